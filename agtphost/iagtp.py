@@ -14,10 +14,10 @@ from zope.interface import Attribute, Interface
 
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import Change, Draft, Reservation, ReservationKey, Sealed, StreamEvent
-from agtphost.audit.observed import ObservedGroup, ObservedRecord
+from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.carried import ToolAddress
-from agtphost.contract.table import Match
+from agtphost.contract.carried_call import ToolAddress
+from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
@@ -29,7 +29,7 @@ from agtphost.stores.interfaces import IChainStore as IChainStore
 from agtphost.stores.interfaces import IPluggableStore as IPluggableStore
 from agtphost.stores.interfaces import IRecordReader as IRecordReader
 from agtphost.stores.interfaces import IRecordStore as IRecordStore
-from agtphost.stores.searching import Search as Search
+from agtphost.stores.record_search import Search as Search
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request, Response
 
@@ -101,7 +101,7 @@ Condition = Callable[[Exchange], bool]
 
 
 class ICacheableGate(IGate):
-    """A gate that can say for how long its verdict holds: see :mod:`agtphost.dispatch.passage`."""
+    """A gate that can say for how long its verdict holds: see :mod:`agtphost.dispatch.gate_cache`."""
 
     def conditions(exchange: Exchange) -> Sequence[Condition] | None:
         """

@@ -24,7 +24,7 @@ from __future__ import annotations
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.checkpoint import read as read_checkpoint
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.observed import ObservedRecord
+from agtphost.audit.observed_records import ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 from agtphost.dispatch.call_view import CallView

@@ -45,9 +45,9 @@ def makeService(options: Options) -> IService:
     from twisted.internet import reactor
 
     from agtphost.config import load
-    from agtphost.host.loaded import load_host
+    from agtphost.host.host_loader import load_host
     from agtphost.host.root import HostService
-    from agtphost.host.standing_down import StandardError, reasons
+    from agtphost.host.start_failure import StandardError, reasons
 
     path = Path(options["config"])
     try:

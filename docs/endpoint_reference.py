@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.contract import declaration, handler_reference, request_format, semantic, service
-from agtphost.contract.recipes import loading
+from agtphost.contract.recipes import recipe_loading
 
 DOCS = Path(__file__).resolve().parent
 
@@ -33,9 +33,9 @@ TABLES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     ),
     "encoding": ("[handler.encoding.NAME]", (), request_format.ENCODING),
     "plugin": ("[handler] of a plugin", ("type", "plugin"), ("settings", *_WHERE)),
-    "recipe": ("[[recipe]]", loading.REQUIRED, loading.OPTIONAL),
-    "step": ("[[recipe.step]]", ("method", "path"), loading.STEP[2:]),
-    "recipe_endpoint": ("[recipe.endpoint]", loading.ENDPOINT[:-1], loading.ENDPOINT[-1:]),
+    "recipe": ("[[recipe]]", recipe_loading.REQUIRED, recipe_loading.OPTIONAL),
+    "step": ("[[recipe.step]]", ("method", "path"), recipe_loading.STEP[2:]),
+    "recipe_endpoint": ("[recipe.endpoint]", recipe_loading.ENDPOINT[:-1], recipe_loading.ENDPOINT[-1:]),
 }
 """Heading, required members and optional members of each table, as the host reads them."""
 

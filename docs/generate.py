@@ -35,7 +35,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic_core import PydanticUndefined
 
-from agtphost.config import live, values
+from agtphost.config import reloadable_keys, values
 from agtphost.config.profiles import Profiles
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
@@ -305,7 +305,7 @@ def configuration() -> str:
                     key.type,
                     *["required"] * key.required,
                     *[f"default ``{key.default}``"] * bool(key.default),
-                    *["*restart*"] * live.waits(table.path, key.name),
+                    *["*restart*"] * reloadable_keys.waits(table.path, key.name),
                 ]
             )
             out.append(f"``{key.name}``: {facts}\n    {key.meaning or 'Required.'}\n\n")

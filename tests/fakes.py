@@ -9,6 +9,7 @@ from hashlib import sha256
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
+from agtphost.audit.catch_up import Door
 from agtphost.audit.drafts import (
     Change,
     Draft,
@@ -21,14 +22,13 @@ from agtphost.audit.drafts import (
     Stopped,
 )
 from agtphost.audit.state import StateFull, StateTable
-from agtphost.audit.takeover import Door
-from agtphost.audit.watching import Watcher, Watchers
+from agtphost.audit.watchers import Watcher, Watchers
 from agtphost.audit.writer import Submission
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ITEM_KINDS, ItemQuota
+from agtphost.vocabulary.quotas import ITEM_KINDS, ItemQuota
 from agtphost.vocabulary.steps import run_to_end
 
 NOW = "2026-11-21T00:00:00.000Z"

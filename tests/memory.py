@@ -13,8 +13,8 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.sealing import Sealer
-from agtphost.host.foundation import HostServices, authorization_of
+from agtphost.dispatch.sealer import Sealer
+from agtphost.host.services import HostServices, authorization_of
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.iagtp import IDispatcher, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent
@@ -63,7 +63,7 @@ class OpenHost(MemoryHost):
     :param floor: how surely a caller of what changes state must be known; by default what the settings say.
     :param auth: who may change lifecycles, also what no production host may be told.
     :param held: durable state; by default the ledger's.
-    :param loaded: members of :class:`agtphost.host.loaded.LoadedHost` to put others in place of.
+    :param loaded: members of :class:`agtphost.host.host_loader.LoadedHost` to put others in place of.
     """
 
     def __init__(

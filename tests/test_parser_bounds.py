@@ -322,16 +322,16 @@ PARSERS: Table = {
 }
 
 READERS: dict[str, str] = {
-    "yaml": "vocabulary/yamltext agis/normal methods/discovery/publishing contract/openapi/text",
+    "yaml": "vocabulary/yamltext agis/normal methods/discovery/publication contract/openapi/document_text",
     "cbor2": "identity/cose",
-    "tomllib": "vocabulary/tomltext vocabulary/tomlparser agis/acts agis/confusables agis/matching agis/words",
+    "tomllib": "vocabulary/tomltext vocabulary/tomlparser agis/acts agis/confusables agis/endpoint_matching agis/words",
     "tomli": "vocabulary/tomlparser",
-    "zipfile": "identity/packages identity/issuing",
+    "zipfile": "identity/packages identity/issuance",
 }
 """
 Who imports what can parse. Of ``yaml``: the decoder of the table, two that only write, and the reader of an
 operator's own OpenAPI file; ``tomllib`` and ``tomli`` read the operator's files, and ``tomllib`` lists that ship with
-this package; ``identity/issuing`` writes packages.
+this package; ``identity/issuance`` writes packages.
 """
 
 COMMANDS = ("cli/", "conformance/")
@@ -340,15 +340,15 @@ COMMANDS = ("cli/", "conformance/")
 LOADS = {
     "adapters/mcp/long_lines",  # in the table
     "agis/passes/structural",  # what ships beside it
-    "agis/matching",  # what ships beside it
+    "agis/endpoint_matching",  # what ships beside it
     "agis/acts",  # what ships beside it
     "agis/confusables",  # what ships beside it
     "agis/words",  # what ships beside it
     "audit/retention",  # what it wrote itself, in the same line
-    "contract/openapi/sharing",  # definitions that it wrote itself, in the same call
-    "contract/openapi/text",
+    "contract/openapi/shared_definitions",  # definitions that it wrote itself, in the same call
+    "contract/openapi/document_text",
     "host/plugin_settings",  # settings of the operator's file that it wrote itself, in the same line
-    "host/revision",  # the host's own state
+    "host/publication_history",  # the host's own state
     "identity/cose",  # in the table
     "identity/key_history",  # the host's own state
     "vocabulary/jsonc",  # configuration of a person's own MCP clients, read by commands

@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.carried import ToolAddress
+from agtphost.contract.carried_call import ToolAddress
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.upstream.approval import ApproveDefinition, approve_binding
 from agtphost.upstream.cancellation import AlreadyOver
-from agtphost.upstream.offered import OfferedTool
+from agtphost.upstream.offered_tools import OfferedTool
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.supervision import UpstreamState
-from agtphost.upstream.web import WebUpstream
+from agtphost.upstream.web_upstream import WebUpstream
 from agtphost.vocabulary.reasons import Reason
 
 U = TypeVar("U", bound=WebUpstream)

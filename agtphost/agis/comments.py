@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agtphost.agis.reading import Place, Tree, Unreadable, read
+from agtphost.agis.document_reader import Place, Tree, Unreadable, read
 from agtphost.vocabulary import yamltext
 from agtphost.vocabulary.yamltext import Comment, Mark
 

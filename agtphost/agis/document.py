@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agtphost.agis.reading import Place, Tree
+from agtphost.agis.document_reader import Place, Tree
 from agtphost.agis.words import words
 
 MAX_ENDPOINTS = 5_000

@@ -16,8 +16,8 @@ from typing import Any
 from agtphost.agis.document import AgisDocument, AgisEndpoint
 from agtphost.agis.passes.completeness import ACTORS, CAPABILITIES, LONGEST, SURE
 from agtphost.agis.passes.contracts import error_names, resolve_contract
-from agtphost.contract.carried import CarriedCall
-from agtphost.contract.openapi.importing import SUFFIX, Imported, ImportedEndpoint
+from agtphost.contract.carried_call import CarriedCall
+from agtphost.contract.openapi.importer import SUFFIX, Imported, ImportedEndpoint
 from agtphost.contract.semantic import FOR_TOOLS, MAX_TEXT
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.catalog import Catalog, is_method_name

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agtphost.agis.document import MAX_ENDPOINTS
-from agtphost.agis.drafting import (
+from agtphost.agis.drafts import (
     USUAL,
     DraftDocument,
     DraftEndpoints,
@@ -21,7 +21,7 @@ from agtphost.agis.drafting import (
     reads,
 )
 from agtphost.agis.passes.completeness import SURE, is_tool_name
-from agtphost.agis.passes.instead import PROHIBITED
+from agtphost.agis.passes.suggestions import PROHIBITED
 from agtphost.agis.to_mcp import ORIGINAL
 from agtphost.agis.words import parts
 from agtphost.contract.tool_names import mcp_tool_name

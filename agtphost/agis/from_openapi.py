@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agtphost.agis.document import MAX_ENDPOINTS
-from agtphost.agis.drafting import (
+from agtphost.agis.document_reader import MAX_DEPTH, MAX_OCTETS, MAX_VALUES
+from agtphost.agis.drafts import (
     DraftDocument,
     DraftEndpoints,
     choose_intent,
@@ -26,14 +27,13 @@ from agtphost.agis.drafting import (
 from agtphost.agis.passes.completeness import CAPABILITIES, SURE
 from agtphost.agis.passes.contracts import GENERIC
 from agtphost.agis.passes.path_syntax import thing
-from agtphost.agis.reading import MAX_DEPTH, MAX_OCTETS, MAX_VALUES
 from agtphost.agis.to_openapi import CONTRACTS, OWN, SAID
 from agtphost.agis.words import parts, words
-from agtphost.contract.openapi.importing import HTTP_METHODS, OpenAPIError
+from agtphost.contract.openapi.document_text import DocumentTextError, read_document
+from agtphost.contract.openapi.importer import HTTP_METHODS, OpenAPIError
 from agtphost.contract.openapi.names import choose_path as named_path
 from agtphost.contract.openapi.operation import ImportedOperation, error_name, read_operation
 from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
-from agtphost.contract.openapi.text import DocumentTextError, read_document
 from agtphost.contract.openapi.upstream import Facts
 from agtphost.vocabulary.catalog import Catalog
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from agtphost.agis.reading import MAX_DEPTH, MAX_OCTETS, Unreadable
+from agtphost.agis.document_reader import MAX_DEPTH, MAX_OCTETS, Unreadable
 from agtphost.agis.shorthand import schema_of
 
 _SPACE = re.compile(r"(?:\s+|#[^\n]*)*")

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.agis.document import AgisDocument, AgisEndpoint
-from agtphost.agis.drafting import reads
+from agtphost.agis.drafts import reads
 from agtphost.agis.passes.contracts import error_names, resolve_contract
 from agtphost.contract.openapi.export import OPENAPI
+from agtphost.contract.openapi.http_methods import Verbs
 from agtphost.contract.openapi.operations import Operations
-from agtphost.contract.openapi.placing import Verbs
 from agtphost.vocabulary import media_types
 
 OWN = "x-agis"

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from agtphost.agis.document import AgisDocument, endpoints
+from agtphost.agis.document_reader import Tree, Unreadable, read
 from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.passes import (
     completeness,
@@ -21,7 +22,6 @@ from agtphost.agis.passes import (
     vocabulary,
 )
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.reading import Tree, Unreadable, read
 from agtphost.agis.rules import RULES
 from agtphost.agis.suppression import apply_suppressions
 

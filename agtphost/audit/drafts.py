@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from agtphost.audit.items import PreparedItem
+    from agtphost.audit.state_item import PreparedItem
     from agtphost.stores.rows import StateRow
 
 HOST_CHAIN = ""

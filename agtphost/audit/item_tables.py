@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.drafts import LedgerUnavailable
-from agtphost.audit.items import StateItem
+from agtphost.audit.state_item import StateItem
 from agtphost.vocabulary.bounds import ANY, ItemQuota, fair_share
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 

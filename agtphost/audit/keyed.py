@@ -16,7 +16,7 @@ from agtphost.stores.interfaces import IKeyedRequests
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.rows import KeyedRow, ReservationRow
 from agtphost.vocabulary.bounds import Answers, fair_share
-from agtphost.vocabulary.holdings import ANSWERS
+from agtphost.vocabulary.quotas import ANSWERS
 
 UNKEPT = b"-"
 """What the stored form of an answer begins with that was not kept."""

@@ -4,7 +4,7 @@ The ledger: every outcome becomes a durable, signed record before it is reported
 Theory of operation. Drafts collect during one turn of the reactor and are handed to one writer thread at its end. The
 thread takes everything that waits, writes it in one transaction (:mod:`agtphost.audit.writer`), and wakes the reactor
 once, which fires all Deferreds. Groups have no fixed size: while one group is being committed, the next one forms, and
-where many calls are open it waits for some of them (:mod:`agtphost.audit.grouping`). The first failure makes the ledger
+where many calls are open it waits for some of them (:mod:`agtphost.audit.group_timing`). The first failure makes the ledger
 unhealthy: from then on everything fails immediately, until a probe write succeeds (security invariants 1 and 12). Where
 the disk only runs low, what handlers did by then is still written, and what is vital, such as a revocation: that is
 what the space below the floor is kept for. Where that is gone too, the ballast gives back what it holds, a piece for
@@ -24,20 +24,20 @@ from twisted.internet.defer import Deferred, fail
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.audit import opening
+from agtphost.audit import recovery
+from agtphost.audit.apply_committed import CommitApplier
+from agtphost.audit.catch_up import CatchUp
 from agtphost.audit.chain import RecordSigner, Seconds
-from agtphost.audit.collecting import MOST_ENTRIES, MOST_OCTETS, EntryCollector
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
-from agtphost.audit.grouping import LedgerReactor
+from agtphost.audit.group_timing import LedgerReactor
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
-from agtphost.audit.settling import CommitApplier
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
 from agtphost.audit.state_keeper import StateKeeper
-from agtphost.audit.takeover import CatchUp
+from agtphost.audit.submission_queue import MOST_ENTRIES, MOST_OCTETS, EntryCollector
 from agtphost.audit.tree import TreeKeeper
-from agtphost.audit.watching import Watcher, Watchers
+from agtphost.audit.watchers import Watcher, Watchers
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
 from agtphost.iagtp import ILedger
 from agtphost.identity.keys import Signer, SigningKey
@@ -46,8 +46,8 @@ from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary.allocator import release_memory
 from agtphost.vocabulary.bounds import Answers
-from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+from agtphost.vocabulary.quotas import ANSWERS
 
 IDLE_SECONDS = 0.5
 """How long nothing may come before the log is folded into the database."""
@@ -178,7 +178,7 @@ class Ledger:
 
         :raises agtphost.stores.StoreError: a head is damaged, the store cannot be read, or a witness contradicts it.
         """
-        states, held = opening.read(self._store, self._writer, self._tree)
+        states, held = recovery.read(self._store, self._writer, self._tree)
         self._lifecycle.replace(states)
         self._held.replace(held)
 
@@ -264,7 +264,7 @@ class Ledger:
         return sealed
 
     def expect(self, calls: Callable[[], int]) -> None:
-        """Form groups by how many calls are open: see :mod:`agtphost.audit.grouping`."""
+        """Form groups by how many calls are open: see :mod:`agtphost.audit.group_timing`."""
         self._collecting.grouping.expected = calls
 
     def watch(self, watcher: Watcher) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.items import Batch, PreparedItem, item_of
 from agtphost.audit.state_digest import RowSetHash, item_leaf
+from agtphost.audit.state_item import Batch, PreparedItem, item_of
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.vocabulary.steps import Slices
 
 

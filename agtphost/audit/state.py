@@ -7,7 +7,7 @@ memory as well, and are read from there; this table follows each commit in the r
 answered.
 
 The kinds that there are, and how much of each there may be, is data:
-:data:`agtphost.vocabulary.holdings.ITEM_KINDS`. A change is admitted before it is
+:data:`agtphost.vocabulary.quotas.ITEM_KINDS`. A change is admitted before it is
 committed: the table counts what is there and what is under way, of its owner
 and in all, and makes room where the kind allows it. Items are found by owner
 and by the members that their kind is indexed by; nothing goes through all
@@ -23,13 +23,13 @@ from dataclasses import dataclass, field
 from agtphost.audit.drafts import Change
 from agtphost.audit.item_tables import ALL, ItemTable, beyond_its_share, find_excess
 from agtphost.audit.item_tables import StateFull as StateFull
-from agtphost.audit.items import StateItem as StateItem
-from agtphost.audit.items import item_of
 from agtphost.audit.leases import Leasing
+from agtphost.audit.state_item import StateItem as StateItem
+from agtphost.audit.state_item import item_of
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import ItemQuota, stored_octets
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 from agtphost.vocabulary.steps import TURN
 

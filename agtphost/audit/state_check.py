@@ -28,9 +28,9 @@ from agtphost.audit.state_digest import (
 from agtphost.identity import envelope
 from agtphost.identity.jws import JWSError
 from agtphost.stores.interfaces import IRecordReader
+from agtphost.stores.record_search import traces
 from agtphost.stores.row_shapes import find_flaw
 from agtphost.stores.rows import AGENT, DamagedRow, SignedRow, StateChangeRow
-from agtphost.stores.searching import traces
 
 PAGE = 500
 """Rows of one read."""

@@ -43,8 +43,8 @@ from agtphost.identity.keys import VerifyingKey
 from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import find_flaw, row_name
 from agtphost.stores.rows import DamagedRow
-from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+from agtphost.vocabulary.quotas import ANSWERS
 
 Progress = Callable[[Iterable[Sequence[Any]]], Iterable[Sequence[Any]]]
 """Passes on the rows of ``record``, and counts them for who waits."""

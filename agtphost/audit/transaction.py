@@ -30,12 +30,12 @@ from agtphost.audit.drafts import (
     Stopped,
     StreamEvent,
 )
-from agtphost.audit.items import StateItem, build_item
 from agtphost.audit.keyed import KEYED, Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import state_after, stops
 from agtphost.audit.prepared_items import whole_batch
-from agtphost.audit.rendering import Unrenderable, link_row, render_body
+from agtphost.audit.record_references import Unrenderable, link_row, render_body
 from agtphost.audit.state_digest import MEMBER, Statement, agent_leaf, item_leaf, leaves_of
+from agtphost.audit.state_item import StateItem, build_item
 from agtphost.audit.state_keeper import CHANGED, Move, Tally
 from agtphost.stores.interfaces import IWriterStore
 from agtphost.stores.keyed_digests import answer_digest, claim_octets
@@ -72,7 +72,7 @@ class Submission:
         self.admitted: Any = None
         """With changes: the room that was made for them."""
         self.large = False
-        """Whether it is a separate transaction: :mod:`agtphost.audit.collecting`."""
+        """Whether it is a separate transaction: :mod:`agtphost.audit.submission_queue`."""
         self.held: tuple[ItemRow, ...] = ()
         """With changes: what the state items became."""
         self.items: list[StateItem | None] = []

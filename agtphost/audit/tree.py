@@ -24,7 +24,7 @@ from agtphost.iagtp import IWitness
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.stores.interfaces import ITreeStore
 from agtphost.stores.rows import CheckpointRow, StoreError
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 MOST_WAITING = 8_192
 """Records after which a checkpoint is made in any case: it takes about a millisecond."""

@@ -33,7 +33,7 @@ from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores.interfaces import IWriterStore
 from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary.bounds import Answers
-from agtphost.vocabulary.holdings import ANSWERS
+from agtphost.vocabulary.quotas import ANSWERS
 
 EXPIRED_AT_ONCE = 1_000
 """State items that expire in one transaction."""

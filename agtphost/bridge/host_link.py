@@ -22,7 +22,7 @@ from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply
 from agtphost.identity.keys import VerifyingKey
 from agtphost.mcp.link import LONGEST_CALL, McpOperation, OnEvent
-from agtphost.protocols.steady import use_steady_clock as use_steady_clock
+from agtphost.protocols.steady_timers import use_steady_clock as use_steady_clock
 
 RECONNECT_SECONDS = 20.0
 """Seconds to wait for a host that is unreachable."""

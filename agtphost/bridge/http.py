@@ -24,13 +24,13 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 
 from agtphost.bridge.peer_user import belongs_to_this_user
-from agtphost.http.exchange import BoundedRequest, tail_of
+from agtphost.http.bounded_request import BoundedRequest, tail_of
+from agtphost.http.http_service import HTTP_LIMITS, HttpService
 from agtphost.http.mounts import Mount
-from agtphost.http.site import HTTP_LIMITS, HttpService
 from agtphost.mcp.context import ClientConversation
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import McpSessions
-from agtphost.mcp.streamable import LONGEST_BODY, StatelessEndpoint, is_of_a_session
+from agtphost.mcp.streamable_http import LONGEST_BODY, StatelessEndpoint, is_of_a_session
 from agtphost.protocols.limits import ConnectionLimits
 from agtphost.vocabulary.mount_paths import MountPath
 
@@ -108,7 +108,7 @@ class BridgeResource(Resource):
         self._alone = StatelessEndpoint(server, ClientConversation(), clock)
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """Refuse a request without a token before its body; see :class:`agtphost.http.exchange.Gatekeeper`."""
+        """Refuse a request without a token before its body; see :class:`agtphost.http.bounded_request.Gatekeeper`."""
         request.admission = self._owner(request)
         if request.admission is None:
             text = b"send Authorization: Bearer with the token that the bridge printed, or one of its --token-file\n"
@@ -193,7 +193,7 @@ class BridgeListener(HttpService):
 
     def stopService(self) -> Any:
         """
-        End the resource's requests and stop listening; see :class:`agtphost.protocols.listening.ListeningService`.
+        End the resource's requests and stop listening; see :class:`agtphost.protocols.listener.ListeningService`.
         """
         self._resource.end()
         return super().stopService()

@@ -18,8 +18,8 @@ from zope.interface import implementer
 
 from agtphost.mcp import messages
 from agtphost.mcp.connection import MOST_RUNNING, NO_STREAM, ClientConnection
-from agtphost.mcp.inbound import check_envelope, is_enveloped
 from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, McpFault, Message, RequestId
+from agtphost.mcp.request_checks import check_envelope, is_enveloped
 from agtphost.mcp.revisions import MODERN
 from agtphost.mcp.server import Server
 

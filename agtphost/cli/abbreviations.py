@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.options import Connection
 from agtphost.vocabulary.identifiers import is_audit_id
 
@@ -30,7 +30,7 @@ def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
         raise WrongInput(form, "An abbreviated Audit-ID works only for the configured host: add --config host.toml.")
     if len(text) < FEWEST:
         raise WrongInput(f"{text!r} is too short for the beginning of an Audit-ID", f"Give {FEWEST} digits or more.")
-    from agtphost.stores.glimpse import records
+    from agtphost.stores.prefix_lookup import records
 
     store = load_config(path).store.path
     try:

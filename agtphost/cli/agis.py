@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agtphost.cli import agis_converting, agis_matching, agis_publishing
+from agtphost.cli import agis_conversion, agis_match, agis_publication
 from agtphost.cli.agis_similarity import similarity
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import JSON_MODE, WrongInput, local_file
@@ -36,16 +36,16 @@ def command() -> None:
 
 
 for _command in (
-    *(agis_converting.to_mcp, agis_converting.from_mcp),
-    *(agis_converting.to_openapi, agis_converting.from_openapi),
-    *(agis_publishing.import_, agis_publishing.export, agis_publishing.publish),
-    *(agis_matching.map_, agis_matching.match),
+    *(agis_conversion.to_mcp, agis_conversion.from_mcp),
+    *(agis_conversion.to_openapi, agis_conversion.from_openapi),
+    *(agis_publication.import_, agis_publication.export, agis_publication.publish),
+    *(agis_match.map_, agis_match.match),
 ):
     command.add_command(_command)
 
 
 @command.command(epilog="Exit status: 0 every document conforms, 1 one does not, 2 wrong usage.")
-@click.argument("files_", metavar="FILE...", nargs=-1, required=True, type=agis_converting.DOCUMENT)
+@click.argument("files_", metavar="FILE...", nargs=-1, required=True, type=agis_conversion.DOCUMENT)
 @click.option("--level", type=click.Choice(["1", "2"]), default="1", help="Declarative, or interpretable; default 1.")
 @click.option(
     "--format",
@@ -209,7 +209,7 @@ def schema(as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("file", type=agis_converting.DOCUMENT)
+@click.argument("file", type=agis_conversion.DOCUMENT)
 @click.option("--to", "form", type=click.Choice(["yaml", "json"]), help="Default: as FILE is written.")
 @click.option("--fix", is_flag=True, help="Also correct mechanical faults; each change is printed.")
 @click.option("--from-illustrative", is_flag=True, help="Also accept the notation of the draft's examples.")
@@ -241,12 +241,12 @@ def fmt(
       agtp agis fmt example.txt --from-illustrative > service.agis
       agtp agis fmt service.agis --to json > service.json
     """
-    from agtphost.agis import mending, normal
+    from agtphost.agis import autofix, normal
 
     given = read_octets(file)
-    octets = agis_converting.convert_illustrative(file, given) if from_illustrative else given
+    octets = agis_conversion.convert_illustrative(file, given) if from_illustrative else given
     document = _document(file, octets)
-    better, changes = mending.apply_fixes(document) if fix else (document, ())
+    better, changes = autofix.apply_fixes(document) if fix else (document, ())
     value = normal.to_canonical(better)
     written_in = "json" if octets.removeprefix(BOM).lstrip()[:1] == b"{" else "yaml"
     chosen = form or ("json" if as_json and not write else written_in)

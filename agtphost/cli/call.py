@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from agtphost.cli.arguments import data_octets, header_fields, parameters
-from agtphost.cli.confirming import confirming
+from agtphost.cli.confirmation import confirming
 from agtphost.cli.exchange import call_with_approval, exit_status_of, open_client, refusal, signing_keys, verify
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, RequestOptions, connection_options, request_options

@@ -19,9 +19,9 @@ from agtphost.client.local_identities import REGISTRAR
 from agtphost.client.tools import ACTION
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.catalog import is_method_name
+from agtphost.vocabulary.display_names import call as spoken_call
 from agtphost.vocabulary.media_types import MCP_TOOLS
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.spoken import call as spoken_call
 
 ANYONE = "anyone"
 """The argument that means a caller without a name instead of an agent."""

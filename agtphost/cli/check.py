@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.colour import Verdict, echo
-from agtphost.cli.configured import NO_HOST, find_config
 from agtphost.cli.failures import WrongInput, configuration_error
+from agtphost.cli.host_config import NO_HOST, find_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.errors import ConfigurationError, Problem
@@ -55,7 +55,7 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
         ) from None
     config, problems, remarks = found.config, list(found.problems), list(found.remarks)
     if not ask:
-        from agtphost.host.asking import unasked_warnings
+        from agtphost.host.server_check import unasked_warnings
 
         remarks += unasked_warnings(config)
     else:
@@ -78,7 +78,7 @@ def _ask_servers(config: Config, reactor: Any) -> tuple[list[Problem], list[str]
     """Ask the MCP servers for their tools; return the problems and remarks about the rules for them."""
     from twisted.internet.defer import Deferred
 
-    from agtphost.host.asking import ask_servers
+    from agtphost.host.server_check import ask_servers
 
     outcome: list[Any] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from agtphost.cli.completing import VARIABLE
+from agtphost.cli.completion_sources import VARIABLE
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json

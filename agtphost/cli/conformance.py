@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from agtphost.cli.colour import Verdict, echo
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput, local_file
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json, visible
@@ -23,8 +23,8 @@ from agtphost.conformance.access import Access, Role
 from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint, Unreachable
-from agtphost.conformance.reporting import describe, document, junit, line, summary
-from agtphost.conformance.running import CaseResult, Outcome, Plan, counts, run
+from agtphost.conformance.reports import describe, document, junit, line, summary
+from agtphost.conformance.runner import CaseResult, Outcome, Plan, counts, run
 from agtphost.conformance.target import connect
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from agtphost.identity.anchoring import NoEvidence
+from agtphost.identity.dns_anchor import NoEvidence
 
 SECONDS = 5.0
 TRIES = 3

@@ -10,8 +10,8 @@ import click
 
 from agtphost.audit.domains import EXPIRED, ORG_DOMAIN, RENEWED
 from agtphost.cli.audit.store import open_records
-from agtphost.cli.configured import require_config
 from agtphost.cli.exchange import ask, result_of
+from agtphost.cli.host_config import require_config
 from agtphost.cli.options import Connection, connection_options, host_options
 from agtphost.cli.output import print_entries, print_json, visible
 from agtphost.cli.target import resolve

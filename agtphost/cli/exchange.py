@@ -24,7 +24,7 @@ from agtphost.identity.keys import VerifyingKey
 
 if TYPE_CHECKING:
     from agtphost.client.approvals import PendingApproval
-    from agtphost.client.confirming import Confirm
+    from agtphost.client.confirmation import Confirm
     from agtphost.client.reply import Reply
     from agtphost.client.sync import Client
     from agtphost.client.verification import Verification

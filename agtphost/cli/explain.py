@@ -20,9 +20,9 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, to_text
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
+from agtphost.vocabulary.display_names import display_name
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
-from agtphost.vocabulary.retelling import build_decision_query, claimed_of
-from agtphost.vocabulary.spoken import display_name
+from agtphost.vocabulary.replay import build_decision_query, claimed_of
 from agtphost.vocabulary.status import Status, phrase_of
 
 if TYPE_CHECKING:

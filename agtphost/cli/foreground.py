@@ -26,10 +26,10 @@ from agtphost.cli.output import visible
 from agtphost.config import load
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import listener
-from agtphost.host.loaded import load_host
+from agtphost.host.host_loader import load_host
 from agtphost.host.log_file import FILE, KEEP, observer_of
 from agtphost.host.root import HostService
-from agtphost.host.standing_down import StandardError, StartFailed
+from agtphost.host.start_failure import StandardError, StartFailed
 
 LOOK = 1.0
 """Seconds between checks whether the terminal still exists."""

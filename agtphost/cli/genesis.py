@@ -14,7 +14,7 @@ from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.local_files import deliver, load_signing_key, load_verifying_key, output_option, read_octets
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, print_summary
-from agtphost.identity.anchoring import EVIDENCE, NoEvidence, evidence_for
+from agtphost.identity.dns_anchor import EVIDENCE, NoEvidence, evidence_for
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.genesis import PATHS, Genesis, GenesisError, issue
 from agtphost.identity.keys import VerifyingKey

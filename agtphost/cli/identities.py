@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.options import Connection
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 

@@ -243,7 +243,7 @@ def _body(reply: Reply) -> Any:
 
     :raises NoConnection: the answer is not JSON.
     """
-    from agtphost.contract.openapi.text import DocumentTextError, read_json
+    from agtphost.contract.openapi.document_text import DocumentTextError, read_json
 
     try:
         # A manifest with a thousand endpoints exceeds the limits of the usual body decoder.
@@ -253,7 +253,7 @@ def _body(reply: Reply) -> Any:
 
 
 def _read(name: str) -> Any:
-    from agtphost.contract.openapi.text import DocumentTextError, read_json
+    from agtphost.contract.openapi.document_text import DocumentTextError, read_json
 
     try:
         return read_json(read_octets(name))

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.configured import find_config, require_config
 from agtphost.cli.exchange import failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.host_config import find_config, require_config
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json
 from agtphost.cli.target import Target, resolve

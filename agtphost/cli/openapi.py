@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import NoConnection, WrongInput
-from agtphost.cli.importing import deliver
+from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.import_output import deliver
 from agtphost.cli.local_files import read_octets, write_new
 from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
@@ -68,8 +68,8 @@ def import_(
       agtp openapi import - --json < openapi.json
       agtp openapi import petstore.yaml --out endpoints --stubs handlers_petstore.py
     """
-    from agtphost.contract.openapi.importing import OpenAPIError, PrefixError, import_openapi
-    from agtphost.contract.openapi.text import DocumentTextError, read_document
+    from agtphost.contract.openapi.document_text import DocumentTextError, read_document
+    from agtphost.contract.openapi.importer import OpenAPIError, PrefixError, import_openapi
 
     try:
         catalog = Catalog.load(catalog_file)
@@ -183,7 +183,7 @@ def _tell(exported: ExportResult, output: Path | None, as_json: bool) -> None:
 def _manifest(uri: str | None, file: str | None, where: Connection) -> tuple[Mapping[str, Any], str]:
     """Return the manifest, and the URI where it is published."""
     if file is not None:
-        from agtphost.contract.openapi.text import DocumentTextError, read_document
+        from agtphost.contract.openapi.document_text import DocumentTextError, read_document
 
         if uri is None or not uri.startswith(SCHEME):
             raise WrongInput("--manifest needs URI, where the manifest is published")

@@ -11,7 +11,7 @@ from agtphost.vocabulary.catalog import Catalog, CatalogError
 if TYPE_CHECKING:
     from agtphost.config import Config
     from agtphost.contract.endpoint import Endpoint
-    from agtphost.contract.hints import HintsOf
+    from agtphost.contract.handler_hints import HintsOf
 
 
 def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
@@ -21,7 +21,7 @@ def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
     :raises CommandError: a file is not valid; the message lists every problem.
     """
     from agtphost.contract.declaration import Rules
-    from agtphost.contract.loading import load_endpoints
+    from agtphost.contract.endpoint_loading import load_endpoints
 
     try:
         catalog = Catalog.load(config.catalog.path)

@@ -13,7 +13,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.config.live import SECONDS
+from agtphost.config.reloadable_keys import SECONDS
 from agtphost.contract.reserved import CONFIGURATION
 from agtphost.vocabulary.reasons import Reason
 

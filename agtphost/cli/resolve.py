@@ -15,8 +15,8 @@ from agtphost.cli.options import HERE, Connection, connection_options
 from agtphost.cli.output import print_document, print_file, print_json, visible
 from agtphost.cli.target import Target
 from agtphost.cli.target import resolve as target_of
+from agtphost.identity.document_view import page
 from agtphost.identity.keys import VerifyingKey
-from agtphost.identity.rendering import page
 from agtphost.identity.trust import TrustedIssuers
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.uris import AgtpUri, Form, UriError, parse
@@ -65,7 +65,7 @@ def command(
     """
     from agtphost.client import errors
     from agtphost.client.bootstrap import BootstrapPolicy
-    from agtphost.client.locating import format_of
+    from agtphost.client.location import format_of
     from agtphost.client.resolution import TrustPolicy
     from agtphost.client.sync import Client
 

@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("Show the state of a host, and why it is not ready.", "status"),
     "client": ("Add a host to Claude, VS Code or Cursor.", "client.commands"),
     "backup": ("Back up a host, also while it runs.", "backup.commands"),
-    "restore": ("Restore a host from a backup, verified.", "backup.restoring"),
+    "restore": ("Restore a host from a backup, verified.", "backup.restore"),
     "upstreams": ("Show the state of upstream servers.", "upstreams"),
     "reload": ("Make a running host apply its changed configuration.", "reload"),
     "page": ("Get a sign-in link to the operators' page.", "page"),
@@ -92,7 +92,7 @@ class LazyGroup(click.Group):
             raise
         command: click.Command = module.command
         if "_AGTP_COMPLETE" in os.environ:
-            from agtphost.cli.completing import attach
+            from agtphost.cli.completion_sources import attach
 
             attach(command)
         return command

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.configured import NO_HOST, find_config, load_config
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import NO_HOST, find_config, load_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 
 

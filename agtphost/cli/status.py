@@ -11,9 +11,9 @@ import click
 
 from agtphost.cli.exchange import open_client, refusal, require_success, result_of
 from agtphost.cli.failures import CommandError, ExitStatus, HostRefused, NoConnection
+from agtphost.cli.offline_status import offline_fields
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_fields, print_json, print_line, print_table, visible
-from agtphost.cli.resting import offline_fields
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.quantities import lasting, size

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agtphost.cli.configured import NO_HOST, find_config, load_config
 from agtphost.cli.failures import WrongInput, configuration_error
+from agtphost.cli.host_config import NO_HOST, find_config, load_config
 from agtphost.cli.options import HERE, Connection
 from agtphost.client.local_identities import CALLER
 from agtphost.client.target import Shown, Target, address_of, config_for, of_config, of_profile, signing_keys

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.approving import Consent, consent_options, digest_to_approve
+from agtphost.cli.approval_prompt import Consent, consent_options, digest_to_approve
 from agtphost.cli.arguments import parameters
 from agtphost.cli.exchange import (
     ask,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import click
 
 from agtphost.cli import shipped
-from agtphost.cli.configured import load_config
 from agtphost.cli.deployment import USUAL_GATEWAY, Deployment, gateway_toml, write_development, write_token
 from agtphost.cli.failures import WrongInput, configuration_error, local_file
+from agtphost.cli.host_config import load_config
 from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.mcp_servers import ServerEntry
 from agtphost.cli.options import json_option

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agtphost.cli.approving import Consent, consent_options, digest_to_approve
+from agtphost.cli.approval_prompt import Consent, consent_options, digest_to_approve
 from agtphost.cli.exchange import ask, entries_of, object_of, result_of
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_table, visible

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.configured import NO_HOST, find_config, load_config
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import NO_HOST, find_config, load_config
 from agtphost.cli.options import EXISTING, Connection, json_option
 
 
@@ -27,7 +27,7 @@ def command(file: Path | None, as_json: bool) -> None:
       agtp wellknown
     """
     from agtphost.config.presence import NoPresence, bootstrap_facts
-    from agtphost.http.wellknown import DomainFacts, encode_document
+    from agtphost.http.bootstrap_document import DomainFacts, encode_document
 
     path = find_config(Connection(config=file))
     if path is None:

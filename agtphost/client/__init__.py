@@ -40,7 +40,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agtphost.client.approvals import PendingApproval
-from agtphost.client.confirming import Consequence
+from agtphost.client.confirmation import Consequence
 from agtphost.client.errors import (
     AgentGone,
     ApprovalRequired,
@@ -66,7 +66,7 @@ from agtphost.client.verification import Check, Verification
 if TYPE_CHECKING:
     from agtphost.client.client import Client
     from agtphost.client.host import Host
-    from agtphost.client.purchasing import Buyer, Counterparty, CounterpartyUnverified
+    from agtphost.client.purchase import Buyer, Counterparty, CounterpartyUnverified
 
 __all__ = [
     "AgentGone",
@@ -101,10 +101,10 @@ __all__ = [
 
 
 _MODULES = {
-    "Buyer": "purchasing",
+    "Buyer": "purchase",
     "Client": "client",
-    "Counterparty": "purchasing",
-    "CounterpartyUnverified": "purchasing",
+    "Counterparty": "purchase",
+    "CounterpartyUnverified": "purchase",
     "Host": "host",
 }
 

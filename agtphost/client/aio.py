@@ -18,11 +18,11 @@ from weakref import WeakValueDictionary
 from agtphost.client import blocking_https, tls
 from agtphost.client.aio_connection import Link, connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
+from agtphost.client.call_flow import Deadline
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.calls import Deadline
 from agtphost.client.errors import ClientError
 from agtphost.client.host import AsyncCalls, Host
-from agtphost.client.purchasing import Buyer
+from agtphost.client.purchase import Buyer
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.target import find_for_client as found_target

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from agtphost.client import tls
-from agtphost.client.calls import Deadline, Stream
+from agtphost.client.call_flow import Deadline, Stream
 from agtphost.client.delivery import Delivery
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost
 from agtphost.client.reply import Reply

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from types import coroutine
 
 from agtphost.client import tls
-from agtphost.client.calls import Deadline, Stream
+from agtphost.client.call_flow import Deadline, Stream
 from agtphost.client.conversation import Conversation
 from agtphost.client.errors import CannotConnect, ConnectionLost
 from agtphost.client.reply import Reply

@@ -22,7 +22,7 @@ from agtphost.client.errors import ClientError
 from agtphost.client.manifests import cache_seconds
 from agtphost.vocabulary import jsontext, uris
 from agtphost.vocabulary.addresses import AddressPolicy
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.uris import DEFAULT_PORT, AgtpUri, Form, UriError
 
 PATH = "/.well-known/agtp"

@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack
 
 from agtphost.client.bootstrap import ASK_DOMAINS, BootstrapPolicy, Bootstraps
 from agtphost.client.catalogs import Agreement
-from agtphost.client.confirming import Confirm, may_matter
+from agtphost.client.confirmation import Confirm, may_matter
 from agtphost.client.errors import AgentGone, VerificationFailed
 from agtphost.client.manifests import Manifests
 from agtphost.client.reply import Reply
@@ -25,7 +25,7 @@ from agtphost.client.supported_methods import SupportedMethods
 from agtphost.client.terminal import escape
 from agtphost.client.tls import TLSSettings, settings_of
 from agtphost.vocabulary.catalog_versions import HEADER as CATALOG_VERSION
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import AgtpUri, Form
 from agtphost.wire.codec import Limits
@@ -137,7 +137,7 @@ class ClientOptions(TypedDict, total=False):
     confirm: Confirm | None
     """
     Asks whether a call is to be made that cannot be undone, or of which the caller is less sure than it has to be
-    (:mod:`~agtphost.client.confirming`). None: such calls are made unasked.
+    (:mod:`~agtphost.client.confirmation`). None: such calls are made unasked.
     """
 
 

@@ -18,8 +18,8 @@ from twisted.python.failure import Failure
 
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.bootstrap_fetch import BootstrapFetcher
+from agtphost.client.call_flow import Deadline
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.calls import Deadline
 from agtphost.client.connection import Link, LinkFactory
 from agtphost.client.errors import CannotConnect, ClientError, InvalidCall
 from agtphost.client.host import AsyncCalls, Host

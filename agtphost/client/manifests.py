@@ -29,7 +29,7 @@ from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import SIGNATURE, verify_manifest
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 VERSION = "agtp-api-version"
 

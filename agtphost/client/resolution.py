@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agtphost.client.errors import VerificationFailed
-from agtphost.client.locating import UNREACHABLE, Answer, Ask, Located, check_agent, format_of, locating, question
+from agtphost.client.location import UNREACHABLE, Answer, Ask, Located, check_agent, format_of, locating, question
 from agtphost.client.manifests import not_whole, read_manifest
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape

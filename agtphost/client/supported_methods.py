@@ -15,7 +15,7 @@ from collections import OrderedDict
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.terminal import escape
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 HEADER = "supported-methods"
 

@@ -15,15 +15,16 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
-from agtphost.client import blocking_https, purchasing, tls
+from agtphost.client import blocking_https, tls
+from agtphost.client import purchase as purchasing
 from agtphost.client.blocking_connection import Link, connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
+from agtphost.client.call_flow import Calls, Clock, Deadline, Stream, patient, run_to_end
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.calls import Calls, Clock, Deadline, Stream, patient, run_to_end
 from agtphost.client.errors import ClientError
 from agtphost.client.host import RecordVerifier, caller, describe_host
 from agtphost.client.manifests import ServerManifest
-from agtphost.client.purchasing import Counterparty
+from agtphost.client.purchase import Counterparty
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.resolution import Resolution, TrustPolicy

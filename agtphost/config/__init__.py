@@ -48,9 +48,9 @@
 - :mod:`.witnessing_checks`: what witnesses and witnessed logs need besides sound keys
 """
 
+from agtphost.config.loader import Reading, examine, line_of, load, problems_in
 from agtphost.config.policies import MethodPolicy, Policies, Redirect
 from agtphost.config.profiles import Profile, load_profile
-from agtphost.config.reading import Reading, examine, line_of, load, problems_in
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServerSection, ToolOverride

@@ -30,7 +30,7 @@ from agtphost.config.traces import EXPORTER, traces_faults
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import LoadContext
 from agtphost.config.web_upstreams_checks import web_upstream_faults
-from agtphost.config.witnessing_checks import witnessing_faults
+from agtphost.config.witness_checks import witnessing_faults
 from agtphost.identity.authorities import REMEDY, ambiguity
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from agtphost.config import secret
 from agtphost.config.faults import ConfigFault
 from agtphost.config.values import CanonicalAgentID, FilePath, Items, Seconds, Section, Table, Token, load_context
-from agtphost.config.witnessing import HostURI
+from agtphost.config.witness_settings import HostURI
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.vocabulary.tomltext import Location
 

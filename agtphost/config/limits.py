@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agtphost.config.values import Count, Items, Network, Seconds, Section
-from agtphost.vocabulary.holdings import ANSWERS
+from agtphost.vocabulary.quotas import ANSWERS
 
 
 class Limits(Section):

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from agtphost.config.faults import ConfigFault
 from agtphost.config.prices import PriceSection, price_faults
-from agtphost.config.sending import PLACE, ConnectSection, SendSection
+from agtphost.config.send_targets import PLACE, ConnectSection, SendSection
 from agtphost.config.signing_keys import SigningKeySection, signing_key_faults
 from agtphost.config.values import Items, Line, Scope, Section, Table, form
 from agtphost.vocabulary import formulas

@@ -20,7 +20,7 @@ class NoPresence(ValueError):
 
 def bootstrap_facts(config: Config) -> dict[str, Any]:
     """
-    The members of :class:`agtphost.http.wellknown.DomainFacts`.
+    The members of :class:`agtphost.http.bootstrap_document.DomainFacts`.
 
     :raises NoPresence: where the domain or the port is not configured.
     """

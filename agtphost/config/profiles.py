@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import Field
 
 from agtphost.config.faults import admit
-from agtphost.config.reading import context_of, read
+from agtphost.config.loader import context_of, read
 from agtphost.config.values import FilePath, Fingerprint, Section, Table, Token
 from agtphost.errors import ConfigurationError, Problem
 

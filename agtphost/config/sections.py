@@ -21,12 +21,12 @@ from agtphost.config.delegation import DelegationSection
 from agtphost.config.gateway import GatewaySection, absent_gateway
 from agtphost.config.grants import GrantSection
 from agtphost.config.http import Http
+from agtphost.config.key_lines import Places
 from agtphost.config.limits import Limits
 from agtphost.config.mcp_front import MCP
 from agtphost.config.merchant import MerchantSection
 from agtphost.config.methods import MethodsSection
 from agtphost.config.metrics import MetricsSection
-from agtphost.config.places import Places
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
@@ -50,7 +50,7 @@ from agtphost.config.values import (
     load_context,
 )
 from agtphost.config.web_upstreams import A2A, ACP
-from agtphost.config.witnessing import HostURI, WitnessHost, WitnessSection
+from agtphost.config.witness_settings import HostURI, WitnessHost, WitnessSection
 from agtphost.vocabulary.addresses import is_loopback
 from agtphost.vocabulary.tomltext import Location
 

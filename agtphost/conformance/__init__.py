@@ -2,8 +2,8 @@
 A black-box test of an AGTP server over the wire.
 
 :mod:`~agtphost.conformance.cases` holds the cases, with one case for one observation.
-:mod:`~agtphost.conformance.target` learns what the server offers, :mod:`~agtphost.conformance.running` runs the
-cases, and :mod:`~agtphost.conformance.reporting` reports their results. No module here knows which server it tests.
+:mod:`~agtphost.conformance.target` learns what the server offers, :mod:`~agtphost.conformance.runner` runs the
+cases, and :mod:`~agtphost.conformance.reports` reports their results. No module here knows which server it tests.
 
 Answers are parsed, and their records, signatures and digests are verified, without the host's code, by
 :mod:`.link`, :mod:`.records` and :mod:`.signatures`. Five parts are shared with the host: the rules for manifests

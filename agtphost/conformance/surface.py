@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from agtphost.conformance.asking import make_envelope
+from agtphost.conformance.request_bytes import make_envelope
 from agtphost.conformance.samples import Samples, Value, samples_of
 
 LEGACY = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH"})

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agtphost.conformance.access import Access, Role
-from agtphost.conformance.asking import Envelope, Field, request
 from agtphost.conformance.link import Credentials, Link, RawAnswer, Unreachable, client_context
+from agtphost.conformance.request_bytes import Envelope, Field, request
 from agtphost.conformance.signatures import public_key
 from agtphost.conformance.surface import LEGACY, DeclaredEndpoint, TargetTool
 from agtphost.conformance.verdict import Failure, Inapplicable, Need

@@ -13,7 +13,7 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
-    from agtphost.contract.carried import CarriedCall
+    from agtphost.contract.carried_call import CarriedCall
     from agtphost.contract.schemas import CompiledSchema
     from agtphost.handlers.built_in import IBuiltInHandler
     from agtphost.handlers.interface import IHandler

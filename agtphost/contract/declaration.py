@@ -13,7 +13,7 @@ from agtphost.contract import handler_reference
 from agtphost.contract.definitions import DefinitionFile, DefinitionsError
 from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
 from agtphost.contract.examples import ENDPOINT, example, keyword_example, meant_members
-from agtphost.contract.hints import HintsOf, complete_declaration
+from agtphost.contract.handler_hints import HintsOf, complete_declaration
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.schema_pool import SchemaPool

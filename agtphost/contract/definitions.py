@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from agtphost.contract.openapi.text import DocumentTextError, read_json
+from agtphost.contract.openapi.document_text import DocumentTextError, read_json
 
 SUFFIX = ".definitions.json"
 """The suffix of such files' names."""

@@ -9,8 +9,8 @@ from typing import Any
 from agtphost.contract import service
 from agtphost.contract.endpoint import HANDLER_TYPES, PLUGIN, HandlerReference
 from agtphost.contract.examples import meant_members
-from agtphost.contract.recipes.loading import NAME, VERSION
 from agtphost.contract.recipes.recipe import COMPOSITION_FAILED
+from agtphost.contract.recipes.recipe_loading import NAME, VERSION
 from agtphost.vocabulary.tomltext import Location
 
 FORM = '[handler] with type = "registered_function" and function'

@@ -16,7 +16,7 @@ from agtphost.contract.built_in_contracts import BINDINGS, REGISTERED, contract_
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.identity.agents import Agent
-from agtphost.identity.kept_forms import canonical_pieces
+from agtphost.identity.cached_encoding import canonical_pieces
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import SIGNATURE, sign_manifest, verify_manifest
 from agtphost.vocabulary.catalog import Catalog

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from agtphost.contract.schema_pool import SchemaPool
-from agtphost.identity.kept_forms import EncodedItem, ItemWriter, encode_array
+from agtphost.identity.cached_encoding import EncodedItem, ItemWriter, encode_array
 
 PARTS = "parts"
 """The member of a manifest, and of the input that asks for a part: ``part``."""

@@ -30,9 +30,9 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.release import ACCEPTED, OPEN, REJECTED, RUNNING, Release
 from agtphost.errors import Refusal
 from agtphost.vocabulary import times
-from agtphost.vocabulary.holdings import APPROVAL
 from agtphost.vocabulary.jsonslices import HEAVY, weight
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
+from agtphost.vocabulary.quotas import APPROVAL
 from agtphost.vocabulary.reasons import Reason
 
 OPEN_PER_AGENT = 100

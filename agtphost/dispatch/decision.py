@@ -24,8 +24,8 @@ from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import INTERNAL, Assurance, Peer, PeerCertificate
 from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.display_names import call
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.spoken import call
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 

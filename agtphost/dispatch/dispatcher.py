@@ -20,33 +20,33 @@ from agtphost.audit.state import StateFull
 from agtphost.compute.functions import Computation
 from agtphost.compute.pool import LocalPool, Pool
 from agtphost.contract.binding import COMPUTE, Binding
-from agtphost.dispatch import answers, following, handler_view
+from agtphost.dispatch import after_commit, answers, handler_view
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
-from agtphost.dispatch.computing import run_computations
+from agtphost.dispatch.call_budget import Charges, charge_changes, charge_record
+from agtphost.dispatch.computation import run_computations
 from agtphost.dispatch.encoding import PIECE, digest, encode_result, in_turns, is_heavy
 from agtphost.dispatch.exchange import Exchange, Place
+from agtphost.dispatch.gate_cache import GateChain
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.gates.limits import RateGate
+from agtphost.dispatch.handler_wait import as_deferred, continue_coroutine, in_time, limit_time
+from agtphost.dispatch.in_flight import InFlightWork
 from agtphost.dispatch.invocation import Interim
 from agtphost.dispatch.outcome import Outcome
-from agtphost.dispatch.passage import GateChain
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
-from agtphost.dispatch.running import Leaving, RunningCalls
-from agtphost.dispatch.sealing import Sealer, new_id
+from agtphost.dispatch.required_agents import after_handler, refuse_stopped_call
+from agtphost.dispatch.running_calls import Leaving, RunningCalls
+from agtphost.dispatch.sealer import Sealer, new_id
 from agtphost.dispatch.single_use import SingleUse
-from agtphost.dispatch.spending import Charges, charge_changes, charge_record
-from agtphost.dispatch.standing import after_handler, refuse_stopped_call
 from agtphost.dispatch.store_refusals import changed_meanwhile, made_durable, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.tracing import Tracer
-from agtphost.dispatch.under_way import InFlightWork
 from agtphost.dispatch.violations import log_unbelieved
-from agtphost.dispatch.waiting import as_deferred, continue_coroutine, in_time, limit_time
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_answer
-from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
-from agtphost.handlers.suitable import advice_on
+from agtphost.handlers.function_check import advice_on
+from agtphost.handlers.log_context import CALL
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
@@ -61,7 +61,7 @@ class Dispatcher:
     """
     The one way in and the one way out.
 
-    :param gates: in order; see :mod:`agtphost.dispatch.order`.
+    :param gates: in order; see :mod:`agtphost.dispatch.gate_order`.
     :param ledger: where every outcome is sealed.
     :param sealer: builds records and responses.
     :param clock: for handler deadlines.
@@ -406,7 +406,7 @@ class Dispatcher:
         if self._refusals is not None and (outcome.reason or is_read(exchange, outcome)):
             objection = None if outcome.reason or self._running is None else self._running.objection(exchange)
             if objection is not None:
-                # Where a record is written, the ledger sees to it (agtphost.dispatch.standing).
+                # Where a record is written, the ledger sees to it (agtphost.dispatch.required_agents).
                 refusal = after_handler(objection) if performed else objection
                 return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
             summary_id = self._refusals.summed_up(exchange, outcome, performed=performed)
@@ -417,7 +417,7 @@ class Dispatcher:
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.performed = performed
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
-        draft.changes += following.changes(exchange, outcome)
+        draft.changes += after_commit.changes(exchange, outcome)
         if draft.changes:
             charge_changes(self.charges, exchange, draft, outcome)
         if outcome.continuation:
@@ -446,7 +446,7 @@ class Dispatcher:
         charge_record(self.charges, exchange, draft, sealed, outcome)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
-        following.mark_durable(exchange, outcome)
+        after_commit.mark_durable(exchange, outcome)
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:

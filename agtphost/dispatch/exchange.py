@@ -10,14 +10,14 @@ from typing import Any
 from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import Match
 from agtphost.contract.rights import GrantSet
-from agtphost.contract.table import Match
-from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release
+from agtphost.dispatch.token_authority import Granted
 from agtphost.errors import Refusal
-from agtphost.handlers.calls import Call
 from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.log_context import Call
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
 from agtphost.identity.peer import Assurance, Peer, state_owner

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
+from agtphost.dispatch.call_budget import Charges, InnerCalls, charge_later
 from agtphost.dispatch.exchange import Exchange, Place
+from agtphost.dispatch.in_flight import InFlightWork
 from agtphost.dispatch.inner_results import result_of
-from agtphost.dispatch.spending import Charges, InnerCalls, charge_later
-from agtphost.dispatch.under_way import InFlightWork
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
@@ -407,7 +407,7 @@ class _Inside:
     The latest kinds of calls that were made in the course of one peer's requests.
 
     What gates found of one of them holds for the next of its kind, on the same conditions as on a connection
-    (:mod:`agtphost.dispatch.passage`): also where another request makes it.
+    (:mod:`agtphost.dispatch.gate_cache`): also where another request makes it.
 
     :param peer: their caller, without a grant, approval or principal.
     """

@@ -17,7 +17,7 @@ from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.turns import key_of
+from agtphost.dispatch.turn_owner import key_of
 from agtphost.errors import Refusal
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary.reasons import Reason

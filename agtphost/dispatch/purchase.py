@@ -10,7 +10,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.identity.intent import Intent
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.vocabulary.reasons import Reason
 
 KIND = "intent-assertion"

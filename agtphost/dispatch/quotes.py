@@ -18,8 +18,8 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.vocabulary import money
-from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.money import Money, MoneyError
+from agtphost.vocabulary.quotas import ITEM_KINDS
 
 KIND = "quote"
 MOST_PER_AGENT = ITEM_KINDS[KIND].per_owner

@@ -11,7 +11,7 @@ from agtphost.audit.state import StateItem
 from agtphost.dispatch.decision_records import DecisionRecords
 from agtphost.errors import Refusal
 from agtphost.vocabulary import times
-from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.quotas import APPROVAL
 from agtphost.vocabulary.reasons import Reason
 
 OPEN, ACCEPTED, REJECTED, RUNNING, USED = "pending", "accepted", "rejected", "running", "used"

@@ -1,7 +1,7 @@
 """
 Which grants are in force, and of whom: of the configuration and of operators together.
 
-Grants of operators are state items (:data:`agtphost.vocabulary.holdings.GRANT`). An agent that has any is narrowed, and
+Grants of operators are state items (:data:`agtphost.vocabulary.quotas.GRANT`). An agent that has any is narrowed, and
 stays so until an operator says otherwise: one that has expired, or was taken back, grants nothing. What is durable
 besides the grants is therefore one item for the agent itself, which names nothing.
 """
@@ -16,7 +16,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.grants import Grant, read_grant
 from agtphost.contract.rights import GrantSet
-from agtphost.vocabulary.holdings import GRANT
+from agtphost.vocabulary.quotas import GRANT
 
 
 class Rights:

@@ -10,7 +10,7 @@ from agtphost.audit.drafts import Change
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.purchase import Purchase, refuse_replayed
 from agtphost.dispatch.release import in_use
-from agtphost.dispatch.sealing import Sealer, new_id
+from agtphost.dispatch.sealer import Sealer, new_id
 from agtphost.dispatch.store_refusals import made_durable
 from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger

@@ -15,7 +15,7 @@ from typing import Any
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.identity.delegation import SKEW, DelegationToken, GovernanceToken, Lineage
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 
 KIND = "delegation"
 GOVERNANCE_KIND = "governance-token"

@@ -22,7 +22,7 @@ from agtphost.contract.recipes.expression import INPUT, ExpressionError
 from agtphost.contract.recipes.recipe import COMPOSITION_FAILED, Recipe, Step
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
-from agtphost.handlers.steps import StepCall, StepFailed
+from agtphost.handlers.recipe_step import StepCall, StepFailed
 from agtphost.vocabulary.jsonslices import HEAVY, weight
 from agtphost.vocabulary.steps import Executor
 

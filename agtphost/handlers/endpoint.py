@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from dataclasses import is_dataclass
 from typing import Any, TypeVar, overload
 
-from agtphost.contract.hints import Hints, HintsError
+from agtphost.contract.handler_hints import Hints, HintsError
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
-from agtphost.handlers.typed import UnsupportedType, is_model, read, schema_of, to_json
+from agtphost.handlers.type_schemas import UnsupportedType, is_model, read, schema_of, to_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -21,7 +21,6 @@ from zope.interface import implementer
 
 from agtphost.contract.service import ServiceReference
 from agtphost.errors import Refusal
-from agtphost.handlers.calls import client_span
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.http_bodies import (
     PLAIN,
@@ -34,6 +33,7 @@ from agtphost.handlers.http_bodies import (
     unsendable,
 )
 from agtphost.handlers.interface import IHandler
+from agtphost.handlers.log_context import client_span
 from agtphost.handlers.tracing import end_span_after
 from agtphost.handlers.upstream import Answer, Upstream
 from agtphost.identity.required_assurance import is_believed

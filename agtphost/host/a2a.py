@@ -15,7 +15,7 @@ from agtphost.config.registry import Provider
 from agtphost.config.web_upstreams import A2AAgentSection, ACPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.supply import ServiceSupply, make_new
+from agtphost.host.server_pool import ServiceSupply, make_new
 from agtphost.upstream.pins import Pins, PinStore
 from agtphost.vocabulary import jsontext
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from agtphost.adapters.a2a import A2AAgent
-from agtphost.adapters.a2a.fronted import FrontTaskTable
+from agtphost.adapters.a2a.front_tasks import FrontTaskTable
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config, line_of
 from agtphost.config.surfaces import FRONT
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import contract_of
-from agtphost.contract.table import Match
+from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate

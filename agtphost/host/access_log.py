@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from twisted.logger import Logger
 
 from agtphost.audit.ledger import Ledger
-from agtphost.audit.observed import ObservedGroup
-from agtphost.audit.watching import Watcher
-from agtphost.http.access import LONGEST_PATH
+from agtphost.audit.observed_records import ObservedGroup
+from agtphost.audit.watchers import Watcher
+from agtphost.http.access_members import LONGEST_PATH
 
 NAMESPACE = "agtphost.access"
 LINES_PER_TURN = 16

@@ -9,36 +9,36 @@ from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
 from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.prices import PriceList
-from agtphost.contract.table import EndpointTable
-from agtphost.dispatch.addressing import Authority
-from agtphost.dispatch.attesting import AttestingSealer
+from agtphost.dispatch.agent_paths import Authority
+from agtphost.dispatch.attesting_sealer import AttestingSealer
 from agtphost.dispatch.decision import Decider, Objecting
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.failed_calls import failure_changes
+from agtphost.dispatch.gate_order import Collaborators, gates
 from agtphost.dispatch.gates.action import ActionGate
-from agtphost.dispatch.gates.granted import GrantedGate
+from agtphost.dispatch.gates.authorization_token import GrantedGate
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.gates.plugin import OperatorGate, place_gates
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.dispatch.gates.procedure import GrantingGate, ProcedureGate
-from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
-from agtphost.dispatch.ruling import RuleSource
+from agtphost.dispatch.rule_source import RuleSource
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
-from agtphost.dispatch.sealing import Sealer
+from agtphost.dispatch.sealer import Sealer
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.foundation import HostServices
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Methods
 from agtphost.host.oauth import Credentials, IssuerKeys
 from agtphost.host.plugins import problems_of
-from agtphost.host.refusals import refusal_limits
+from agtphost.host.services import HostServices
+from agtphost.host.summary_writer import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
 from agtphost.methods.discovery.visibility import disclosed_documents
-from agtphost.methods.inspection.calls import Running
+from agtphost.methods.inspection.call_targets import Running
 from agtphost.methods.inspection.decisions import Decisions
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.vocabulary.paths import PathGrammar

@@ -21,7 +21,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, Lifecycl
 from agtphost.audit.lifecycle import EventType, LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.standing import Known
+from agtphost.host.live_directory import Known
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory

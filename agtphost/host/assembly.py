@@ -17,32 +17,32 @@ from twisted.logger import Logger
 from agtphost.host import a2a_front, gateway, mcp_front, registry_http
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
-from agtphost.host.anchors import build_anchors, resolve_postures_again
 from agtphost.host.bootstrap import bootstrap
 from agtphost.host.card_watch import CardWatch
 from agtphost.host.certificate_notices import CertificateNotices
+from agtphost.host.contract_cleanup import ContractCleanup
 from agtphost.host.core import Core
 from agtphost.host.domains import DomainWatch
 from agtphost.host.evidence import keep_evidence
-from agtphost.host.expiry import ExpiryWatch
-from agtphost.host.foundation import HostServices
+from agtphost.host.expiry_watch import ExpiryWatch
+from agtphost.host.file_rotation import FileRotation
 from agtphost.host.generations import Generations
 from agtphost.host.handler_factory import HandlerFactory
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.listener import Announcement, listening_service
-from agtphost.host.loaded import LoadedHost
 from agtphost.host.methods import follow_up
 from agtphost.host.metrics import build_metrics_surface
 from agtphost.host.orchestration import orchestration_service
+from agtphost.host.ordered_services import LedgerService, OrderedServices
 from agtphost.host.page import build_page_surface
-from agtphost.host.partings import ContractCleanup
-from agtphost.host.revision import UpstreamComparison
-from agtphost.host.rotation import FileRotation
+from agtphost.host.publication_history import UpstreamComparison
 from agtphost.host.service_manager import ServiceManagerNotifier
-from agtphost.host.services import LedgerService, OrderedServices
+from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface, http_services
+from agtphost.host.trust_anchors import build_anchors, resolve_postures_again
 from agtphost.host.unmatched import find_unmatched
 from agtphost.host.upstreams import UpstreamFactory
-from agtphost.host.vitals import register_vitals, vitals_reader
+from agtphost.host.vitals_reader import register_vitals, vitals_reader
 from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.registry import RegistryResource
 from agtphost.iagtp import IChainStore
@@ -73,7 +73,7 @@ def assemble(
 
     :param store: a store to use instead of the configured one, for a rehearsal.
     :raises agtphost.stores.StoreError: the store cannot be opened.
-    :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+    :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
     for remark in find_unmatched(loaded):
         log.warn("{remark}", remark=remark)

@@ -12,8 +12,8 @@ from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import AbsentTarget, load_endpoints, summarize
-from agtphost.contract.recipes import settling
+from agtphost.contract.endpoint_loading import AbsentTarget, load_endpoints, summarize
+from agtphost.contract.recipes import selection
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.errors import Problem
 from agtphost.handlers.built_in import IBuiltInHandler
@@ -138,11 +138,11 @@ def load_bound_endpoints(
     :param given: endpoints in addition to those of ``[endpoints] directory``.
     :param problems: collects problems; with ``on_error = "skip"`` the host starts without those endpoints.
     """
-    read = settling.read(config.recipes.file, rules, problems)
+    read = selection.read(config.recipes.file, rules, problems)
     folder = config.endpoints.directory
     if folder is None and given is None:
         found: list[Problem] = []
-        book, _ = settling.settle(read, (), rules.reserved, found)
+        book, _ = selection.settle(read, (), rules.reserved, found)
         hint = 'write directory = "endpoints" in [endpoints]'
         problems.extend(replace(each, hint=hint) if isinstance(each, AbsentTarget) else each for each in found)
         return [], [], book
@@ -180,7 +180,7 @@ def load_bound_endpoints(
             prepare(endpoint, EMPTY)
     problems.extend(map(summarize, lacking.values()))
     able = [endpoint for endpoint in declared if endpoint.handler.recipe or endpoint.name in ready]
-    book, settled = settling.settle(read, able, rules.reserved, problems)
+    book, settled = selection.settle(read, able, rules.reserved, problems)
     for endpoint in settled:
         if endpoint.handler.recipe:
             prepare(endpoint, book)

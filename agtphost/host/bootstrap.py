@@ -7,9 +7,9 @@ from agtphost.config.presence import bootstrap_facts
 from agtphost.config.surfaces import WELLKNOWN
 from agtphost.host.own_documents import Summary
 from agtphost.host.surfaces import ServedSurface
+from agtphost.http.bootstrap_document import PATH, DomainFacts, encode_document
 from agtphost.http.gateway_documents import SUMMARY
-from agtphost.http.pages import PageTable, StaticPage
-from agtphost.http.wellknown import PATH, DomainFacts, encode_document
+from agtphost.http.static_pages import PageTable, StaticPage
 
 
 def bootstrap(config: Config, summary: Summary) -> ServedSurface | None:

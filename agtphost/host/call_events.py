@@ -15,7 +15,7 @@ from twisted.logger import ILogObserver, LogEvent
 from twisted.python.threadable import isInIOThread
 from zope.interface import implementer
 
-from agtphost.handlers.calls import CALL, Call
+from agtphost.handlers.log_context import CALL, Call
 
 LONGEST_WAIT = 1.0
 """Seconds for which a line waits."""

@@ -14,14 +14,14 @@ from agtphost.errors import Refusal
 from agtphost.handlers.external import ExternalService
 from agtphost.host.agis import root_of
 from agtphost.host.card_peers import CardPeers
-from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
+from agtphost.host.services import HostServices
 from agtphost.identity.peer import Assurance
 from agtphost.registry.catalogue import Cards
-from agtphost.registry.elsewhere import RemoteAgentClient
-from agtphost.registry.invoking import InvokeCards
+from agtphost.registry.invocation import InvokeCards
 from agtphost.registry.mcp_servers import McpServers
 from agtphost.registry.providers import Providers, origin_of
+from agtphost.registry.remote_agents import RemoteAgentClient
 from agtphost.upstream.https import trust_of
 from agtphost.vocabulary.reasons import Reason
 

@@ -14,7 +14,7 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.host.delegation import HostLink
 from agtphost.identity.peer import Assurance
 from agtphost.methods.delegation.decision import HostAnswer, HostLost, HostUnreachable
-from agtphost.registry.elsewhere import not_provided
+from agtphost.registry.remote_agents import not_provided
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import DEFAULT_PORT

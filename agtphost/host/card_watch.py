@@ -8,10 +8,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
+from agtphost.host.card_registry import CardRegistry
 from agtphost.host.cards import find_terms
 from agtphost.host.core import Core
-from agtphost.host.kept_cards import CardRegistry
-from agtphost.host.looking import PeriodicService
+from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import ILedger
 from agtphost.registry.maintenance import CardMaintenance
 

@@ -15,23 +15,23 @@ from agtphost.host.a2a import card_keys
 from agtphost.host.agis import root_of
 from agtphost.host.card_calls import invocation_binding
 from agtphost.host.card_peers import CardPeers
-from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.plugins import problems_of
+from agtphost.host.services import HostServices
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.registry.card import AgentCard
+from agtphost.registry.card_fetcher import CardFetcher
+from agtphost.registry.card_search import FindCards
 from agtphost.registry.catalogue import Cards
-from agtphost.registry.changing import ChangeCards
 from agtphost.registry.endpoints import EndpointChecker
-from agtphost.registry.fetching import CardFetcher
-from agtphost.registry.finding import FindCards
 from agtphost.registry.generated import HostedCards
+from agtphost.registry.listing import ShowCards
 from agtphost.registry.maintenance import MaintenanceSettings
-from agtphost.registry.pacing import RateLimitedHandler
 from agtphost.registry.providers import Providers, origin_of
-from agtphost.registry.showing import ShowCards
+from agtphost.registry.registration import ChangeCards
+from agtphost.registry.search_rate import RateLimitedHandler
 from agtphost.vocabulary.scopes import missing
 
 STATEMENTS = {

@@ -25,9 +25,9 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
-from agtphost.host.looking import PeriodicService
-from agtphost.host.propagation import REVOKED, NoticeQueue
-from agtphost.host.rotation import Stamp, stamps
+from agtphost.host.file_rotation import Stamp, stamps
+from agtphost.host.notice_queue import REVOKED, NoticeQueue
+from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import IAgentDirectory, ILedger
 from agtphost.identity import revocation
 from agtphost.identity.agents import Agent
@@ -35,7 +35,7 @@ from agtphost.identity.certificates import link_of, parse_peer_certificate
 from agtphost.identity.revocation import RevocationError
 from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary import times
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 
 PUBLISHED = "certificate-revocation"
 """The kind of state item that marks a revocation as published."""

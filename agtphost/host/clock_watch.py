@@ -14,7 +14,7 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.vocabulary import times
 from agtphost.vocabulary.bounds import DAY
-from agtphost.vocabulary.holdings import CLOCK_LEAP
+from agtphost.vocabulary.quotas import CLOCK_LEAP
 
 LOOK_SECONDS: Final = 5.0
 """Seconds between two checks; they limit the events caused by a clock that is set again and again."""

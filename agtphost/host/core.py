@@ -9,9 +9,8 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
 from agtphost.host.a2a_front import front_facts
 from agtphost.host.admission import Admission, build_admission
-from agtphost.host.foundation import HostServices
 from agtphost.host.gateway import gateway_facts
-from agtphost.host.granting import configure_grants
+from agtphost.host.grant_bindings import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.mcp_front import mcp_front_facts
 from agtphost.host.merchant import PurchaseFeature
@@ -21,6 +20,7 @@ from agtphost.host.orchestration import observe_configuration
 from agtphost.host.own_documents import Summary, own_documents, summary_renderer
 from agtphost.host.page import restarter
 from agtphost.host.registry_http import registry_facts
+from agtphost.host.services import HostServices
 from agtphost.host.standard import apply_tables
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import A2aFrontFacts
@@ -81,7 +81,7 @@ def compose(on: HostServices, connected: Upstreams, factory: HandlerFactory) -> 
 
     :param connected: MCP servers, A2A agents and ACP servers.
     :param factory: makes handlers.
-    :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+    :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
     :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
     """
     held, states, lease = on.evidence.held, on.evidence.states, on.lease

@@ -21,9 +21,9 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.calls import client_span
+from agtphost.handlers.log_context import client_span
 from agtphost.handlers.tracing import end_span_after, fields_of
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import Assurance
@@ -49,7 +49,7 @@ from agtphost.methods.delegation.tokens import CHAIN
 from agtphost.methods.inspection.inspect import Target
 from agtphost.stores import StoreError
 from agtphost.upstream.queue import CallQueue
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 
 SECONDS_TO_ANSWER = 5.0
 """Seconds that DELEGATE may take beyond the longest task: it still has to report that the task was late."""

@@ -12,8 +12,8 @@ from agtphost.audit.domains import ORG_DOMAIN, barring, due, read_domains
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.host.looking import PeriodicService
-from agtphost.host.standing import Known
+from agtphost.host.live_directory import Known
+from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
 

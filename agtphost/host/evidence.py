@@ -25,17 +25,17 @@ from agtphost.config import Config, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.clock_watch import ClockWatch
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.observers import Observers
 from agtphost.host.publication import HISTORY
-from agtphost.host.refusals import SummaryWriter
+from agtphost.host.summary_writer import SummaryWriter
 from agtphost.host.witnesses import Witnesses
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
 from agtphost.identity.key_history import DIRECTORY, every_key, every_public
 from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError, open_store
 from agtphost.stores.ballast import PIECE, Ballast
-from agtphost.vocabulary.holdings import ANSWERS
+from agtphost.vocabulary.quotas import ANSWERS
 from agtphost.vocabulary.tomltext import Location
 
 log = Logger()

@@ -20,7 +20,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods.cognitive.documents import Library
-from agtphost.methods.cognitive.planning import Planning
+from agtphost.methods.cognitive.plan import Planning
 from agtphost.methods.cognitive.query import Corpus, Query
 from agtphost.methods.cognitive.summary import Summary
 from agtphost.methods.continuation import Continuations

@@ -9,8 +9,8 @@ from agtphost.config import Config, line_of
 from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agis import namespace_of
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate
-from agtphost.host.loaded import LoadedHost
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import HttpClients
 from agtphost.http.gateway import GatewayFacts, GatewayResource, OwnDocument

@@ -24,10 +24,10 @@ from zope.interface import implementer
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.encoding import in_turns
 from agtphost.host.core import Core, compose
-from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.oauth import IssuerKeys
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import UpstreamFactory
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.keys import fastest_signer
@@ -118,7 +118,7 @@ class Generations:
 
         It is built in steps while calls are answered, because thousands of endpoints take long.
 
-        :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+        :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
         :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
         """
         core = yield from self._compose(self._services.with_configuration(loaded))

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.config import Config
-from agtphost.http.site import HTTP_LIMITS
+from agtphost.http.http_service import HTTP_LIMITS
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols import (
     AGTPServerFactory,
@@ -22,7 +22,7 @@ from agtphost.protocols import (
     server_endpoint,
 )
 from agtphost.upstream.supervision import UpstreamState
-from agtphost.upstream.web import WebUpstream
+from agtphost.upstream.web_upstream import WebUpstream
 from agtphost.wire import Limits
 
 log = Logger()

@@ -10,9 +10,9 @@ from agtphost.client.manifests import MAX_TOKENS
 from agtphost.config import Config
 from agtphost.config.surfaces import MCP_FRONT, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.client_reach import hides_tools
 from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate
 from agtphost.host.publication import Publication
-from agtphost.host.reach import hides_tools
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import HttpClients
 from agtphost.iagtp import IDispatcher, IGate

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import Match
 from agtphost.contract.prices import PriceList
-from agtphost.contract.table import Match
 from agtphost.dispatch.gates.identity import States
 from agtphost.dispatch.gates.purchase import MerchantGate
 from agtphost.dispatch.merchants import MerchantManifest, MerchantManifests, Serve

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agtphost.adapters.a2a.fronted import front_bindings
+from agtphost.adapters.a2a.front_tasks import front_bindings
 from agtphost.audit import retention
 from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleStatus
@@ -19,18 +19,18 @@ from agtphost.host import a2a, bindings
 from agtphost.host.agis import root_of, service_of
 from agtphost.host.card_calls import server_bindings
 from agtphost.host.cards import cards_of
-from agtphost.host.configuring import configuration_bindings
+from agtphost.host.configuration_bindings import configuration_bindings
 from agtphost.host.delegation import DelegationParts, build_delegation
 from agtphost.host.domains import FollowUp
 from agtphost.host.floor import Floor, floor_methods
-from agtphost.host.foundation import HostServices
-from agtphost.host.granting import granting_bindings
+from agtphost.host.grant_bindings import granting_bindings
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
+from agtphost.host.notice_queue import NoticeQueue
 from agtphost.host.orchestration import orchestration_bindings
 from agtphost.host.page import page_access, page_bindings, register_targets
-from agtphost.host.propagation import NoticeQueue
 from agtphost.host.publication import Publication
+from agtphost.host.services import HostServices
 from agtphost.host.standard import standard_methods
 from agtphost.host.upstreams import Upstreams
 from agtphost.host.verifications import verification_bindings
@@ -46,7 +46,7 @@ from agtphost.methods.discovery.description import Description
 from agtphost.methods.discovery.discover import Discovery
 from agtphost.methods.discovery.namespace import Namespace
 from agtphost.methods.discovery.openapi import OpenAPIFace
-from agtphost.methods.discovery.publishing import DocumentPublisher
+from agtphost.methods.discovery.publication import DocumentPublisher
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Zones
@@ -55,7 +55,7 @@ from agtphost.methods.execution import Carrier
 from agtphost.methods.inspection.access import ReadACL, RecordAccess
 from agtphost.methods.inspection.agents import Chains, KnownAgents
 from agtphost.methods.inspection.backups import Backups
-from agtphost.methods.inspection.calls import Records
+from agtphost.methods.inspection.call_targets import Records
 from agtphost.methods.inspection.definitions import TARGET, Definitions
 from agtphost.methods.inspection.feed import RecordFeed
 from agtphost.methods.inspection.inspect import Inspection
@@ -67,8 +67,8 @@ from agtphost.methods.overrides import Overrides
 from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.standard.collections.store import Collections
-from agtphost.methods.standard.orchestration.monitoring import cancelling
-from agtphost.methods.standard.orchestration.pausing import Resumption
+from agtphost.methods.standard.orchestration.monitor_methods import cancelling
+from agtphost.methods.standard.orchestration.pause import Resumption
 from agtphost.methods.standard.services import MethodServices
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.registry.catalogue import Cards

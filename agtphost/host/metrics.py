@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agtphost.config.surfaces import METRICS
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface
-from agtphost.metrics.counting import CallCounts
+from agtphost.metrics.call_counts import CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.resource import MonitoringResource
 from agtphost.metrics.vitals import VitalsReader

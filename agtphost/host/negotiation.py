@@ -8,15 +8,15 @@ from typing import Any
 
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
-from agtphost.contract.recipes.loading import RecipeRules
-from agtphost.contract.recipes.settling import NEVER
+from agtphost.contract.recipes.recipe_loading import RecipeRules
+from agtphost.contract.recipes.selection import NEVER
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
-from agtphost.host.computing import executor_of
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
+from agtphost.host.turn_executor import executor_of
 from agtphost.identity.peer import Assurance
-from agtphost.negotiation.lasting import NegotiationState
 from agtphost.negotiation.negotiator import Negotiator
+from agtphost.negotiation.process_state import NegotiationState
 from agtphost.negotiation.settings import NegotiationSettings
 
 

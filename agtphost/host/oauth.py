@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from agtphost.config.oauth import Issuer, OAuth
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
-from agtphost.host.looking import PeriodicService
+from agtphost.host.periodic import PeriodicService
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
 

@@ -11,7 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, may
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from agtphost.audit.observed import ObservedGroup, ObservedRecord
+from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
 from agtphost.iagtp import IRecordObserver
 
 MOST_WAITING = 1000

@@ -10,13 +10,13 @@ from twisted.internet.defer import Deferred
 
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.decision import Objecting
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import default_assurance
-from agtphost.methods.standard.orchestration import monitoring, reading
+from agtphost.methods.standard.orchestration import monitor_methods, workflow_queries
+from agtphost.methods.standard.orchestration.monitor_state import Observed
 from agtphost.methods.standard.orchestration.monitors import Monitors
-from agtphost.methods.standard.orchestration.observing import Observed
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.upstream.supervision import UpstreamState
 
@@ -112,16 +112,16 @@ def orchestration_bindings(on: HostServices) -> tuple[Binding, ...]:
     names = on.config.methods.names
     found: list[Binding] = []
     if names & WORKFLOW_METHODS:
-        shown = reading.WorkflowReading(on.evidence.held, on.authorization, on.lasting.continuations)
-        on.registry.add_targets({reading.TARGET: shown.read})
+        shown = workflow_queries.WorkflowReading(on.evidence.held, on.authorization, on.lasting.continuations)
+        on.registry.add_targets({workflow_queries.TARGET: shown.read})
         statement = "Workflows of the calling agent, and their states."
-        found.append(Binding.native("QUERY", reading.PATH, shown, statement, Assurance.NONE))
+        found.append(Binding.native("QUERY", workflow_queries.PATH, shown, statement, Assurance.NONE))
     if "MONITOR" in names:
         return (*found, _monitors(on))
     return tuple(found)
 
 
 def _monitors(on: HostServices) -> Binding:
-    listing = monitoring.Listing(on.lasting.monitors)
+    listing = monitor_methods.Listing(on.lasting.monitors)
     least = default_assurance(on.floor, changes=False)
-    return Binding.native("QUERY", monitoring.PATH, listing, "What the calling agent observes here.", least)
+    return Binding.native("QUERY", monitor_methods.PATH, listing, "What the calling agent observes here.", least)

@@ -10,10 +10,10 @@ from agtphost.agis.summary import agis_summary
 from agtphost.config import Config
 from agtphost.config.presence import http_apis, mcp_front_url
 from agtphost.host.agis import namespace_of, root_of
-from agtphost.host.foundation import HostServices
 from agtphost.host.methods import Disclosure
+from agtphost.host.services import HostServices
+from agtphost.http.bounded_request import BoundedRequest
 from agtphost.http.clients import HttpClient
-from agtphost.http.exchange import BoundedRequest
 from agtphost.http.gateway import DispatcherCall, OwnDocument
 from agtphost.http.gateway_documents import (
     CARD,

@@ -11,19 +11,19 @@ from agtphost.config import Config
 from agtphost.config.surfaces import ADMIN
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import PAGE
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.peer import Assurance
-from agtphost.methods.inspection.overseen import Overseen
+from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.methods.page import PageAccess
-from agtphost.page.browsers import BrowserCertificates
+from agtphost.page.browser_certificates import BrowserCertificates
 from agtphost.page.entrance import LINK_SECONDS
 from agtphost.page.evidence import EvidenceKeys
-from agtphost.page.exporting import Exports
 from agtphost.page.fields import COMMON_FIELDS
-from agtphost.page.live import LiveFeeds
+from agtphost.page.live_feed import LiveFeeds
+from agtphost.page.record_export import Exports
 from agtphost.page.resource import PageResource
 from agtphost.upstream.service import UpstreamService
 from agtphost.vocabulary.tomltext import write_toml

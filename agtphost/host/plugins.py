@@ -20,8 +20,8 @@ from zope.interface.verify import verifyObject
 
 from agtphost.config import Config
 from agtphost.config.faults import ConfigFault, subject
+from agtphost.config.loader import read
 from agtphost.config.plugins import GateSection, PluginSection
-from agtphost.config.reading import read
 from agtphost.errors import Problem
 from agtphost.host.plugin_settings import UnusableSchema, WrongSettings, read_settings
 from agtphost.iagtp import IOperatorGate, IPayloadAdapter, IPluggableStore, IRecordObserver, IWitness
@@ -30,7 +30,7 @@ from agtphost.vocabulary.tomltext import Location
 GROUP = "agtphost.plugins"
 
 OPTIONAL_MEMBERS = frozenset({"call_of", "hosted_protocols"})
-"""Methods that older payload adapters lack; :mod:`agtphost.adapters.operators` supports adapters without them."""
+"""Methods that older payload adapters lack; :mod:`agtphost.adapters.operator_adapter` supports adapters without them."""
 
 
 class UnusablePlugin(Exception):

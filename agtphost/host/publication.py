@@ -22,11 +22,10 @@ from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
-from agtphost.host.revision import PublicationHistory, Revision
+from agtphost.host.publication_history import PublicationHistory, Revision
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
-from agtphost.identity.canonical import canonical
-from agtphost.identity.kept_forms import (
+from agtphost.identity.cached_encoding import (
     STEP,
     EncodedArray,
     EncodedItem,
@@ -36,6 +35,7 @@ from agtphost.identity.kept_forms import (
     encode_item,
     text_pieces,
 )
+from agtphost.identity.canonical import canonical
 from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.manifest_signature import signature_of, signing

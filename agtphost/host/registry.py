@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import EndpointTable, Match
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.table import EndpointTable, Match
 from agtphost.host.bindings import methods_of, units_of
 from agtphost.methods.inspection.inspect import Target
 
@@ -38,7 +38,7 @@ class BindingRegistry:
         """
         Set all bindings; nothing is added later.
 
-        :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+        :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
         """
         self._built_ins, self._endpoints = tuple(built_ins), tuple(endpoints)
         self._table = EndpointTable(self.all_bindings())

@@ -21,19 +21,19 @@ from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogPublish
 from zope.interface import implementer
 
 from agtphost.config import Config, examine, problems_in
-from agtphost.config.launched import missing_scripts
+from agtphost.config.launch_script import missing_scripts
 from agtphost.config.surfaces import surfaces
-from agtphost.contract.table import AmbiguousEndpoints
+from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host import expiry, loaded
+from agtphost.host import expiry_watch, host_loader
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_first_start, place_problems
-from agtphost.host.loaded import TABLES_OF_PART, LoadedHost, ProblemsByPart
-from agtphost.host.services import LedgerService
+from agtphost.host.host_loader import TABLES_OF_PART, LoadedHost, ProblemsByPart
+from agtphost.host.ordered_services import LedgerService
 from agtphost.iagtp import IChainStore
-from agtphost.protocols.listening import SYSTEMD, systemd_faults
+from agtphost.protocols.listener import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
-from agtphost.stores.rehearsed import rehearse_store
+from agtphost.stores.dry_run_store import rehearse_store
 from agtphost.stores.state_lock import StateLock
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.quantities import size
@@ -90,7 +90,7 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
             found += [
                 each for each in beyond if (each.file, each.line) not in told_of or " is missing" not in each.message
             ]
-            told = [*map(aside.restore_names, remarks), *expiry.expiry_warnings(config, time.time())]
+            told = [*map(aside.restore_names, remarks), *expiry_watch.expiry_warnings(config, time.time())]
     finally:
         globalLogPublisher.removeObserver(note)
     return Rehearsal(config=config, problems=list(dict.fromkeys(found)), remarks=list(dict.fromkeys(told)))
@@ -120,7 +120,7 @@ def _check_beyond(
         yield from place_problems(config, {("store", "url"): config.store.path})
     aside.fill()
     parts = ProblemsByPart()
-    found = loaded.check_host(aside.config, environ, parts)
+    found = host_loader.check_host(aside.config, environ, parts)
     for part, problems in parts.items():
         rests = sorted(TABLES_OF_PART[part] & faulty)
         if not rests:

@@ -11,19 +11,19 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from agtphost.contract.table import AmbiguousEndpoints
+from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.assembly import assemble
-from agtphost.host.candidate import Candidate
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.log_throttle import LogThrottling
-from agtphost.host.reloading import Reloader, Requester
+from agtphost.host.ordered_services import OrderedServices
+from agtphost.host.reload_candidate import Candidate
+from agtphost.host.reloader import Reloader, Requester
 from agtphost.host.service_manager import ServiceManagerNotifier
-from agtphost.host.services import OrderedServices
 from agtphost.host.signals import SignalHandlers
-from agtphost.host.standing_down import StandardError, StartFailed
+from agtphost.host.start_failure import StandardError, StartFailed
 from agtphost.protocols.polling import hasten
-from agtphost.protocols.steady import use_steady_clock
+from agtphost.protocols.steady_timers import use_steady_clock
 from agtphost.stores import StoreError
 from agtphost.stores.state_lock import StateLock
 from agtphost.vocabulary.allocator import settle_allocator
@@ -140,7 +140,7 @@ class HostService(Service):
 
     def reload(self) -> None:
         """
-        Apply changed files: see :mod:`agtphost.host.reloading`.
+        Apply changed files: see :mod:`agtphost.host.reloader`.
 
         For every kind of file the log says what was applied, what needs a restart and what failed; the last line sums
         it up.

@@ -1,66 +1,120 @@
-"""Start services in order and stop them in reverse, each after the one before has stopped."""
+"""Hold the services that every part of a host uses: one set per configuration, over a part that outlives reloads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from twisted.application.service import IService, MultiService, Service
-from twisted.internet.defer import Deferred
-from twisted.logger import Logger
+from agtphost.audit.leases import Lease
+from agtphost.config import Config
+from agtphost.dispatch.rights import Rights
+from agtphost.handlers.addresses import Addresses
+from agtphost.handlers.authorization import Authorization
+from agtphost.host.evidence import Evidence
+from agtphost.host.floor import state_changing_floor
+from agtphost.host.host_loader import LoadedHost
+from agtphost.host.process_state import ProcessState
+from agtphost.host.registry import BindingRegistry
+from agtphost.host.traces import build_tracing
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.steps import Executor
 
-from agtphost.audit.ledger import Ledger
-from agtphost.errors import Problem
-from agtphost.stores import StoreError
-
-log = Logger()
+if TYPE_CHECKING:
+    from agtphost.traces.service import TraceService
 
 
-class OrderedServices(MultiService):
+@dataclass(frozen=True, kw_only=True)
+class HostServices:
+    """The services that are built first and passed to everything that builds a part of the host."""
+
+    loaded: LoadedHost
+    reactor: Any
+    evidence: Evidence
+    authorization: Authorization
+    registry: BindingRegistry
+    lasting: ProcessState
+    lease: Lease
+    """The watchers that end with this configuration."""
+
+    floor: Assurance
+    """The least assurance of a caller that changes state."""
+
+    rights: Rights
+    """The rights that the host grants to agents."""
+
+    traces: TraceService | None = None
+    """Makes spans of calls; None where tracing is off."""
+
+    seconds: Callable[[], float]
+    """The host's time, in seconds since the Unix epoch; see :mod:`agtphost.audit.host_clock`."""
+
+    @classmethod
+    def for_host(cls, loaded: LoadedHost, reactor: Any, evidence: Evidence) -> HostServices:
+        """Build the services of a host as it starts."""
+        seconds = evidence.clock.seconds
+        lasting = ProcessState.for_host(loaded, reactor, evidence, seconds)
+        traces = build_tracing(reactor, loaded.config)
+        return cls._build(loaded, reactor=reactor, evidence=evidence, lasting=lasting, traces=traces, seconds=seconds)
+
+    def with_configuration(self, loaded: LoadedHost) -> HostServices:
+        """Build the services of the same host under another configuration."""
+        return self._build(
+            loaded,
+            reactor=self.reactor,
+            evidence=self.evidence,
+            lasting=self.lasting,
+            traces=self.traces,
+            seconds=self.seconds,
+        )
+
+    @classmethod
+    def _build(cls, loaded: LoadedHost, **lasting: Any) -> HostServices:
+        floor, lease = state_changing_floor(loaded.config), Lease()
+        held = lasting["evidence"].held
+        with held.leasing.filling(lease):
+            rights = Rights(held, lasting["seconds"])
+        return cls(
+            loaded=loaded,
+            authorization=authorization_of(loaded, floor),
+            registry=BindingRegistry(loaded.policy),
+            floor=floor,
+            rights=rights,
+            lease=lease,
+            **lasting,
+        )
+
+    @property
+    def config(self) -> Config:
+        """The whole configuration."""
+        return self.loaded.config
+
+    @property
+    def latest(self) -> Callable[[], float]:
+        """Return a clock that gives the later of the host's and the system's time, for dates that others wrote."""
+        return self.evidence.clock.latest
+
+    @property
+    def offload(self) -> Executor:
+        """Return the executor that calls functions off the reactor."""
+        return self.lasting.computing
+
+
+def authorization_of(loaded: LoadedHost, floor: Assurance) -> Authorization:
+    """Return what distinguishes operators, registrars, people and agents under one configuration."""
+    config = loaded.config
+    addresses = Addresses(people=config.notify.people, groups=config.notify.groups)
+    registrars = _registrars(loaded) if config.host.development else ()
+    viewers = (*config.admin.viewers, *registrars)
+    return Authorization(config.audit.operators, loaded.directory, floor, viewers, addresses, registrars)
+
+
+def _registrars(loaded: LoadedHost) -> tuple[str, ...]:
     """
-    A MultiService that stops one service at a time, last first.
+    Return the keys that agents known here were issued with.
 
-    Draining connections need the ledger, and running calls need their MCP server. So a service stops only after
-    everything that may use it.
+    A development host has no operators until the configuration lists some. Until then the holder of such a key sees
+    what operators see and approves calls, just as it reloads the host and grants what its agents may call.
     """
-
-    def stopService(self) -> Deferred[None]:
-        """Stop all services in turn; fires after the last one has stopped."""
-        self.running = 0
-        return Deferred.fromCoroutine(self._stop_each())
-
-    async def _stop_each(self) -> None:
-        services: list[IService] = list(self)
-        for service in reversed(services):
-            try:
-                stopping: object = service.stopService()  # type: ignore[no-untyped-call]
-                if isinstance(stopping, Deferred):
-                    await stopping
-            except Exception:
-                # One service that fails to stop must not keep the ledger from being flushed.
-                log.failure("{service} did not stop cleanly", service=service)
-
-
-class LedgerService(Service):
-    """A service for the ledger: first to start, last to stop."""
-
-    name = "ledger"
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-
-    def start_problems(self) -> Iterator[Problem]:
-        """Yield a problem if the store prevents a start; see :class:`agtphost.host.rehearsal.IPrecondition`."""
-        try:
-            self._ledger.read()
-        except (StoreError, OSError) as error:
-            yield Problem(message=str(error))
-
-    def startService(self) -> None:
-        """Read the chains' heads and start the writer."""
-        self._ledger.start()
-        super().startService()  # type: ignore[no-untyped-call]
-
-    def stopService(self) -> Deferred[None]:
-        """Write the waiting records and stop the writer."""
-        super().stopService()  # type: ignore[no-untyped-call]
-        return self._ledger.stop()
+    issuers = (agent.issuer_fingerprint for agent in loaded.directory.list_known())
+    return tuple(each for each in dict.fromkeys(issuers) if each)

@@ -18,7 +18,7 @@ from agtphost.errors import Problem, Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import default_assurance
-from agtphost.methods.standard import checking, finding, transacting
+from agtphost.methods.standard import check, find, transaction_family
 from agtphost.methods.standard.collections import family as collections
 from agtphost.methods.standard.orchestration import family as orchestration
 from agtphost.methods.standard.pure import handlers as pure
@@ -30,12 +30,12 @@ from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.steps import Executor
 
 FAMILIES: Final[Sequence[Handlers]] = (
-    checking.handlers,
+    check.handlers,
     collections.handlers,
-    finding.handlers,
+    find.handlers,
     orchestration.handlers,
     pure.handlers,
-    transacting.handlers,
+    transaction_family.handlers,
 )
 """The functions that make the built-in handlers, one per family of methods."""
 

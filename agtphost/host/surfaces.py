@@ -23,12 +23,12 @@ from agtphost.config.surfaces import Surface, http_faults, surfaces
 from agtphost.dispatch.gates.limits import Allowances, address_origin
 from agtphost.errors import ConfigurationError
 from agtphost.host.access_log import access_line_writer
+from agtphost.host.host_loader import read_mandates
 from agtphost.host.listener import http_limits
-from agtphost.host.loaded import read_mandates
 from agtphost.http.cross_origin import PER_MINUTE, CrossOrigin, CrossOriginRules
+from agtphost.http.http_service import HttpService
 from agtphost.http.mounts import Mount
 from agtphost.http.refusals import RefusalRecorder
-from agtphost.http.site import HttpService
 from agtphost.http.tls import TlsCreator, ask_browsers, https_options, names_of
 from agtphost.protocols.tls import ServerTLS
 
@@ -44,7 +44,7 @@ class ServedSurface:
     """The name for people, such as ``the A2A front``."""
 
     resource: Any
-    """A leaf and a :class:`agtphost.http.exchange.Gatekeeper`; it gets every path of the surface."""
+    """A leaf and a :class:`agtphost.http.bounded_request.Gatekeeper`; it gets every path of the surface."""
 
     pages: bool = False
     home: bool = False

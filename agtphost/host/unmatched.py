@@ -18,8 +18,8 @@ from agtphost.config.approvals import OPERATORS
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.handlers.authorization import OPERATOR
-from agtphost.host.loaded import LoadedHost
-from agtphost.host.reach import unreached_servers
+from agtphost.host.client_reach import unreached_servers
+from agtphost.host.host_loader import LoadedHost
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.methods.standard.table import STANDARD
 from agtphost.negotiation.data_classes import is_negotiable

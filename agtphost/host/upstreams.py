@@ -14,9 +14,9 @@ from agtphost.adapters.a2a.tasks import TERMINAL
 from agtphost.adapters.acp import ACPAdapter, ACPServer
 from agtphost.adapters.acp.handlers import TERMINAL as OVER
 from agtphost.adapters.mcp.adapter import McpAdapter
-from agtphost.adapters.mcp.calls import CallTracker
+from agtphost.adapters.mcp.call_tracker import CallTracker
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.operators import OperatorAdapter
+from agtphost.adapters.operator_adapter import OperatorAdapter
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
@@ -28,15 +28,15 @@ from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.a2a import a2a_agents, apply_approval_rule
 from agtphost.host.evidence import Evidence
-from agtphost.host.foundation import HostServices
 from agtphost.host.plugins import problems_of
-from agtphost.host.supply import ServerOrder, ServerPool, ServiceSupply, make_new
+from agtphost.host.server_pool import ServerOrder, ServerPool, ServiceSupply, make_new
+from agtphost.host.services import HostServices
 from agtphost.iagtp import ILedger, IPayloadAdapter
 from agtphost.identity.peer import Assurance, state_owners
 from agtphost.upstream.cancellation import AlreadyOver, TaskCancellation
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.pins import Pins, PinStore, Submit
-from agtphost.upstream.web import WebUpstream
+from agtphost.upstream.web_upstream import WebUpstream
 
 T = TypeVar("T", MCPServerSection, ACPServerSection)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import VERIFYING
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.identity.peer import Assurance
 from agtphost.methods.verification import Verifications
 

@@ -19,7 +19,7 @@ from agtphost.client import ClientError, Reply
 from agtphost.client.client import Client
 from agtphost.client.sync import Client as BlockingClient
 from agtphost.config import Config
-from agtphost.config.witnessing import WitnessHost
+from agtphost.config.witness_settings import WitnessHost
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import WITNESSING
 from agtphost.iagtp import IRecordStore
@@ -27,7 +27,7 @@ from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import issuer_keys
-from agtphost.methods.witnessing import WitnessedLog, Witnessing
+from agtphost.methods.checkpoint_methods import WitnessedLog, Witnessing
 from agtphost.stores import StoreError
 
 START_SECONDS = 5.0

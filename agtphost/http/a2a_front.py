@@ -35,9 +35,9 @@ from agtphost.http.a2a_rpc import (
     require_hosted,
 )
 from agtphost.http.a2a_runs import ExposedAgent, TaskRun, TaskRuns, request_of
+from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.event_stream import DisconnectWatch
-from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.http.registry import asks_for_haidip
 from agtphost.http.status import FIELD
@@ -55,7 +55,7 @@ log = Logger()
 Call: TypeAlias = RpcCall | rest.RestCall
 
 TASKS = "/a2a-tasks"
-"""The path of requests about tasks: :mod:`agtphost.adapters.a2a.fronted`."""
+"""The path of requests about tasks: :mod:`agtphost.adapters.a2a.front_tasks`."""
 
 LONGEST_ID = 128
 
@@ -155,7 +155,7 @@ class A2aFrontResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """
-        Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`. A client that may not call sends no
+        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A client that may not call sends no
         body.
         """
         path = request.path.decode("ascii", "replace")

@@ -19,8 +19,8 @@ from agtphost.http.a2a_messages import RpcFault
 from agtphost.http.a2a_rest import RestCall
 from agtphost.http.a2a_rpc import RpcCall
 from agtphost.http.a2a_runs import request_of
+from agtphost.http.bounded_request import field_of
 from agtphost.http.clients import HttpClient
-from agtphost.http.exchange import field_of
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Withdrawable
 from agtphost.vocabulary import jsontext, media_types

@@ -13,7 +13,7 @@ from twisted.web.server import Request
 from agtphost.http.a2a_card import VERSION
 from agtphost.http.a2a_messages import RpcFault, invalid
 from agtphost.http.a2a_rpc import PUSH, asked_version, read_body, require_json
-from agtphost.http.exchange import field_of
+from agtphost.http.bounded_request import field_of
 from agtphost.http.status import over_http
 from agtphost.vocabulary import a2a_errors, jsontext
 

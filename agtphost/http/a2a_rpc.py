@@ -12,7 +12,7 @@ from twisted.web.server import Request
 from agtphost.http import a2a_legacy as legacy
 from agtphost.http.a2a_card import VERSION
 from agtphost.http.a2a_messages import NO_PUSH, RpcFault, invalid
-from agtphost.http.exchange import field_of
+from agtphost.http.bounded_request import field_of
 from agtphost.vocabulary import a2a_errors, jsontext, media_types
 from agtphost.vocabulary.a2a_push import REQUIRED, missing_member
 

@@ -62,7 +62,7 @@ class ExposedAgent:
 
 
 class TaskTable(Protocol):
-    """A store of tasks, such as :class:`agtphost.adapters.a2a.fronted.FrontTaskTable`."""
+    """A store of tasks, such as :class:`agtphost.adapters.a2a.front_tasks.FrontTaskTable`."""
 
     def begin(self, client: str, agent_id: str, document: Mapping[str, Any], call: Withdrawable) -> Awaitable[None]:
         """Store a new task durably; fails if it cannot be stored."""

@@ -25,11 +25,10 @@ from twisted.python.failure import Failure
 from twisted.web.server import Site
 from zope.interface import implementer
 
-from agtphost.http.exchange import BodyCounter, BoundedRequest, phrase_of
-from agtphost.http.framing import FramedChannel
+from agtphost.http.bounded_request import BodyCounter, BoundedRequest, phrase_of
+from agtphost.http.framed_channel import FramedChannel
 from agtphost.http.refusals import TurnedAway, agtp_form
-from agtphost.protocols.accepting import AcceptingFactory
-from agtphost.protocols.automaton import Wait
+from agtphost.protocols.connection_states import Wait
 from agtphost.protocols.limits import (
     ABORT_AFTER,
     READ_AHEAD,
@@ -39,8 +38,9 @@ from agtphost.protocols.limits import (
     WAITING,
     ConnectionLimits,
 )
+from agtphost.protocols.listener_connections import AcceptingFactory
 from agtphost.protocols.output_queue import LONG, OutputQueue
-from agtphost.protocols.reading import ReadProgress
+from agtphost.protocols.peer_liveness import ReadProgress
 from agtphost.vocabulary.reasons import Reason
 
 SPELLED = {
@@ -151,12 +151,12 @@ class BoundedChannel(FramedChannel):
 
     @property
     def unread(self) -> int:
-        """Return the octets that the peer has not read; see :class:`agtphost.protocols.accepting.Accepted`."""
+        """Return the octets that the peer has not read; see :class:`agtphost.protocols.listener_connections.Accepted`."""
         return self._output.octets_in_memory
 
     @property
     def expendable(self) -> int:
-        """Return the preference for closing this connection; see :class:`agtphost.protocols.accepting.Accepted`."""
+        """Return the preference for closing this connection; see :class:`agtphost.protocols.listener_connections.Accepted`."""
         # A client that pipelines requests is not in a hurry for the present answer.
         return CLOSE_PREFERENCE.get(self._wait, 1 if self._dataBuffer else 0)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from twisted.web.server import Request
 
-from agtphost.http.exchange import field_of
+from agtphost.http.bounded_request import field_of
 from agtphost.identity.encoding import decode_padded
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate, Withdrawable
 from agtphost.vocabulary import jsontext, scopes, trace_context

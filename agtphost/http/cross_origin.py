@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from agtphost.http.exchange import BoundedRequest, field_of, set_status
+from agtphost.http.bounded_request import BoundedRequest, field_of, set_status
 from agtphost.http.refusals import refuse
 from agtphost.vocabulary.reasons import Reason
 

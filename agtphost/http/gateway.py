@@ -17,10 +17,10 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http import translation
+from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest, field_of
 from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.conditional import is_unchanged
 from agtphost.http.cross_origin import CrossOriginRules
-from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of
 from agtphost.http.gateway_events import GatewayEvents, wants_events
 from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.http.translation import (
@@ -32,7 +32,7 @@ from agtphost.http.translation import (
 )
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
-from agtphost.protocols.driving import drive
+from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request, Response
 
@@ -72,7 +72,7 @@ class OwnDocument(Protocol):
 
     def answer(self, request: BoundedRequest, client: HttpClient | None, ask: DispatcherCall) -> bytes | int:
         """
-        Return the body, made by :func:`agtphost.http.exchange.tail_of`, or ``NOT_DONE_YET``.
+        Return the body, made by :func:`agtphost.http.bounded_request.tail_of`, or ``NOT_DONE_YET``.
 
         :param client: None for a client that may not call.
         :param ask: has a request answered by the dispatcher.
@@ -114,7 +114,7 @@ class GatewayResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """
-        Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`. A client that may not call sends no
+        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A client that may not call sends no
         body.
         """
         method = request.method.decode("ascii", "replace")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
+from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.clients import HttpClient
 from agtphost.http.conditional import is_unchanged
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.gateway import DispatcherCall
 from agtphost.http.refusals import PROOF, refuse
 from agtphost.vocabulary import jsontext, media_types, paths

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agtphost.http.bounded_request import BoundedRequest, field_of, set_status
 from agtphost.http.event_stream import EventWriter
-from agtphost.http.exchange import BoundedRequest, field_of, set_status
 from agtphost.http.status import over_http
 from agtphost.http.translation import TranslationRules
 from agtphost.vocabulary import jsontext

@@ -9,7 +9,7 @@ The rules are checked by the head of a request, before its body is read, in this
   still sends its own name;
 - the request does not come from a foreign page (403): see :meth:`Mount.is_foreign`;
 - the body has no coding (415), and no expectation but 100-continue (417);
-- then the surface itself decides: :class:`agtphost.http.exchange.Gatekeeper`.
+- then the surface itself decides: :class:`agtphost.http.bounded_request.Gatekeeper`.
 
 Foreign pages can read an answer only where a surface has :class:`agtphost.http.cross_origin.CrossOrigin` and lists
 their origin; their preflights are answered here.
@@ -25,10 +25,10 @@ from typing import Any
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
+from agtphost.http.bounded_request import BoundedRequest, field_of
 from agtphost.http.cross_origin import CrossOrigin
-from agtphost.http.exchange import BoundedRequest, field_of
-from agtphost.http.heads import spell_name
 from agtphost.http.refusals import RefusalRecorder, refuse
+from agtphost.http.request_heads import spell_name
 from agtphost.vocabulary.mount_paths import MountPath
 from agtphost.vocabulary.reasons import Reason
 
@@ -60,7 +60,7 @@ class Mount:
     A surface at one of its paths.
 
     :param surface: its name, for access lines.
-    :param resource: a leaf and a :class:`agtphost.http.exchange.Gatekeeper`.
+    :param resource: a leaf and a :class:`agtphost.http.bounded_request.Gatekeeper`.
     """
 
     surface: str

@@ -19,8 +19,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from agtphost.errors import Refusal
+from agtphost.http.bounded_request import BoundedRequest, field_of, phrase_of, tail_of
 from agtphost.http.clients import ClaimedSender
-from agtphost.http.exchange import BoundedRequest, field_of, phrase_of, tail_of
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
 from agtphost.vocabulary import jsontext, media_types

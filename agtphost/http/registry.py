@@ -17,16 +17,16 @@ from twisted.web.server import NOT_DONE_YET, Request
 
 from agtphost.http import registry_calls as calls
 from agtphost.http import registry_errors as errors
+from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.clients import CertificateFinder, ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.event_stream import EventWriter
-from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.http.registry_calls import RegistryAnswer, RegistryCall
 from agtphost.http.registry_document import document
 from agtphost.http.registry_routes import CARD, DOCUMENT, InvalidRegistryRequest, RegistryRoute, routes_of
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
-from agtphost.protocols.driving import drive
+from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import phrase_of
@@ -111,7 +111,7 @@ class RegistryResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """
-        Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`. A client that may not call sends no
+        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A client that may not call sends no
         body.
         """
         path = request.path.decode("ascii", "replace")

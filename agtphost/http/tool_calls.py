@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from agtphost.contract.carried import CarriedCall, ToolAddress
+from agtphost.contract.carried_call import CarriedCall, ToolAddress
 from agtphost.errors import Refusal
 from agtphost.iagtp import IToolAddresses
 from agtphost.vocabulary.reasons import Reason

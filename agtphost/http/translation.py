@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from agtphost.contract.carried import ToolAddress
+from agtphost.contract.carried_call import ToolAddress
 from agtphost.errors import Refusal
 from agtphost.http import tool_calls
 from agtphost.http.status import FIELD, over_http

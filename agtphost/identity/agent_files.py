@@ -18,7 +18,7 @@ from typing import Any
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.errors import Problem
-from agtphost.identity import documents, issuing, packages
+from agtphost.identity import documents, issuance, packages
 from agtphost.identity.agents import Agent, AgentCertificate, Received, agent_from, distinct
 from agtphost.identity.certificates import CertificateError, load_certificate
 from agtphost.identity.documents import DocumentError
@@ -280,11 +280,11 @@ def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
 
 def _statement(genesis_file: Path, genesis: Genesis | None) -> Mapping[str, Any] | None:
     """Return the registrar's statement next to the Genesis; None if that file is missing."""
-    path = genesis_file.with_name(issuing.STATEMENT)
+    path = genesis_file.with_name(issuance.STATEMENT)
     octets = _read(path) if genesis is not None and genesis_file.name == "genesis.json" else None
     if octets is None or genesis is None:
         return None
     try:
-        return issuing.read_statement(octets, genesis)
-    except issuing.IssueError as error:
+        return issuance.read_statement(octets, genesis)
+    except issuance.IssueError as error:
         raise _Refused([Problem(message=str(error), file=str(path))]) from None

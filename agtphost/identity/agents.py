@@ -77,7 +77,7 @@ class Agent:
     certificate: AgentCertificate | None = None
 
     issue: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What its registrar stated when it was issued: :mod:`agtphost.identity.issuing`; None where it stated nothing."""
+    """What its registrar stated when it was issued: :mod:`agtphost.identity.issuance`; None where it stated nothing."""
 
     notes: tuple[str, ...] = ()
     """What an operator should know: for the log at start."""

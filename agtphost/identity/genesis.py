@@ -21,8 +21,8 @@ from datetime import datetime
 from typing import Any
 
 from agtphost.identity import encoding
-from agtphost.identity.anchoring import EVIDENCE, unchecked_evidence
 from agtphost.identity.canonical import CanonicalError, ascii_escaped, canonical
+from agtphost.identity.dns_anchor import EVIDENCE, unchecked_evidence
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.vocabulary import jsontext, scopes
@@ -368,7 +368,7 @@ def issue(
     :param agent_key: the agent's own key, if it is to be named; it equals the
         issuer's in a self-signed Genesis.
     :param members: further members: ``org_domain``, ``org_label``, ``log_inclusion_proof`` ...
-    :param evidence: what the issuer looked at (:mod:`agtphost.identity.anchoring`); tier 1 needs it, and without any,
+    :param evidence: what the issuer looked at (:mod:`agtphost.identity.dns_anchor`); tier 1 needs it, and without any,
         an ``org_domain`` is marked as unchecked.
     :return: canonical JSON.
     :raises GenesisError: for values that :meth:`Genesis.load` would refuse, for

@@ -10,8 +10,8 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from agtphost.identity import jws
+from agtphost.identity.cached_encoding import UnescapedText, canonical_pieces
 from agtphost.identity.canonical import canonical
-from agtphost.identity.kept_forms import UnescapedText, canonical_pieces
 from agtphost.identity.keys import Signer, VerifyingKey
 from agtphost.vocabulary.steps import run_to_end
 
@@ -68,7 +68,7 @@ def verify_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey
     """
     Check that a manifest is what its signature covers.
 
-    :param manifest: whose members may be :class:`~agtphost.identity.kept_forms.EncodedArray`.
+    :param manifest: whose members may be :class:`~agtphost.identity.cached_encoding.EncodedArray`.
     :param keys: by ``kid``; from somewhere other than the manifest itself, or it proves nothing.
     :raises agtphost.identity.jws.JWSError: where it is unsigned, or signed otherwise.
     """

@@ -23,7 +23,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.genesis import Genesis
-from agtphost.identity.issuing import Inspected
+from agtphost.identity.issuance import Inspected
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError
 from agtphost.identity.trust import resolve_posture

@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 
 from agtphost.client.requests import new_session_id
 from agtphost.mcp import revisions
-from agtphost.mcp.inbound import decode_field
 from agtphost.mcp.messages import HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CAPABILITY, McpFault, RequestId
+from agtphost.mcp.request_checks import decode_field
 from agtphost.mcp.revisions import CAPABILITIES, CLIENT_INFO, DEFAULT_LEVEL, LEVELS, LOG_LEVEL, TASKS, VERSION
 
 Fields = Callable[[str], Sequence[str]]

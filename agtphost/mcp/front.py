@@ -20,9 +20,9 @@ from twisted.web.server import NOT_DONE_YET
 
 from agtphost.client.mcp.endpoints import Catalogue
 from agtphost.client.requests import new_session_id
+from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.cross_origin import CrossOriginRules
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Assurance
@@ -32,9 +32,9 @@ from agtphost.mcp.in_process import SENDER, InProcessLink, Manifest, may_use_any
 from agtphost.mcp.messages import render_early_refusal
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import McpSessions
-from agtphost.mcp.streamable import LONGEST_BODY, StatelessEndpoint, is_of_a_session
+from agtphost.mcp.streamable_http import LONGEST_BODY, StatelessEndpoint, is_of_a_session
 from agtphost.mcp.tasks import TaskOwners
-from agtphost.protocols.driving import drive
+from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Executor, spread
 
@@ -187,7 +187,7 @@ class McpFrontResource(Resource):
         """
         Check the head of a request, so that a caller without rights sends no body; see
 
-        :class:`agtphost.http.exchange.Gatekeeper`.
+        :class:`agtphost.http.bounded_request.Gatekeeper`.
         """
         path = request.path.decode("ascii", "replace")
         facts = self._facts

@@ -13,16 +13,16 @@ from twisted.internet.interfaces import IReactorTime
 from agtphost.client.approvals import REASON as HELD
 from agtphost.client.errors import ClientError
 from agtphost.client.mcp.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
-from agtphost.client.mcp.held import held_answer
+from agtphost.client.mcp.held_calls import held_answer
 from agtphost.client.mcp.refusals import UNREACHABLE
 from agtphost.client.mcp.tool_search import CALL, SEARCH, ToolSearch
 from agtphost.client.mcp.view import View
 from agtphost.client.reply import Reply
 from agtphost.mcp.context import Context
 from agtphost.mcp.elicitation import ask_until_final, input_required, pack_state, unpack_state
+from agtphost.mcp.held_notices import HeldNotices
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import INVALID_PARAMS, McpFault, refusal_fault, unreachable_fault
-from agtphost.mcp.notices import HeldNotices
 from agtphost.mcp.revisions import SERVER_INFO
 from agtphost.vocabulary.mcp_members import ROOTS
 

@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import NOT_DONE_YET
 
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.mcp import messages
 from agtphost.mcp.connection import NO_STREAM, ClientConnection
-from agtphost.mcp.inbound import is_enveloped
 from agtphost.mcp.journal import SessionEvents, StreamJournal
 from agtphost.mcp.messages import INVALID_REQUEST, McpFault, Message
+from agtphost.mcp.request_checks import is_enveloped
 from agtphost.mcp.revisions import RESUMABLE, UNNAMED, is_since
 from agtphost.mcp.server import Server
 from agtphost.mcp.stream import EventStreamAnswer
-from agtphost.mcp.streamable import EVENTS, JSON, SESSION_REMEDY, accepts, fields_of, proof, refusal, refuse_unfit
+from agtphost.mcp.streamable_http import EVENTS, JSON, SESSION_REMEDY, accepts, fields_of, proof, refusal, refuse_unfit
 
 SESSION = "mcp-session-id"
 RETRY_MILLISECONDS = 500

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import LoopingCall
 
-from agtphost.http.exchange import BoundedRequest
+from agtphost.http.bounded_request import BoundedRequest
 from agtphost.protocols.limits import UNREAD
 
 PING = 15.0

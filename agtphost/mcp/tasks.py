@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import Any
 
 from agtphost.mcp.messages import INVALID_PARAMS, McpFault
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 MOST = 100_000
 """Tasks that are remembered; the oldest is forgotten first."""

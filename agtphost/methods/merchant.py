@@ -20,12 +20,12 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding, Resolution
+from agtphost.contract.endpoint_table import Match
 from agtphost.contract.prices import COST_ESTIMATE, Price, PriceList, declared_price
 from agtphost.contract.schemas import TooCostly
-from agtphost.contract.table import Match
 from agtphost.dispatch.merchants import MERCHANT
 from agtphost.dispatch.quotes import MOST_PER_AGENT, CartError, Quote, Quotes, cart_digest, cart_total
-from agtphost.dispatch.sealing import new_id
+from agtphost.dispatch.sealer import new_id
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, ask_handler

@@ -20,7 +20,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary import times
-from agtphost.vocabulary.holdings import VERIFICATION
+from agtphost.vocabulary.quotas import VERIFICATION
 
 STATE, LOOK = VERIFYING
 LAST = "last"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agtphost import __version__
-from agtphost.metrics.counting import CallCounts, Histogram
+from agtphost.metrics.call_counts import CallCounts, Histogram
 from agtphost.metrics.vitals import Vitals, VitalsReader, obstacles
 
 DAY = 86_400.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.web.resource import Resource
 
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.vitals import VitalsReader, obstacles
 from agtphost.vocabulary import jsontext
@@ -34,7 +34,7 @@ class MonitoringResource(Resource):
         self._answers = {METRICS: self._metrics, HEALTH: self._health, READINESS: self._readiness}
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`."""
+        """Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`."""
         if request.method not in (b"GET", b"HEAD"):
             return tail_of(request, 405, b"Only GET and HEAD are answered.\n", ("Allow", "GET, HEAD"))
         if request.path.decode("ascii", "replace") not in self._answers:

@@ -15,7 +15,7 @@ from agtphost.contract.recipes.recipe import Recipe
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.canonical import canonical
 from agtphost.identity.peer import Assurance
-from agtphost.negotiation.compiling import compile_cached
+from agtphost.negotiation.schema_cache import compile_cached
 from agtphost.vocabulary import times
 from agtphost.vocabulary.paths import Template, parse_template
 

@@ -16,13 +16,13 @@ from twisted.logger import Logger
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import Match
 from agtphost.contract.recipes.recipe import Recipe
-from agtphost.contract.table import Match
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Peer
 from agtphost.negotiation import contract as terms
 from agtphost.negotiation.contract import Contract, Origin, Scope, contract_of, digest_of
-from agtphost.negotiation.lasting import ContractLinks
+from agtphost.negotiation.process_state import ContractLinks
 from agtphost.negotiation.settings import NegotiationSettings
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
 from agtphost.vocabulary.identifiers import is_agent_id

@@ -11,11 +11,11 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change, StreamEvent
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import conflicts
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.recipes.book import RecipeBook
-from agtphost.contract.recipes.loading import RecipeRules
 from agtphost.contract.recipes.recipe import Recipe
-from agtphost.contract.table import conflicts
+from agtphost.contract.recipes.recipe_loading import RecipeRules
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
@@ -24,6 +24,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.interface import IHandler
 from agtphost.iagtp import INegotiator
 from agtphost.identity.peer import Peer, counted_as
+from agtphost.negotiation.call_ceiling import CallCeiling
 from agtphost.negotiation.contract import Contract, Origin, Scope
 from agtphost.negotiation.contracts import ContractTable, IssuedContract, TooManyContracts
 from agtphost.negotiation.data_classes import is_within
@@ -31,12 +32,11 @@ from agtphost.negotiation.durations import iso
 from agtphost.negotiation.evaluation import AcceptedProposal, Evaluation
 from agtphost.negotiation.failed_attempts import AttemptLog
 from agtphost.negotiation.graph import EndpointGraph
-from agtphost.negotiation.lasting import NegotiationState
 from agtphost.negotiation.patterns import patterns_of
-from agtphost.negotiation.pending import Pending, Reviews
+from agtphost.negotiation.process_state import NegotiationState
 from agtphost.negotiation.proposal import Proposal, ProposalReader
-from agtphost.negotiation.rate import CallCeiling
 from agtphost.negotiation.rcns import NegotiationLocks, Offers
+from agtphost.negotiation.reviews import Pending, Reviews
 from agtphost.negotiation.rounds import HEADER, Round, Rounds
 from agtphost.negotiation.settings import NegotiationSettings
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer

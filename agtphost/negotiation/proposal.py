@@ -17,7 +17,7 @@ from agtphost.contract.schemas import CompiledSchema, SchemaError
 from agtphost.contract.semantic import MEMBERS, Semantic, is_statement, semantic, semantic_faults
 from agtphost.errors import Refusal
 from agtphost.negotiation import durations
-from agtphost.negotiation.compiling import SHARE, compile_cached
+from agtphost.negotiation.schema_cache import SHARE, compile_cached
 from agtphost.vocabulary import paths, scopes
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason

@@ -14,18 +14,18 @@ from typing import Any, cast
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import Match
 from agtphost.contract.schemas import SchemaError
-from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, ask_handler
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Assurance, counted_as
+from agtphost.negotiation.call_ceiling import CallCeiling, Seen
 from agtphost.negotiation.contract import Contract, Origin
 from agtphost.negotiation.contracts import ContractTable, IssuedContract, TooManyContracts, match_path
 from agtphost.negotiation.data_classes import is_within
 from agtphost.negotiation.failed_attempts import AttemptLog
-from agtphost.negotiation.rate import CallCeiling, Seen
 from agtphost.negotiation.settings import GRAVITY, NegotiationSettings
 from agtphost.negotiation.synthesis import CannotSynthesize, Synthesis, Synthesizer
 from agtphost.vocabulary import media_types, scopes

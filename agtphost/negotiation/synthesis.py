@@ -16,8 +16,8 @@ from typing import Any
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.recipes.graph import SEVERITY, Needs
-from agtphost.contract.recipes.loading import RecipeRules, read_recipe
 from agtphost.contract.recipes.recipe import COMPOSITION_FAILED, Recipe, RecipeEndpoint
+from agtphost.contract.recipes.recipe_loading import RecipeRules, read_recipe
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.fields import Field, feeds

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from agtphost.page.text import in_path
+from agtphost.page.value_text import in_path
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.identifiers import is_agent_id
 

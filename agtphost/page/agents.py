@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import calls, parts, sessions
-from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page import call_list, elements, sessions
 from agtphost.page.layout import PageView
-from agtphost.page.text import in_path
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.value_text import in_path
 
 BUTTONS = {
     "active": (("deactivate", "Deactivate"), ("deprecate", "Deprecate"), ("revoke", "Revoke for good")),
@@ -25,14 +25,14 @@ BUTTONS = {
 async def draw(visit: PageVisit) -> PageView:
     """Show a page of the agents that the host knows."""
     name, more = visit.query_word("name"), visit.query_word("more", 4_096)
-    reply = await visit.ask.inspect("agents", name=name or None, limit=parts.ROWS, continuation_token=more or None)
-    form = parts.search("/agents", parts.field("name", "Name", "filter-name", name))
+    reply = await visit.ask.inspect("agents", name=name or None, limit=elements.ROWS, continuation_token=more or None)
+    form = elements.search("/agents", elements.field("name", "Name", "filter-name", name))
     if not reply.ok:
-        return PageView(title="Agents", body=[form, parts.refusal_section("Not shown", reply)])
+        return PageView(title="Agents", body=[form, elements.refusal_section("Not shown", reply)])
     rows = [
         (
             tags.a(str(entry.get("name")), href=f"/agents/{in_path(entry.get('agent_id'))}"),
-            parts.state(entry.get("status")),
+            elements.state(entry.get("status")),
             "answers here" if entry.get("hosted") else "calls",
             entry.get("certificate_days"),
             entry.get("sessions"),
@@ -41,7 +41,7 @@ async def draw(visit: PageVisit) -> PageView:
         for entry in reply.entries("agents")
     ]
     heads = ("Name", "State", "Here it", "Days of its certificate", "Sessions", "Scopes")
-    body: list[Any] = [form, parts.table(f"{reply.result.get('count')} agents", heads, rows, "There are none.")]
+    body: list[Any] = [form, elements.table(f"{reply.result.get('count')} agents", heads, rows, "There are none.")]
     if reply.continuation:
         query = urlencode({"name": name, "more": reply.continuation})
         body.append(tags.p(tags.a("More agents", href=f"/agents?{query}", rel="next")))
@@ -60,7 +60,7 @@ async def draw_one(visit: PageVisit) -> PageView:
     )
     entries = known.entries("agents")
     if not known.ok:
-        return PageView(title="Agent", status=known.status, body=[parts.refusal_section("Not shown", known)])
+        return PageView(title="Agent", status=known.status, body=[elements.refusal_section("Not shown", known)])
     if not entries:
         return PageView(title="Agent", status=404, body=[tags.p("The host knows no such agent.")])
     (agent,) = entries
@@ -70,11 +70,11 @@ async def draw_one(visit: PageVisit) -> PageView:
             _facts(agent),
             *_change(visit, agent),
             _events(events),
-            parts.section("Sessions and suspended tasks", *sessions.tables(active)),
+            elements.section("Sessions and suspended tasks", *sessions.tables(active)),
             _tasks(visit.rest, tasks),
-            parts.section("Calls", calls.records("What it called last", latest))
+            elements.section("Calls", call_list.records("What it called last", latest))
             if latest.ok
-            else parts.refusal_section("Calls", latest),
+            else elements.refusal_section("Calls", latest),
         ],
     )
 
@@ -87,33 +87,33 @@ def _tasks(agent_id: str, reply: PageReply) -> Tag:
     """Show the tasks that the agent has delegated, and those delegated to it."""
     title = "Delegated tasks"
     if not reply.ok:
-        return parts.refusal_section(title, reply)
+        return elements.refusal_section(title, reply)
     rows = [
         (
-            tags.a(str(entry.get("task_id")), href=f"/calls?task_id={parts.in_query(entry.get('task_id'))}"),
-            parts.state(entry.get("state")),
-            parts.brief_agent(entry.get("delegator")),
-            parts.brief_agent(entry.get("delegatee")),
+            tags.a(str(entry.get("task_id")), href=f"/calls?task_id={elements.in_query(entry.get('task_id'))}"),
+            elements.state(entry.get("state")),
+            elements.brief_agent(entry.get("delegator")),
+            elements.brief_agent(entry.get("delegatee")),
             ", ".join(map(str, entry.get("authority_scope") or ())) or "-",
             entry.get("accepted_at"),
             entry.get("ended_at") or "-",
-            parts.call_link(entry["accepted_audit_id"]) if entry.get("accepted_audit_id") else "-",
+            elements.call_link(entry["accepted_audit_id"]) if entry.get("accepted_audit_id") else "-",
         )
         for entry in reply.entries("delegations")
     ]
     heads = ("Task-ID", "State", "Delegated by", "Delegated to", "Scopes", "Accepted", "Ended", "Record")
     caption = f"{reply.result.get('count')} tasks that go on after their answer, kept for a day"
-    content = [parts.table(caption, heads, rows, "There are none.")]
+    content = [elements.table(caption, heads, rows, "There are none.")]
     if reply.continuation:
         query = urlencode({"tasks": reply.continuation})
         content.append(tags.p(tags.a("More tasks", href=f"/agents/{in_path(agent_id)}?{query}", rel="next")))
-    return parts.section(title, *content)
+    return elements.section(title, *content)
 
 
 def _facts(agent: Mapping[str, Any]) -> Tag:
     pairs = (
         ("Agent-ID", agent.get("agent_id")),
-        ("State", parts.state(agent.get("status"))),
+        ("State", elements.state(agent.get("status"))),
         ("Since", agent.get("since") or "-"),
         ("Why", agent.get("reason") or "-"),
         ("Description", agent.get("description")),
@@ -125,7 +125,7 @@ def _facts(agent: Mapping[str, Any]) -> Tag:
         ("Keys of HTTP clients", ", ".join(map(str, agent.get("http_clients") or ())) or "-"),
         ("Successor", agent.get("successor_agent_id") or "-"),
     )
-    return parts.section("What is known", parts.facts(pairs))
+    return elements.section("What is known", elements.facts(pairs))
 
 
 def _change(visit: PageVisit, agent: Mapping[str, Any]) -> list[Tag]:
@@ -133,28 +133,30 @@ def _change(visit: PageVisit, agent: Mapping[str, Any]) -> list[Tag]:
     known, name = str(agent.get("agent_id")), str(agent.get("name"))
     if not (visit.may("lifecycle") and agent.get("registrar") is True and buttons):
         return []
-    typed = parts.field("typed", "To revoke: the agent's name, typed", "typed", autocomplete="off")
-    form = parts.action(
+    typed = elements.field("typed", "To revoke: the agent's name, typed", "typed", autocomplete="off")
+    form = elements.action(
         "lifecycle",
         visit.csrf,
         f"/agents/{in_path(known)}",
         {"agent_id": known, "name": name},
-        parts.reason("why", required=True),
+        elements.reason("why", required=True),
         typed,
         buttons=buttons,
         label=f"Change the state of {name}",
     )
-    return [parts.section("Change its state", form)]
+    return [elements.section("Change its state", form)]
 
 
 def _events(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refusal_section("What happened to it", reply)
+        return elements.refusal_section("What happened to it", reply)
     rows = []
     for entry in reply.entries("events"):
         payload = entry.get("payload")
         payload = payload if isinstance(payload, dict) else {}
-        link = parts.call_link(entry.get("audit_id"), str(payload.get("issued_at") or payload.get("timestamp") or "-"))
+        link = elements.call_link(
+            entry.get("audit_id"), str(payload.get("issued_at") or payload.get("timestamp") or "-")
+        )
         rows.append((link, payload.get("event_type"), payload.get("reason"), payload.get("actor")))
-    table = parts.table("Signed events", ("When", "Event", "Reason", "By"), rows, "Nothing was recorded.")
-    return parts.section("What happened to it", table)
+    table = elements.table("Signed events", ("When", "Event", "Reason", "By"), rows, "Nothing was recorded.")
+    return elements.section("What happened to it", table)

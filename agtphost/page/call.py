@@ -7,13 +7,13 @@ from typing import Any
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import calls, parts
-from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page import call_list, elements
 from agtphost.page.layout import PageView
-from agtphost.page.text import in_path
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.value_text import in_path
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
-from agtphost.vocabulary.retelling import build_decision_query
+from agtphost.vocabulary.replay import build_decision_query
 from agtphost.vocabulary.status import phrase_of
 
 HASHES = ("request_hash", "result_hash", "approval_digest")
@@ -33,7 +33,7 @@ async def draw(visit: PageVisit) -> PageView:
         visit.ask.inspect("audit", audit_id=audit_id), visit.ask.inspect("inclusion", audit_id=audit_id)
     )
     if not reply.ok:
-        return PageView(title="One call", status=reply.status, body=[parts.refusal_section("Not shown", reply)])
+        return PageView(title="One call", status=reply.status, body=[elements.refusal_section("Not shown", reply)])
     payload = reply.result.get("payload")
     payload = payload if isinstance(payload, dict) else {}
     question, task = build_decision_query(payload), payload.get("task_id")
@@ -51,7 +51,7 @@ async def draw(visit: PageVisit) -> PageView:
             _evidence(audit_id, payload, reply, proven),
             *([_decision(today)] if today is not None else []),
             _related_calls(payload, further[0] if further else None),
-            parts.section("What was signed", parts.code(payload)),
+            elements.section("What was signed", elements.code(payload)),
             _commands(audit_id, payload),
         ],
     )
@@ -64,11 +64,11 @@ def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str
     told: list[tuple[str, Any]] = [
         ("Audit-ID", audit_id),
         ("When", payload.get("issued_at")),
-        ("Call", calls.describe_call(payload)),
-        ("Caller", parts.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))),
+        ("Call", call_list.describe_call(payload)),
+        ("Caller", elements.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))),
         ("Known by", payload.get("identity_assurance")),
         ("On behalf of", payload.get("acting_principal_id") or "-"),
-        ("Answered by", parts.brief_agent(payload.get("agent_id"), "host")),
+        ("Answered by", elements.brief_agent(payload.get("agent_id"), "host")),
         ("Status", f"{status} {phrase_of(status)}" if isinstance(status, int) else "-"),
         ("Reason", payload.get("reason") or "-"),
         *(([("Missing scopes", extra["scopes"])]) if extra.get("scopes") else []),
@@ -80,7 +80,7 @@ def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str
     front = extra.get("http")
     if isinstance(front, dict):
         told.append(("Came over HTTP", f"at {front.get('surface')}, as {front.get('client')}"))
-    return parts.section("What happened", parts.facts(told))
+    return elements.section("What happened", elements.facts(told))
 
 
 def describe_rule(rule: Mapping[str, Any]) -> str:
@@ -93,13 +93,16 @@ def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, prove
     place = f"{proven.result.get('index')} of {proven.result.get('size')}" if proven.ok else proven.explanation
     told: list[tuple[str, Any]] = [
         ("Number in its chain", reply.result.get("seq")),
-        ("Record before", parts.call_link(before) if before and before != ZERO_AUDIT_ID else "the first of its chain"),
+        (
+            "Record before",
+            elements.call_link(before) if before and before != ZERO_AUDIT_ID else "the first of its chain",
+        ),
         ("Place in the log", place),
     ]
     download = tags.a("Download the proof", href=f"/evidence/proof?audit_id={in_path(audit_id)}", download="proof.json")
-    return parts.section(
+    return elements.section(
         "Evidence",
-        parts.facts(told),
+        elements.facts(told),
         tags.div(**{"data-verify": audit_id}),
         tags.p(download, " for ", tags.code("agtp audit prove --file proof.json"), "."),
     )
@@ -107,23 +110,23 @@ def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, prove
 
 def _decision(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refusal_section("Gate by gate, today", reply)
+        return elements.refusal_section("Gate by gate, today", reply)
     passed, refusal = reply.result.get("passed"), reply.result.get("refusal")
-    rows: list[tuple[Any, ...]] = [(gate, parts.state("passed"), "") for gate in passed or ()]
+    rows: list[tuple[Any, ...]] = [(gate, elements.state("passed"), "") for gate in passed or ()]
     if isinstance(refusal, dict):
         why = f"{refusal.get('status')} {refusal.get('reason')}: {refusal.get('explanation')}"
         rule = refusal.get("rule")
         why += f" ({describe_rule(rule)})" if isinstance(rule, dict) else ""
-        rows.append((refusal.get("gate"), parts.state("refused"), why))
+        rows.append((refusal.get("gate"), elements.state("refused"), why))
     rows += [
-        (gate, parts.state("not asked"), "it keeps count, or reads input that is not recorded")
+        (gate, elements.state("not asked"), "it keeps count, or reads input that is not recorded")
         for gate in reply.result.get("not_asked") or ()
     ]
-    return parts.section(
+    return elements.section(
         "Gate by gate, today",
         tags.p("What the host's own gates decide about the same call now; the record has their earlier decision."),
-        parts.table("Gates", ("Gate", "Verdict", "Why"), rows),
-        parts.facts(
+        elements.table("Gates", ("Gate", "Verdict", "Why"), rows),
+        elements.facts(
             (
                 ("Scopes of the caller", reply.result.get("scopes") or "-"),
                 ("Scopes that are needed", reply.result.get("required_scopes") or "-"),
@@ -139,24 +142,26 @@ def _related_calls(payload: Mapping[str, Any], task: PageReply | None) -> Tag:
         chain = delegation.get("chain")
         if isinstance(chain, list):
             content.append(tags.h3("Delegation, from the first to the caller"))
-            content.append(tags.ol(*(tags.li(parts.brief_agent(each)) for each in chain)))
+            content.append(tags.ol(*(tags.li(elements.brief_agent(each)) for each in chain)))
     prior = payload.get("prior_actions")
     named = [each for each in prior if isinstance(each, dict)] if isinstance(prior, list) else []
-    rows = [(parts.call_link(each.get("audit_id")), parts.brief_agent(each.get("agent_id"))) for each in named]
+    rows = [(elements.call_link(each.get("audit_id")), elements.brief_agent(each.get("agent_id"))) for each in named]
     if rows:
-        content.append(parts.table("Calls that led here", ("Record", "Agent"), rows))
+        content.append(elements.table("Calls that led here", ("Record", "Agent"), rows))
     invoked = payload.get("invoked")
     if isinstance(invoked, list) and invoked:
         content.append(tags.h3("Calls that it made"))
-        content.append(tags.ul(*(tags.li(_invoked_call(each)) for each in invoked[: parts.ROWS])))
+        content.append(tags.ul(*(tags.li(_invoked_call(each)) for each in invoked[: elements.ROWS])))
     if task is not None and task.ok:
-        content.append(calls.records("Calls of the same task", task))
-    return parts.section("What belongs to it", *(content or [tags.p("Nothing else is known of it.", class_="empty")]))
+        content.append(call_list.records("Calls of the same task", task))
+    return elements.section(
+        "What belongs to it", *(content or [tags.p("Nothing else is known of it.", class_="empty")])
+    )
 
 
 def _invoked_call(each: Any) -> Any:
     known = each.get("audit_id") if isinstance(each, dict) else each
-    return parts.call_link(known) if isinstance(known, str) and is_audit_id(known) else parts.code(each)
+    return elements.call_link(known) if isinstance(known, str) and is_audit_id(known) else elements.code(each)
 
 
 def _commands(audit_id: str, payload: Mapping[str, Any]) -> Tag:
@@ -168,4 +173,4 @@ def _commands(audit_id: str, payload: Mapping[str, Any]) -> Tag:
         lines.append(f"agtp tools call {extra.get('mcp_server')}.{extra['mcp_tool']}")
     elif isinstance(method, str) and method and isinstance(path, str):
         lines.append(f"agtp call - {method} {path}")
-    return parts.section("As commands", parts.code("\n".join(lines)))
+    return elements.section("As commands", elements.code("\n".join(lines)))

@@ -7,11 +7,11 @@ from typing import Any
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import parts
-from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page import elements
 from agtphost.page.layout import PageView
-from agtphost.page.text import ago, brief
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.value_text import ago, brief
 
 
 async def draw(visit: PageVisit) -> PageView:
@@ -37,16 +37,16 @@ def _last_verification(reply: PageReply, stated: Sequence[PageReply]) -> Tag:
     """Show the result of the last verification with the command that was put on record."""
     title = "Last audit verify"
     if not reply.ok:
-        return parts.refusal_section(title, reply)
+        return elements.refusal_section(title, reply)
     said = reply.result.get("verification")
     if not isinstance(said, dict):
         none = tags.p(
             "No verification was recorded yet: ", tags.code("agtp audit verify --record"), ".", class_="empty"
         )
-        return parts.section(title, none)
+        return elements.section(title, none)
     records = [entry for each in stated for entry in each.entries("records")]
     pairs: list[tuple[str, Any]] = [
-        ("Outcome", parts.state("verified" if said.get("verified") is True else "does not verify")),
+        ("Outcome", elements.state("verified" if said.get("verified") is True else "does not verify")),
         ("Records", said.get("records")),
         ("Faults", said.get("faults")),
         ("Of", said.get("source") or "-"),
@@ -54,17 +54,17 @@ def _last_verification(reply: PageReply, stated: Sequence[PageReply]) -> Tag:
         ("By", brief(said.get("stated_by"), 16)),
         (
             "Record",
-            parts.call_link(records[0].get("audit_id")) if records else "not among the newest",
+            elements.call_link(records[0].get("audit_id")) if records else "not among the newest",
         ),
     ]
-    return parts.section(
-        title, tags.p("This is a statement of the person who ran it, not of the host."), parts.facts(pairs)
+    return elements.section(
+        title, tags.p("This is a statement of the person who ran it, not of the host."), elements.facts(pairs)
     )
 
 
 def _tree(reply: PageReply, vitals: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refusal_section("The tree over all records", reply)
+        return elements.refusal_section("The tree over all records", reply)
     said = reply.result
     ages = vitals.result.get("witness_ages")
     pairs: list[tuple[str, Any]] = [
@@ -75,25 +75,30 @@ def _tree(reply: PageReply, vitals: PageReply) -> Tag:
             for name, age in (ages or {}).items()
         ),
     ]
-    return parts.section(
-        "The tree over all records", parts.facts(pairs), tags.h3("Checkpoint"), parts.code(str(said.get("checkpoint")))
+    return elements.section(
+        "The tree over all records",
+        elements.facts(pairs),
+        tags.h3("Checkpoint"),
+        elements.code(str(said.get("checkpoint"))),
     )
 
 
 def _chains(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refusal_section("Chains", reply)
+        return elements.refusal_section("Chains", reply)
     entries = reply.entries("chains")
     rows = [
         (
             entry.get("name"),
             entry.get("seq", 0),
-            parts.call_link(entry["audit_id"]) if entry.get("audit_id") else "-",
+            elements.call_link(entry["audit_id"]) if entry.get("audit_id") else "-",
         )
         for entry in entries
     ]
     each = [_one(entry) for entry in entries if entry.get("audit_id")]
-    return parts.section("Chains", parts.table("Chains and their heads", ("Chain", "Records", "Newest"), rows), *each)
+    return elements.section(
+        "Chains", elements.table("Chains and their heads", ("Chain", "Records", "Newest"), rows), *each
+    )
 
 
 def _one(entry: Mapping[str, Any]) -> Tag:
@@ -101,19 +106,19 @@ def _one(entry: Mapping[str, Any]) -> Tag:
     return tags.section(
         tags.h3(f"Chain of {entry.get('name')}"),
         tags.div(**{"data-verify-range": chain}),
-        tags.p(tags.a("Its records", href=f"/calls?chain={parts.in_query(chain)}")),
+        tags.p(tags.a("Its records", href=f"/calls?chain={elements.in_query(chain)}")),
         _export(chain, entry),
     )
 
 
 def _export(chain: str, entry: Mapping[str, Any]) -> Tag:
     """Show the export form; empty fields mean the whole chain."""
-    ident, newest = parts.to_id(chain), entry.get("seq", 0)
+    ident, newest = elements.to_id(chain), entry.get("seq", 0)
     number = {"inputmode": "numeric", "pattern": "[0-9]*", "autocomplete": "off"}
     return tags.form(
         tags.input(type="hidden", name="chain", value=chain),
-        parts.field("from", "From record", f"from-{ident}", placeholder="1", **number),
-        parts.field("to", "To record", f"to-{ident}", placeholder=str(newest), **number),
+        elements.field("from", "From record", f"from-{ident}", placeholder="1", **number),
+        elements.field("to", "To record", f"to-{ident}", placeholder=str(newest), **number),
         tags.p(tags.button("Export", type="submit"), class_="buttons"),
         method="get",
         action="/evidence/export",
@@ -125,4 +130,4 @@ def _commands() -> Tag:
     lines = (
         "agtp audit verify --file records.jsonl --signing-key signing.pub\nagtp audit verify\nagtp audit export --help"
     )
-    return parts.section("As commands: of an export, and of the whole store", parts.code(lines))
+    return elements.section("As commands: of an export, and of the whole store", elements.code(lines))

@@ -7,36 +7,36 @@ from typing import Any
 
 from twisted.web.template import tags
 
-from agtphost.page import parts
-from agtphost.page.asking import gather_replies
+from agtphost.page import elements
 from agtphost.page.layout import PageView
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import gather_replies
 
 
 async def draw(visit: PageVisit) -> PageView:
     """Show a table with a form per row, and the sweep."""
     (reply,) = await gather_replies(visit.ask.ask("DISCOVER", "/contracts"))
     if not reply.ok:
-        return PageView(title="Contracts", body=[parts.refusal_section("Not shown", reply)])
+        return PageView(title="Contracts", body=[elements.refusal_section("Not shown", reply)])
     rows = [
         (
             entry.get("synthesis_id"),
             f"{entry.get('method', '')} {entry.get('path', '')}",
-            parts.state(entry.get("state")),
+            elements.state(entry.get("state")),
             entry.get("expires_at") or "-",
-            parts.brief_agent(entry.get("originating_agent_id")),
+            elements.brief_agent(entry.get("originating_agent_id")),
             _revoke(visit, entry),
         )
         for entry in reply.entries("items")
     ]
     heads = ("Contract", "Call", "State", "Expires", "Agent", "Revoke")
-    body: list[Any] = [parts.table("Contracts in force", heads, rows, "There are none.")]
+    body: list[Any] = [elements.table("Contracts in force", heads, rows, "There are none.")]
     if visit.may("operate"):
-        form = parts.action(
+        form = elements.action(
             "sweep", visit.csrf, "/contracts", {}, buttons=(("sweep", "Sweep"),), label="Sweep stale contracts"
         )
         said = tags.p("Contracts of recipes that were edited since go on until they are swept.")
-        body.append(parts.section("Sweep", said, form))
+        body.append(elements.section("Sweep", said, form))
     return PageView(title="Contracts", body=body)
 
 
@@ -44,12 +44,12 @@ def _revoke(visit: PageVisit, entry: Mapping[str, Any]) -> Any:
     if not visit.may("operate"):
         return "-"
     known = str(entry.get("synthesis_id"))
-    return parts.action(
+    return elements.action(
         "revoke-contract",
         visit.csrf,
         "/contracts",
         {"synthesis_id": known},
-        parts.reason(f"reason-{known}"),
+        elements.reason(f"reason-{known}"),
         buttons=(("revoke", "Revoke"),),
         label=f"Revoke {known}",
     )

@@ -3,7 +3,7 @@ Let people enter: single-use links, and the sessions that they open.
 
 Passwords do not exist. The holder of a certificate gets a link over AGTP (``AUTHORIZE /page``). The session that it
 opens *is* that certificate, so the end of the certificate ends the session. For a browser with a listed certificate
-(:mod:`agtphost.page.browsers`) the page requests the link itself, and the session is valid only together with that
+(:mod:`agtphost.page.browser_certificates`) the page requests the link itself, and the session is valid only together with that
 certificate.
 
 A good token always works, however many wrong ones others send from the same address: every limit counts only wrong
@@ -24,7 +24,7 @@ from hashlib import sha256
 from twisted.logger import Logger
 
 from agtphost.identity.peer import Peer, PeerCertificate
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 log = Logger()
 
@@ -212,7 +212,7 @@ class Entrance:
         Return the session of a cookie, or None if it is unknown or was idle for too long.
 
         :param person: whom the certificate that the browser presents represents; see
-            :attr:`agtphost.page.browsers.BrowserCertificate.person`.
+            :attr:`agtphost.page.browser_certificates.BrowserCertificate.person`.
         :param used: whether a person makes the request; requests of a page's script do not keep a session from being
             idle.
         """

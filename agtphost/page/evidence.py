@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.identity.keys import VerifyingKey
-from agtphost.page.asking import PageReply, PersonClient
+from agtphost.page.person_client import PageReply, PersonClient
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
 

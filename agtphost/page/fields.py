@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http.cookies import CookieError, SimpleCookie
 
-from agtphost.http.exchange import BoundedRequest
+from agtphost.http.bounded_request import BoundedRequest
 from agtphost.page.entrance import COOKIE
 
 POLICY = "; ".join(

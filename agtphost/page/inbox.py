@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import now, parts
-from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page import elements, overview
 from agtphost.page.layout import PageView
-from agtphost.page.text import ago, brief
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.value_text import ago, brief
 from agtphost.vocabulary.quantities import lasting
 
 Card: TypeAlias = Callable[[PageVisit, Mapping[str, Any]], Tag]
@@ -31,10 +31,12 @@ async def draw(visit: PageVisit) -> PageView:
     """Show cards, the most urgent first."""
     if visit.sees_only_addressed:
         kind = next(each for each in KINDS if each[1] == "escalations")
-        cards = _cards(*kind, await now.ask_escalations(visit, CARDS_PER_KIND), visit)
+        cards = _cards(*kind, await overview.ask_escalations(visit, CARDS_PER_KIND), visit)
         return PageView(title="Inbox", body=[] if cards is None else [cards])
-    upstreams, *lists = await gather_replies(visit.ask.inspect("upstreams"), *now.ask_waiting(visit, CARDS_PER_KIND))
-    waiting = now.changed_definitions(upstreams)
+    upstreams, *lists = await gather_replies(
+        visit.ask.inspect("upstreams"), *overview.ask_waiting(visit, CARDS_PER_KIND)
+    )
+    waiting = overview.changed_definitions(upstreams)
     definitions = await gather_replies(
         *(
             visit.ask.inspect("upstream-definition", upstream=name, name=what or None)
@@ -45,7 +47,7 @@ async def draw(visit: PageVisit) -> PageView:
         *(
             [_cards(*kind, reply, visit) for kind, reply in zip(KINDS, lists, strict=True)]
             if visit.sees_decisions
-            else [parts.section("Calls, escalations and proposals that wait", tags.p(now.DECIDERS_ONLY))]
+            else [elements.section("Calls, escalations and proposals that wait", tags.p(overview.DECIDERS_ONLY))]
         ),
         _changed_definitions(visit, upstreams, len(waiting), definitions),
     ]
@@ -56,21 +58,21 @@ def _cards(title: str, name: str, card: Card, reply: PageReply, visit: PageVisit
     if reply.status in UNSUPPORTED_STATUSES:
         return None
     if not reply.ok:
-        return parts.refusal_section(title, reply)
+        return elements.refusal_section(title, reply)
     entries = reply.entries(name)
     if not entries:
-        return parts.section(title, tags.p("Nothing waits.", class_="empty"))
+        return elements.section(title, tags.p("Nothing waits.", class_="empty"))
     more = int(reply.result.get("count") or len(entries)) - len(entries)
     further = [tags.p(f"{more} more wait.")] if more > 0 else []
-    return parts.section(title, *(card(visit, entry) for entry in entries[:CARDS_PER_KIND]), *further)
+    return elements.section(title, *(card(visit, entry) for entry in entries[:CARDS_PER_KIND]), *further)
 
 
 def _form(visit: PageVisit, buttons: Sequence[tuple[str, str]], known: str, title: str) -> list[Tag]:
     if not visit.may("decide"):
         return []
-    reason = parts.reason(f"reason-{known}")
+    reason = elements.reason(f"reason-{known}")
     label = f"Decide about {title}"
-    return [parts.action("decide", visit.csrf, "/inbox", {"target_id": known}, reason, buttons=buttons, label=label)]
+    return [elements.action("decide", visit.csrf, "/inbox", {"target_id": known}, reason, buttons=buttons, label=label)]
 
 
 def _approval(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
@@ -78,7 +80,7 @@ def _approval(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     what = entry.get("tool") or f"{entry.get('method', '')} {entry.get('path', '')}"
     title = f"{entry.get('label') or brief(entry.get('caller'))} asks for {what}"
     pairs = [
-        ("Agent", parts.brief_agent(entry.get("caller"))),
+        ("Agent", elements.brief_agent(entry.get("caller"))),
         ("Known by", entry.get("assurance")),
         ("On behalf of", entry.get("acting_principal")),
         ("Delegated by", entry.get("delegation")),
@@ -91,11 +93,11 @@ def _approval(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
         ("Expires", entry.get("expires_at")),
         ("Not shown, as [approvals] show says", entry.get("hidden")),
     ]
-    content: list[Any] = [parts.facts((name, value) for name, value in pairs if value not in (None, "", [], {}))]
+    content: list[Any] = [elements.facts((name, value) for name, value in pairs if value not in (None, "", [], {}))]
     for name, member in (("Input", "input"), ("Besides", "beside"), ("Header fields", "fields")):
         if member in entry:
-            content += [tags.h4(name), parts.code(entry[member])]
-    return parts.card(title, known, *content, *_form(visit, DECISIONS[:2], known, title))
+            content += [tags.h4(name), elements.code(entry[member])]
+    return elements.card(title, known, *content, *_form(visit, DECISIONS[:2], known, title))
 
 
 def _escalation(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
@@ -104,36 +106,40 @@ def _escalation(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     decision = entry.get("decision")
     put_off = decision if isinstance(decision, dict) else {}
     pairs = (
-        ("Agent", parts.brief_agent(entry.get("escalated_by"))),
+        ("Agent", elements.brief_agent(entry.get("escalated_by"))),
         ("Addressed to", entry.get("routed_to")),
         ("Task", entry.get("task_id")),
         ("Reason", entry.get("reason")),
-        ("Priority", parts.state(entry.get("priority"))),
+        ("Priority", elements.state(entry.get("priority"))),
         ("Waits for", ago(entry.get("created_at"))),
         ("Deadline", entry.get("deadline") or "-"),
         *_deferral(put_off.get("at"), put_off.get("by"), put_off.get("reason")),
     )
-    content = (parts.facts(pairs), parts.code(entry.get("context")))
-    return parts.card(title, known, *content, *_form(visit, DECISIONS, known, title), *_answer(visit, known, title))
+    content = (elements.facts(pairs), elements.code(entry.get("context")))
+    return elements.card(title, known, *content, *_form(visit, DECISIONS, known, title), *_answer(visit, known, title))
 
 
 def _answer(visit: PageVisit, known: str, title: str) -> list[Tag]:
     """Return the form of a REPLY, which informs the agent and decides nothing."""
     if not visit.may("reply"):
         return []
-    text = parts.field(
-        "content", "Answer", parts.to_id(f"answer-{known}"), maxlength=str(parts.LONGEST_REASON), autocomplete="off"
+    text = elements.field(
+        "content",
+        "Answer",
+        elements.to_id(f"answer-{known}"),
+        maxlength=str(elements.LONGEST_REASON),
+        autocomplete="off",
     )
     buttons = (("reply", "Send the answer"),)
     label = f"Answer {title}"
-    return [parts.action("reply", visit.csrf, "/inbox", {"in_reply_to": known}, text, buttons=buttons, label=label)]
+    return [elements.action("reply", visit.csrf, "/inbox", {"in_reply_to": known}, text, buttons=buttons, label=label)]
 
 
 def _proposal(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     known = str(entry.get("proposal_id", ""))
     title = f"Proposal {brief(known, 16)}"
     pairs = (
-        ("Agent", parts.brief_agent(entry.get("originating_agent_id"))),
+        ("Agent", elements.brief_agent(entry.get("originating_agent_id"))),
         ("Call", f"{entry.get('method', '')} {entry.get('path', '')}"),
         ("Made of", entry.get("recipe_lineage")),
         ("Decided within", lasting(float(entry.get("estimated_seconds") or 0))),
@@ -142,17 +148,17 @@ def _proposal(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     form: list[Tag] = []
     if visit.may("operate"):
         form = [
-            parts.action(
+            elements.action(
                 "decide-proposal",
                 visit.csrf,
                 "/inbox",
                 {"proposal_id": known},
-                parts.reason(f"reason-{known}"),
+                elements.reason(f"reason-{known}"),
                 buttons=DECISIONS,
                 label=f"Decide about {title}",
             )
         ]
-    return parts.card(title, known, parts.facts(pairs), parts.code(entry.get("definition")), *form)
+    return elements.card(title, known, elements.facts(pairs), elements.code(entry.get("definition")), *form)
 
 
 def _deferral(at: object, by: object, why: object) -> list[tuple[str, Any]]:
@@ -168,18 +174,18 @@ KINDS: Sequence[tuple[str, str, Card]] = (
     ("Proposals", "proposals", _proposal),
 )
 """
-Title, member of the answer, and function that draws a card; in the order of :func:`agtphost.page.now.ask_waiting`.
+Title, member of the answer, and function that draws a card; in the order of :func:`agtphost.page.overview.ask_waiting`.
 """
 
 
 def _changed_definitions(visit: PageVisit, upstreams: PageReply, count: int, definitions: list[PageReply]) -> Tag:
     title = "Changed tools and cards"
     if not upstreams.ok:
-        return parts.refusal_section(title, upstreams)
+        return elements.refusal_section(title, upstreams)
     shown = [definition(visit, reply, "/inbox") for reply in definitions]
     if count > len(shown):
         shown.append(tags.p(f"{count - len(shown)} more changed."))
-    return parts.section(title, *(shown or [tags.p("Nothing changed.", class_="empty")]))
+    return elements.section(title, *(shown or [tags.p("Nothing changed.", class_="empty")]))
 
 
 def definition(visit: PageVisit, reply: PageReply, back: str) -> Tag:
@@ -187,7 +193,7 @@ def definition(visit: PageVisit, reply: PageReply, back: str) -> Tag:
     Return the approved and the present definition of an upstream side by side, and the form that approves the latter.
     """
     if not reply.ok:
-        return parts.refusal_section("A definition", reply)
+        return elements.refusal_section("A definition", reply)
     given = reply.result.get("upstream_definition")
     given = given if isinstance(given, dict) else {}
     protocol, upstream, name = (str(given.get(each, "")) for each in ("protocol", "upstream", "name"))
@@ -197,7 +203,7 @@ def definition(visit: PageVisit, reply: PageReply, back: str) -> Tag:
     form: list[Tag] = []
     if visit.may("approve") and digest:
         form = [
-            parts.action(
+            elements.action(
                 "approve-definition",
                 visit.csrf,
                 back,
@@ -207,11 +213,11 @@ def definition(visit: PageVisit, reply: PageReply, back: str) -> Tag:
             )
         ]
     both = tags.div(_side("Approved", given.get("approved")), _side("Now", present), class_="sides")
-    return parts.card(f"{title} is off: it changed", f"{protocol}-{upstream}-{name}", both, *form)
+    return elements.card(f"{title} is off: it changed", f"{protocol}-{upstream}-{name}", both, *form)
 
 
 def _side(title: str, given: Any) -> Tag:
     given = given if isinstance(given, dict) else {}
     text = given.get("definition")
-    shown = parts.definition(text) if isinstance(text, str) else tags.p("Only its digest is known.")
+    shown = elements.definition(text) if isinstance(text, str) else tags.p("Only its digest is known.")
     return tags.div(tags.h4(title), tags.p("SHA-256 ", tags.code(str(given.get("sha256") or "none"))), shown)

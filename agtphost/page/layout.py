@@ -10,7 +10,7 @@ from twisted.web.template import Tag, tags
 
 from agtphost.page.entrance import PageSession
 from agtphost.page.markup import encode_html
-from agtphost.page.text import show_value
+from agtphost.page.value_text import show_value
 
 NAVIGATION = (
     ("/", "Now"),

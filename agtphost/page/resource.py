@@ -13,20 +13,20 @@ from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.status import FIELD, over_http
 from agtphost.iagtp import IDispatcher
-from agtphost.page import evidence, exporting, inbox, notes
+from agtphost.page import evidence, inbox, note_pages, record_export
 from agtphost.page.actions import ACTIONS, MalformedForm
-from agtphost.page.asking import PageReply, PersonClient
-from agtphost.page.browsers import NONE_LISTED, BrowserCertificate, BrowserCertificates
-from agtphost.page.entering import enter_by_certificate
+from agtphost.page.browser_certificates import NONE_LISTED, BrowserCertificate, BrowserCertificates
+from agtphost.page.certificate_entry import enter_by_certificate
 from agtphost.page.entrance import Entrance, EntryRefused, PageSession, is_forged
 from agtphost.page.fields import cookie_of, set_cookie
 from agtphost.page.layout import NAVIGATION, PageView, page
-from agtphost.page.live import LiveFeeds
+from agtphost.page.live_feed import LiveFeeds
+from agtphost.page.page_visit import PageVisit, is_only_addressed
+from agtphost.page.person_client import PageReply, PersonClient
 from agtphost.page.views import find_view
-from agtphost.page.visit import PageVisit, is_only_addressed
 from agtphost.vocabulary import jsontext
 
 log = Logger()
@@ -91,7 +91,7 @@ class PageResource(Resource):
         dispatcher: IDispatcher,
         keys: evidence.EvidenceKeys,
         feeds: LiveFeeds,
-        exports: exporting.Exports,
+        exports: record_export.Exports,
         browsers: BrowserCertificates = NONE_LISTED,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -107,7 +107,9 @@ class PageResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """
-        Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`. A refused client sends no body.
+        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`.
+
+        A refused client sends no body.
         """
         path = request.path.decode("ascii", "replace")
         sent = request.method == b"POST"
@@ -151,7 +153,7 @@ class PageResource(Resource):
         if request.method == b"POST":
             await self._submit(request, path, admitted)
         elif path == "/enter":
-            await self._show(request, notes.enter_page(certified=admitted.shown), path, None)
+            await self._show(request, note_pages.enter_page(certified=admitted.shown), path, None)
         elif path in evidence.PATHS:
             await self._evidence(request, path, session)
         elif path == LIVE_PATH:
@@ -159,7 +161,7 @@ class PageResource(Resource):
         elif path == EXPORT_PATH and session is not None:
             await self._export(request, session)
         elif session is None:
-            view = notes.enter_page("You have no session, or it has ended.", 401, admitted.shown)
+            view = note_pages.enter_page("You have no session, or it has ended.", 401, admitted.shown)
             await self._show(request, view, path, None)
         else:
             await self._view(request, path, session)
@@ -170,7 +172,11 @@ class PageResource(Resource):
         known = find_view(path)
         query = _pairs(request.uri.partition(b"?")[2])
         if known is None or query is None:
-            view = notes.missing_page() if known is None else notes.malformed_page("The query has too many members.")
+            view = (
+                note_pages.missing_page()
+                if known is None
+                else note_pages.malformed_page("The query has too many members.")
+            )
             await self._show(request, view, path, session)
             return
         draw, rest = known
@@ -182,7 +188,7 @@ class PageResource(Resource):
             return
         visit.person = person.result
         if visit.sees_only_addressed:
-            draw = inbox.draw if path in ADDRESSED_PATHS else notes.draw_forbidden
+            draw = inbox.draw if path in ADDRESSED_PATHS else note_pages.draw_forbidden
         await self._show(request, await draw(visit), path, session, person)
 
     async def _evidence(self, request: BoundedRequest, path: str, session: PageSession | None) -> None:
@@ -210,34 +216,34 @@ class PageResource(Resource):
         numbers = {name: evidence.count(word) for name, word in given.items()}
         view: PageView | None = None
         if not query.get("chain") or any(word and numbers[name] is None for name, word in given.items()):
-            view = notes.malformed_page("Name a chain, and the numbers of its first and last record or none.")
+            view = note_pages.malformed_page("Name a chain, and the numbers of its first and last record or none.")
         elif self._exports.is_full:
-            view = notes.malformed_page("The host is writing as many files as it may; wait until one is finished.")
+            view = note_pages.malformed_page("The host is writing as many files as it may; wait until one is finished.")
         else:
             try:
-                wanted = await exporting.find_range(asker, query["chain"], numbers["from"], numbers["to"])
-                others = exporting.pages(asker, wanted)
+                wanted = await record_export.find_range(asker, query["chain"], numbers["from"], numbers["to"])
+                others = record_export.pages(asker, wanted)
                 first = await anext(others) if wanted.first <= wanted.last else ()
             except evidence.EvidenceRefused as refused:
-                view = notes.refused_page(refused.reply)
+                view = note_pages.refused_page(refused.reply)
             else:
                 if not first:
-                    view = notes.malformed_page(
+                    view = note_pages.malformed_page(
                         f"The chain has no record from {wanted.first} to {numbers['to'] or 'its end'}."
                     )
         if view is not None:
             await self._show(request, view, EXPORT_PATH, session, person)
             return
         tail_of(
-            request, 200, b"", ("Content-Disposition", f'attachment; filename="{wanted.name}"'), kind=exporting.KIND
+            request, 200, b"", ("Content-Disposition", f'attachment; filename="{wanted.name}"'), kind=record_export.KIND
         )
         request.responseHeaders.removeHeader("Content-Length")
         if request.method == b"HEAD":
             request.finish()  # type: ignore[no-untyped-call]
             return
         try:
-            await self._exports.write(wanted, first, others, exporting.PacedWriter(request))
-        except exporting.IncompleteExport as broken:
+            await self._exports.write(wanted, first, others, record_export.PacedWriter(request))
+        except record_export.IncompleteExport as broken:
             log.warn("an export of {chain} breaks off: {why}", chain=wanted.chain, why=str(broken))
 
     async def _live(self, request: BoundedRequest, session: PageSession | None) -> None:
@@ -264,11 +270,11 @@ class PageResource(Resource):
         """Answer for a person whom the host does not accept any more, or while it cannot answer."""
         if reply.status in (401, 403, 410):
             self._entrance.end_session(session)
-            view = notes.ended_page(reply, request.admission.shown)
+            view = note_pages.ended_page(reply, request.admission.shown)
             request.responseHeaders.addRawHeader(*set_cookie(""))
             await self._show(request, view, path, None)
         else:
-            await self._show(request, notes.refused_page(reply), path, session)
+            await self._show(request, note_pages.refused_page(reply), path, session)
 
     async def _show(
         self,
@@ -290,7 +296,9 @@ class PageResource(Resource):
         assert request.content is not None, "a request that was answered before has none"
         fields = _pairs(request.content.read())
         if fields is None:
-            await self._show(request, notes.malformed_page("The form has too many fields."), path, admitted.session)
+            await self._show(
+                request, note_pages.malformed_page("The form has too many fields."), path, admitted.session
+            )
         elif path == "/enter":
             await self._enter(request, fields, admitted.shown)
         elif admitted.session is None or is_forged(admitted.session, fields.get("csrf", "")):
@@ -299,7 +307,7 @@ class PageResource(Resource):
                 path=path,
                 address=_address(request),
             )
-            await self._show(request, notes.forged_page(), path, admitted.session)
+            await self._show(request, note_pages.forged_page(), path, admitted.session)
         elif path == "/leave":
             self._entrance.end_by_cookie(admitted.cookie)
             _redirect(request, "/enter", set_cookie(""))
@@ -311,7 +319,7 @@ class PageResource(Resource):
     ) -> None:
         address = _address(request)
         try:
-            if notes.CERTIFICATE in fields:
+            if note_pages.CERTIFICATE in fields:
                 cookie, _ = await enter_by_certificate(self._entrance, self._dispatcher, shown, address)
             else:
                 cookie, _ = self._entrance.enter(fields.get("token", "")[:4_096], address)
@@ -322,19 +330,19 @@ class PageResource(Resource):
                 request.write(tail)  # type: ignore[no-untyped-call]
                 request.finish()  # type: ignore[no-untyped-call]
                 return
-            await self._show(request, notes.enter_page(str(error), error.status, shown), "/enter", None)
+            await self._show(request, note_pages.enter_page(str(error), error.status, shown), "/enter", None)
             return
         _redirect(request, "/", set_cookie(cookie))
 
     async def _act(self, request: BoundedRequest, path: str, fields: Mapping[str, str], session: PageSession) -> None:
         make = ACTIONS.get(path.removeprefix("/do/"))
         if make is None:
-            await self._show(request, notes.missing_page(), path, session)
+            await self._show(request, note_pages.missing_page(), path, session)
             return
         try:
             act = make(fields)
         except MalformedForm as error:
-            await self._show(request, notes.malformed_page(str(error)), path, session)
+            await self._show(request, note_pages.malformed_page(str(error)), path, session)
             return
         asker = PersonClient(self._dispatcher, session, _address(request))
         person = await asker.ask("QUERY", "/page")
@@ -342,11 +350,11 @@ class PageResource(Resource):
             await self._end_session(request, path, session, person)
             return
         if person.result.get("writes") is not True:
-            await self._show(request, notes.read_only_page(), path, session, person)
+            await self._show(request, note_pages.read_only_page(), path, session, person)
             return
         reply = await asker.ask(act.method, act.path, act.given)
         if not reply.ok:
-            await self._show(request, notes.refused_page(reply), path, session, person)
+            await self._show(request, note_pages.refused_page(reply), path, session, person)
             return
         session.message = f"{act.done} Audit-ID {reply.audit_id}"
         _redirect(request, _local(fields.get("back", "/")))

@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import parts
-from agtphost.page.asking import PageReply
+from agtphost.page import elements
 from agtphost.page.layout import PageView
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply
 from agtphost.vocabulary.quantities import lasting
 
 ENDING = "An agent suspends and resumes its sessions and tasks itself. All of them end when the agent is deactivated."
@@ -20,10 +20,10 @@ async def draw(visit: PageVisit) -> PageView:
     """Show both tables, for all agents or for one."""
     agent, more = visit.query_word("agent_id"), visit.query_word("more", 4_096)
     reply = await visit.ask.inspect(
-        "sessions", agent_id=agent or None, limit=parts.ROWS, continuation_token=more or None
+        "sessions", agent_id=agent or None, limit=elements.ROWS, continuation_token=more or None
     )
     body: list[Any] = [
-        parts.search("/sessions", parts.field("agent_id", "Agent-ID", "filter-agent", agent)),
+        elements.search("/sessions", elements.field("agent_id", "Agent-ID", "filter-agent", agent)),
         *tables(reply),
     ]
     if reply.continuation:
@@ -35,29 +35,29 @@ async def draw(visit: PageVisit) -> PageView:
 def tables(reply: PageReply) -> list[Tag]:
     """Return the tables of ``INSPECT target=sessions``."""
     if not reply.ok:
-        return [parts.refusal_section("Sessions", reply)]
+        return [elements.refusal_section("Sessions", reply)]
     going = [
-        (entry.get("session_id"), parts.brief_agent(entry.get("agent_id")), _idle(entry.get("idle_seconds")))
+        (entry.get("session_id"), elements.brief_agent(entry.get("agent_id")), _idle(entry.get("idle_seconds")))
         for entry in reply.entries("sessions")
     ]
     still = [
         (
             entry.get("session_id") or entry.get("task_id"),
             "session" if "session_id" in entry else "task",
-            parts.brief_agent(entry.get("agent_id")),
+            elements.brief_agent(entry.get("agent_id")),
             entry.get("resume_by"),
-            parts.state("expired" if entry.get("expired") else "suspended"),
+            elements.state("expired" if entry.get("expired") else "suspended"),
         )
         for entry in reply.entries("suspended")
     ]
     return [
-        parts.table(
+        elements.table(
             f"{reply.result.get('count')} sessions since the host's start",
             ("Session-ID", "Agent", "Last used"),
             going,
             "There are none.",
         ),
-        parts.table(
+        elements.table(
             "Suspended", ("Name", "What it is", "Agent", "Resumed until", "State"), still, "Nothing is suspended."
         ),
         tags.p(ENDING),

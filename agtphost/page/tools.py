@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import inbox, now, parts
-from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page import elements, inbox, overview
 from agtphost.page.layout import PageView
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.vocabulary.quantities import lasting
 
 STATES = ("on", "changed", "invalid", "rules-unmatched", "disabled")
@@ -28,16 +28,16 @@ async def draw(visit: PageVisit) -> PageView:
     asked = {name: word or None for name, word in words.items()}
     reply, tools = await gather_replies(
         visit.ask.inspect("upstreams"),
-        visit.ask.inspect("tools", **asked, limit=parts.ROWS, continuation_token=more or None),
+        visit.ask.inspect("tools", **asked, limit=elements.ROWS, continuation_token=more or None),
     )
     if not reply.ok:
-        return PageView(title="Tools", body=[parts.refusal_section("Not shown", reply)])
+        return PageView(title="Tools", body=[elements.refusal_section("Not shown", reply)])
     entries = reply.entries("upstreams")
     table = _tools(tools, entries, words)
     if more:
         # The other parts are on the first page of tools.
         return PageView(title="Tools", body=[table])
-    waiting = now.changed_definitions(reply)
+    waiting = overview.changed_definitions(reply)
     definitions = await gather_replies(
         *(
             visit.ask.inspect("upstream-definition", upstream=name, name=what or None)
@@ -45,29 +45,29 @@ async def draw(visit: PageVisit) -> PageView:
         )
     )
     heads = ("Name", "Protocol", "State", "Restarts", "Next attempt", "Latency", "Calls", "Failed", "Tools")
-    body: list[Any] = [parts.table("Servers behind this host", heads, map(_row, entries), "There are none.")]
+    body: list[Any] = [elements.table("Servers behind this host", heads, map(_row, entries), "There are none.")]
     body += [inbox.definition(visit, each, "/tools") for each in definitions]
-    return PageView(title="Tools", body=[*body, table, *(_server(visit, entry) for entry in entries[: parts.ROWS])])
+    return PageView(title="Tools", body=[*body, table, *(_server(visit, entry) for entry in entries[: elements.ROWS])])
 
 
 def _tools(reply: PageReply, servers: Sequence[Mapping[str, Any]], words: Mapping[str, str]) -> Tag:
     """Show a page of the tools that match the filter."""
     named = [f"{str(each.get('protocol', '')).lower()}.{each.get('name')}" for each in servers]
-    form = parts.search(
+    form = elements.search(
         "/tools",
-        parts.field("name", "Name, or a word of its description", "filter-name", words["name"]),
-        parts.choice("upstream", "Server", "filter-upstream", _all(named), words["upstream"]),
-        parts.choice("state", "State", "filter-state", _all(STATES), words["state"]),
+        elements.field("name", "Name, or a word of its description", "filter-name", words["name"]),
+        elements.choice("upstream", "Server", "filter-upstream", _all(named), words["upstream"]),
+        elements.choice("state", "State", "filter-state", _all(STATES), words["state"]),
     )
     if not reply.ok:
-        return parts.section("Tools", form, parts.refusal_section("Not shown", reply))
+        return elements.section("Tools", form, elements.refusal_section("Not shown", reply))
     heads = ("Tool", "Server", "State", "What it claims to do", "Scopes", "Known by", "Approval", "Definition")
     caption = f"{reply.result.get('count')} tools"
-    content = [form, parts.table(caption, heads, map(_tool, reply.entries("tools")), "There are none.")]
+    content = [form, elements.table(caption, heads, map(_tool, reply.entries("tools")), "There are none.")]
     if reply.continuation:
         query = urlencode({**{name: word for name, word in words.items() if word}, "more": reply.continuation})
         content.append(tags.p(tags.a("More tools", href=f"/tools?{query}", rel="next")))
-    return parts.section("Tools", *content)
+    return elements.section("Tools", *content)
 
 
 def _all(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -82,7 +82,7 @@ def _tool(entry: Mapping[str, Any]) -> tuple[Any, ...]:
         pinned += f", approved {approved[:12]}..."
     elif entry.get("fixed"):
         pinned += ", by the configuration"
-    shown = parts.state(state if state != "on" or up in ("up", "idle") else up)
+    shown = elements.state(state if state != "on" or up in ("up", "idle") else up)
     return (
         entry.get("name"),
         f"{str(entry.get('protocol', '')).lower()}.{entry.get('upstream')}",
@@ -101,9 +101,9 @@ def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     latency, attempt = entry.get("latency"), entry.get("next_attempt_in")
     name = str(entry.get("name"))
     return (
-        tags.a(name, href=f"#server-{parts.to_id(name)}"),
+        tags.a(name, href=f"#server-{elements.to_id(name)}"),
         entry.get("protocol"),
-        parts.state(entry.get("state")),
+        elements.state(entry.get("state")),
         entry.get("restarts"),
         f"in {lasting(attempt)}" if isinstance(attempt, (int, float)) else "-",
         f"{latency * 1000:.1f} ms" if isinstance(latency, (int, float)) and latency else "-",
@@ -121,14 +121,14 @@ def _server(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
         for key, value in entry.items()
         if key not in ("stderr", "log", "instances", "calls") and value not in (None, "", [], {}, ())
     }
-    content: list[Any] = [parts.facts((key.capitalize(), value) for key, value in plain.items())]
+    content: list[Any] = [elements.facts((key.capitalize(), value) for key, value in plain.items())]
     if isinstance(lines, list) and lines:
-        content += [tags.h3("What it wrote last"), parts.code("\n".join(map(str, lines[-LINES:])))]
+        content += [tags.h3("What it wrote last"), elements.code("\n".join(map(str, lines[-LINES:])))]
     details = tags.details(tags.summary("Particulars"), *content)
     form: list[Tag] = []
     if visit.may("operate"):
         known = f"{str(entry.get('protocol', '')).lower()}.{name}"
         buttons = (("restart", "Start anew"),)
         label = f"Start {name} anew"
-        form = [parts.action("restart", visit.csrf, "/tools", {"upstream": known}, buttons=buttons, label=label)]
-    return parts.section(name, details, *form, id=f"server-{parts.to_id(name)}")
+        form = [elements.action("restart", visit.csrf, "/tools", {"upstream": known}, buttons=buttons, label=label)]
+    return elements.section(name, details, *form, id=f"server-{elements.to_id(name)}")

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agtphost.page import agents, call, calls, can, chains, configuration, contracts, inbox, now, sessions, tools
-from agtphost.page.visit import Draw
+from agtphost.page import (
+    agents,
+    call,
+    call_list,
+    chains,
+    configuration,
+    contracts,
+    decision_view,
+    inbox,
+    overview,
+    sessions,
+    tools,
+)
+from agtphost.page.page_visit import Draw
 
 VIEWS: Mapping[str, Draw] = {
-    "/": now.draw,
+    "/": overview.draw,
     "/inbox": inbox.draw,
-    "/calls": calls.draw,
+    "/calls": call_list.draw,
     "/agents": agents.draw,
     "/sessions": sessions.draw,
     "/tools": tools.draw,
     "/evidence": chains.draw,
-    "/can": can.draw,
+    "/can": decision_view.draw,
     "/contracts": contracts.draw,
     "/config": configuration.draw,
 }

@@ -5,13 +5,13 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`~agtphost.protocols.tls`: :class:`ServerTLS`, TLS 1.3 and client certificates
 - :mod:`~agtphost.protocols.admission`: which TCP connections get a handshake
 - :mod:`~agtphost.protocols.peers`: what a handshake says about the other end
-- :mod:`~agtphost.protocols.automaton`: the states of a connection
+- :mod:`~agtphost.protocols.connection_states`: the states of a connection
 - :mod:`~agtphost.protocols.connection`: :class:`ServerConnection`, which drives the wire core
-- :mod:`~agtphost.protocols.driving`: runs the coroutine that answers a request
+- :mod:`~agtphost.protocols.coroutines`: runs the coroutine that answers a request
 - :mod:`~agtphost.protocols.immediate_write`: TCP connections that write immediately what the system takes
 - :mod:`~agtphost.protocols.server`: :class:`AGTPServerFactory`, all connections of a port
-- :mod:`~agtphost.protocols.steady`: timers that no jump of the system's clock moves
-- :mod:`~agtphost.protocols.listening`: :class:`ListeningService`, which drains when it stops
+- :mod:`~agtphost.protocols.steady_timers`: timers that no jump of the system's clock moves
+- :mod:`~agtphost.protocols.listener`: :class:`ListeningService`, which drains when it stops
 - :mod:`.holder`: who listens on a port already
 - :mod:`.accepting`: the connections of a listener for any protocol: admission, deadlines and closing
 - :mod:`.records`: TLS that takes a whole record as a whole record
@@ -23,7 +23,7 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 """
 
 from agtphost.protocols.limits import ConnectionLimits
-from agtphost.protocols.listening import ListeningService, server_endpoint
+from agtphost.protocols.listener import ListeningService, server_endpoint
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
 

@@ -1,8 +1,9 @@
 """
 The server's side of one connection: Twisted below, the sans-I/O core within, the dispatcher above.
 
-How it works. Octets from the transport go into :class:`agtphost.wire.Connection`, the requests that come out go to the
-dispatcher one at a time, and the answers go back. :mod:`agtphost.protocols.automaton` decides the order. The rules:
+How it works. Octets from the transport go into :class:`agtphost.wire.Connection`, the requests that come out go to
+the dispatcher one at a time, and the answers go back. :mod:`agtphost.protocols.connection_states` decides the order.
+The rules:
 
 - Nothing is read before the TLS handshake is complete, and nothing written.
 - Between any two requests, also of one read, the loop checks whether it may go on: not while a request is unanswered,
@@ -36,9 +37,8 @@ from zope.interface import implementer
 from agtphost.errors import RemoteProtocolError
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
-from agtphost.protocols.accepting import compact
-from agtphost.protocols.automaton import Wait, automaton
-from agtphost.protocols.driving import drive
+from agtphost.protocols.connection_states import Wait, automaton
+from agtphost.protocols.coroutines import drive
 from agtphost.protocols.limits import (
     ABORT_AFTER,
     READ_AHEAD,
@@ -49,8 +49,9 @@ from agtphost.protocols.limits import (
     WAITING,
     ConnectionLimits,
 )
+from agtphost.protocols.listener_connections import compact
+from agtphost.protocols.peer_liveness import ReadProgress
 from agtphost.protocols.peers import peer_of
-from agtphost.protocols.reading import ReadProgress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire import Connection, Request, Response
 
@@ -284,7 +285,7 @@ class ServerConnection:
     # Effects
 
     def expect(self, wait: Wait) -> None:
-        """Set the deadline and whether requests are read; see :class:`agtphost.protocols.automaton.Effects`."""
+        """Set the deadline and whether requests are read; see :class:`agtphost.protocols.connection_states.Effects`."""
         self._wait = wait
         self._reads = False
         limits = self._limits
@@ -316,18 +317,18 @@ class ServerConnection:
             self.deadline = math.inf
 
     def refuse(self, error: RemoteProtocolError) -> None:
-        """Answer a malformed message; see :class:`agtphost.protocols.automaton.Effects`."""
+        """Answer a malformed message; see :class:`agtphost.protocols.connection_states.Effects`."""
         self._owing = True
         drive(self._answer_malformed(error))
 
     def close(self) -> None:
-        """Close the transport after its output; see :class:`agtphost.protocols.automaton.Effects`."""
+        """Close the transport after its output; see :class:`agtphost.protocols.connection_states.Effects`."""
         self._regulate()
         self._transport.unregisterProducer()
         self._transport.loseConnection()
 
     def abort(self) -> None:
-        """Cut the transport; see :class:`agtphost.protocols.automaton.Effects`."""
+        """Cut the transport; see :class:`agtphost.protocols.connection_states.Effects`."""
         self._output.clear()
         self._transport.abortConnection()
 

@@ -8,9 +8,9 @@ from twisted.internet.interfaces import IAddress, IOpenSSLServerConnectionCreato
 from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from agtphost.iagtp import IDispatcher
-from agtphost.protocols.accepting import AcceptingFactory
 from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import ConnectionLimits
+from agtphost.protocols.listener_connections import AcceptingFactory
 from agtphost.protocols.pacing import handshakes_of, records_of
 from agtphost.protocols.records import RecordwiseTLS
 from agtphost.wire import Connection, Limits, Role

@@ -22,7 +22,7 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
-from agtphost.registry import reading
+from agtphost.registry import card_reader
 from agtphost.registry.card import WITHDRAWN
 from agtphost.registry.endpoints import EndpointChecker
 from agtphost.registry.entry import LOST, REGISTERED, CardEntry
@@ -301,8 +301,8 @@ class Cards:
     def _remote_operations(self, entry: CardEntry) -> dict[str, TargetOperation]:
         octets = self.registered.octets(entry.id)
         try:
-            card = reading.read(octets, EndpointChecker.allow_all())
-        except reading.CardFaults as error:
+            card = card_reader.read(octets, EndpointChecker.allow_all())
+        except card_reader.CardFaults as error:
             # The card was valid when it registered; the rules have become stricter since.
             raise Refusal(Reason.CARD_INVALID, f"The card is no longer valid: {error}.") from None
         return {

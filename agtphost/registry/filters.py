@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.handlers.parameters import invalid
+from agtphost.registry.card_reader import authentication_of
 from agtphost.registry.catalogue import Listed
 from agtphost.registry.entry import STATES
-from agtphost.registry.reading import authentication_of
 
 MOST_WORDS = 32
 LONGEST_WORD = 256

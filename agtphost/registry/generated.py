@@ -27,7 +27,7 @@ from agtphost.methods.discovery.visibility import Visibility
 from agtphost.registry.card import MTLS, NONE, REQUIRED
 from agtphost.registry.entry import LIVE, LOST, CardEntry
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 AGENT = "agent"
 MOST_KEPT = 4_096

@@ -17,7 +17,7 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from agtphost.audit.observed import ObservedGroup
+from agtphost.audit.observed_records import ObservedGroup
 from agtphost.identity.peer import Assurance
 from agtphost.registry.entry import LATE, LIVE, LOST
 from agtphost.vocabulary.sorted_blocks import SortedBlocks

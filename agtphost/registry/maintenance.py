@@ -20,15 +20,15 @@ from twisted.web.http_headers import Headers
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.errors import Refusal
-from agtphost.registry import reading
+from agtphost.registry import card_reader
 from agtphost.registry.card import AgentCard
-from agtphost.registry.changing import Judge
+from agtphost.registry.card_fetcher import CardFetcher, NotModified
 from agtphost.registry.endpoints import EndpointChecker
 from agtphost.registry.entry import CardEntry
-from agtphost.registry.fetching import CardFetcher, NotModified
 from agtphost.registry.leases import Leases
 from agtphost.registry.providers import Provider, Providers
 from agtphost.registry.registered import RegisteredCards
+from agtphost.registry.registration import Judge
 from agtphost.upstream.failures import UpstreamLost
 from agtphost.upstream.https import read
 
@@ -189,14 +189,14 @@ class CardMaintenance:
             return
         try:
             fetched = await terms.fetch(entry.source, str(value.get("etag", "")))
-            card = reading.read(fetched.octets, terms.endpoints)
+            card = card_reader.read(fetched.octets, terms.endpoints)
         except NotModified:
             self._mark_fetched(entry.id)
             return
         except Refusal as error:
             self._mark_failed(entry, error.explanation)
             return
-        except reading.CardFaults as error:
+        except card_reader.CardFaults as error:
             self._mark_failed(entry, f"the document at its URL is not a valid card: {error}")
             return
         if card.id != entry.id:
@@ -216,7 +216,7 @@ class CardMaintenance:
                 value["etag"] = etag
                 await self._store(self.registered.put(card_id, value, version, None), "card-as-approved", card_id)
             return
-        known = reading.read(str(value["card"]).encode(), EndpointChecker.allow_all())
+        known = card_reader.read(str(value["card"]).encode(), EndpointChecker.allow_all())
         digest, signature = sha256(card.octets).hexdigest(), terms.judge(card)
         if known.substance == card.substance:
             former = dict(value)

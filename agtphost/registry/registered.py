@@ -15,11 +15,11 @@ from typing import Any
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.registry.card import ACTIVE, NONE
+from agtphost.registry.card_reader import authentication_of
 from agtphost.registry.entry import REGISTERED, CardEntry
-from agtphost.registry.reading import authentication_of
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import CARD, CARD_VERSION
 from agtphost.vocabulary.origins import origin_of
+from agtphost.vocabulary.quotas import CARD, CARD_VERSION
 
 MAX_VERSIONS = 20
 """Former versions of a card that are kept."""

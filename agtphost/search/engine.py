@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from agtphost.iagtp import IEmbedder
 from agtphost.search.index import OCTETS, Index, SearchEntry, SearchQuery, SearchResult
 from agtphost.search.vectors import NoVectors, VectorStore
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 log = Logger()
 

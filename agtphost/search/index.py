@@ -11,7 +11,7 @@ from typing import Any
 
 from agtphost.search.languages import language_of, lists
 from agtphost.search.lexical import Lexicon
-from agtphost.search.words import split_name
+from agtphost.search.word_stems import split_name
 
 WORDS = 0.1
 """Weight that BM25 adds to the cosine, for its best entry."""

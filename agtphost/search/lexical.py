@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from math import log
 
-from agtphost.search.words import split_name, terms
+from agtphost.search.word_stems import split_name, terms
 
 NAME = 4.0
 """Weight of a word of the name, relative to one of the text."""

@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from agtphost.iagtp import IEmbedder
 from agtphost.search.engine import EmbedderError
-from agtphost.search.words import without_stop_words
+from agtphost.search.word_stems import without_stop_words
 from agtphost.vocabulary import jsontext
 
 LONGEST = 256

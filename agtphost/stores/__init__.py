@@ -29,10 +29,10 @@ from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, connect
 from agtphost.stores.connection import open_reader as open_read_only
 from agtphost.stores.memory import MemoryStore
-from agtphost.stores.reading import RecordReader
+from agtphost.stores.record_reader import RecordReader
+from agtphost.stores.record_search import LatestRecords, Search
 from agtphost.stores.records import OffReactorRecords
 from agtphost.stores.rows import DamagedRecord, Selection, StoreError
-from agtphost.stores.searching import LatestRecords, Search
 from agtphost.stores.sqlite import SQLiteStore, open_sqlite
 
 __all__ = [

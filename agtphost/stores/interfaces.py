@@ -13,6 +13,7 @@ from typing import Any
 from zope.interface import Interface
 
 from agtphost.audit.drafts import StoredRecord
+from agtphost.stores.record_search import LatestRecords, Search
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
@@ -27,7 +28,6 @@ from agtphost.stores.rows import (
     StateRow,
 )
 from agtphost.stores.schema_check import SchemaFinding
-from agtphost.stores.searching import LatestRecords, Search
 
 
 class ITransactions(Interface):
@@ -253,7 +253,7 @@ class IRecordReader(Interface):
 
     def latest(before: int | None, limit: int, search: Search) -> LatestRecords:
         """
-        Records of all chains, newest first; :attr:`agtphost.stores.searching.Search.reach` are looked at, at most.
+        Records of all chains, newest first; :attr:`agtphost.stores.record_search.Search.reach` are looked at, at most.
 
         :param before: the place that the look begins below; None: at the newest.
         :param limit: how many records and damaged ones are wanted at most, from 1.

@@ -15,6 +15,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.interfaces import IChainStore, IRecordReader
 from agtphost.stores.keyed_digests import sealed_use
+from agtphost.stores.record_search import LatestRecords, Search
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
@@ -32,7 +33,6 @@ from agtphost.stores.rows import (
     StateRow,
     StoreError,
 )
-from agtphost.stores.searching import LatestRecords, Search
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from agtphost.vocabulary.status import Status

@@ -9,8 +9,8 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.interfaces import IRecordReader, IRecordStore
+from agtphost.stores.record_search import LatestRecords, Search
 from agtphost.stores.rows import CheckpointRow
-from agtphost.stores.searching import LatestRecords, Search
 
 Run = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments elsewhere: ``deferToThreadPool`` with reactor and pool filled in."""

@@ -15,10 +15,10 @@ from zope.interface import implementer
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
-from agtphost.stores.folding import WalCheckpointer
+from agtphost.stores.database_check import looked_at
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
-from agtphost.stores.reading import (
+from agtphost.stores.record_reader import (
     FIND,
     RecordReader,
     read_checkpoint,
@@ -41,9 +41,9 @@ from agtphost.stores.rows import (
     StateRow,
     StoreError,
 )
-from agtphost.stores.soundness import looked_at
 from agtphost.stores.state_rows import read_signed, read_state_changes
 from agtphost.stores.table_rows import TableRows
+from agtphost.stores.wal_checkpoint import WalCheckpointer
 
 ROWS = 128
 """Rows of one INSERT: enough for one statement a commit, few enough to keep each number compiled."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from agtphost.stores import soundness
+from agtphost.stores import database_check
 from agtphost.stores.rows import ItemRow, RecordFormat, SignedRow, StateChangeRow, StateRow
 
 
@@ -51,7 +51,7 @@ def read_signed(execute: Callable[..., Any], after: int, limit: int) -> list[Sig
         statement = "SELECT number, format, signed FROM record WHERE number > ? ORDER BY number LIMIT ?"
         rows = execute(statement, (after, limit)).fetchall()
     except sqlite3.DatabaseError as error:
-        if not soundness.is_malformed(error):
+        if not database_check.is_malformed(error):
             raise
         rows = []
         for number in range(after + 1, after + 1 + limit * AROUND_DAMAGE):

@@ -10,7 +10,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.stores import soundness
+from agtphost.stores import database_check
 from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import COLUMNS, SHAPES, row_name
 from agtphost.stores.rows import DamagedRow
@@ -71,7 +71,7 @@ class TableRows:
         try:
             yield from self._execute(statement, parameters)
         except sqlite3.DatabaseError as error:
-            if not soundness.is_malformed(error):
+            if not database_check.is_malformed(error):
                 raise
             raise DamagedRow(table, "(unknown)", f"the table cannot be read: {error}") from error
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agtphost.contract.declaration import Declaration, Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import load_endpoints, read_endpoints
+from agtphost.contract.endpoint_loading import load_endpoints, read_endpoints
 from agtphost.errors import Problem
 from agtphost.handlers.context import EndpointContext
 from agtphost.handlers.function import Function, resolve

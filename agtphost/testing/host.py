@@ -18,9 +18,9 @@ from agtphost.client.requests import Identity, Scopes, prepare
 from agtphost.contract.binding import Binding
 from agtphost.host.core import Core, compose
 from agtphost.host.evidence import keep_evidence
-from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.plugins import Factory
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams, build_upstreams
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.directory import AgentDirectory
@@ -32,7 +32,7 @@ from agtphost.testing.connection import Answer, MemoryConnection
 from agtphost.testing.declarations import Declarations, HandlerFunction
 from agtphost.testing.identities import Identities, TestAgent, key_of
 from agtphost.testing.ledger import PromptLedger
-from agtphost.testing.loaded import config_of, loaded_of
+from agtphost.testing.loaded_parts import config_of, loaded_of
 from agtphost.testing.reactor import InlineExecutor, InlineLoop, MemoryReactor, reactor_in_use, run_reactor_until
 from agtphost.vocabulary.steps import run_to_end
 from agtphost.wire import Limits

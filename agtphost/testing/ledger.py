@@ -7,8 +7,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 
-from agtphost.audit.collecting import EntryCollector
 from agtphost.audit.ledger import Ledger
+from agtphost.audit.submission_queue import EntryCollector
 from agtphost.audit.writer import Entry
 
 
@@ -16,7 +16,11 @@ class PromptCollector(EntryCollector):
     """A collector that hands entries over immediately, and continues immediately."""
 
     def note_finished(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
-        """Override :meth:`agtphost.audit.collecting.EntryCollector.note_finished` without reactor turns and pauses."""
+        """
+        Settle entries without reactor turns and pauses.
+
+        See :meth:`agtphost.audit.submission_queue.EntryCollector.note_finished`.
+        """
         self._under_way -= len(entries)
         settle()
 

@@ -28,6 +28,7 @@ from agtphost.audit.writer import Entry, GroupWriter, Submission
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordReader
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import Search, Selection, StoreError
+from agtphost.stores.record_search import LOOKED_AT, LOOKED_INSIDE
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
@@ -38,7 +39,6 @@ from agtphost.stores.rows import (
     StateChangeRow,
     StateRow,
 )
-from agtphost.stores.searching import LOOKED_AT, LOOKED_INSIDE
 
 ALICE, BOB = "a1" * 32, "b0" * 32
 KEY = SigningKey.generate()

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from agtphost import __version__
 from agtphost.config.traces import TracesSection
 from agtphost.dispatch.exchange import Exchange
-from agtphost.traces.export import BoundedProcessor, CountingExporter, exporter_of
+from agtphost.traces.span_export import BoundedProcessor, CountingExporter, exporter_of
 from agtphost.traces.spans import CallSpan
 from agtphost.vocabulary import trace_context
 
@@ -121,14 +121,18 @@ class TraceService(Service):
         log.warn("traces: spans are dropped, more come than the collector takes")
 
     def note_failing(self, spans: int) -> None:
-        """Note in the reactor's thread that spans were lost; see :class:`agtphost.traces.export.DeliveryListener`."""
+        """
+        Note in the reactor's thread that spans were lost.
+
+        See :class:`agtphost.traces.span_export.DeliveryListener`.
+        """
         self._reactor.callFromThread(self._note_failure, spans)
 
     def note_delivered(self) -> None:
         """
         Note in the reactor's thread that spans were delivered.
 
-        See :class:`agtphost.traces.export.DeliveryListener`.
+        See :class:`agtphost.traces.span_export.DeliveryListener`.
         """
         if self._failing:
             self._reactor.callFromThread(self._note_recovery)

@@ -31,7 +31,7 @@ from decimal import (
 )
 from typing import Any
 
-from agtphost.vocabulary import places
+from agtphost.vocabulary import json_paths
 
 DIGITS = 50
 LARGEST = 300
@@ -196,7 +196,7 @@ class _Check:
         elif node.keys() == {"const"}:
             decimal(node["const"])
         elif node.keys() == {"var"}:
-            if not places.is_place(node["var"]):
+            if not json_paths.is_place(node["var"]):
                 raise FormulaError("a variable has no name")
         else:
             self._operation(node, depth)
@@ -206,7 +206,7 @@ class _Check:
         if name not in OPERATIONS:
             raise FormulaError(f"{str(name)[:32]!r} is not an operation; choose one of {', '.join(OPERATIONS)}")
         if "over" in node:
-            if node.keys() != {"op", "over", "of"} or name not in _LISTS or not places.is_place(node["over"]):
+            if node.keys() != {"op", "over", "of"} or name not in _LISTS or not json_paths.is_place(node["over"]):
                 raise FormulaError(f"over and of stand together, with {', '.join(sorted(_LISTS))} alone")
             self.tree(node["of"], depth + 1)
             return
@@ -260,8 +260,8 @@ class _Work:
     @staticmethod
     def _find(place: str, scopes: Sequence[Mapping[str, Any]]) -> Any:
         for scope in scopes:
-            found = places.at(scope, place)
-            if found is not places.MISSING:
+            found = json_paths.at(scope, place)
+            if found is not json_paths.MISSING:
                 return found
         raise FormulaError(f"inputs has no {place[:64]!r}", "inputs")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from agtphost.agis.autofix import apply_fixes
 from agtphost.agis.comments import add_comments
-from agtphost.agis.mending import apply_fixes
 from agtphost.agis.normal import as_yaml, to_canonical
 from agtphost.agis.validation import validate
 from agtphost.cli.root import agtp

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from agtphost.agis.mending import apply_fixes
+from agtphost.agis.autofix import apply_fixes
 from agtphost.agis.normal import as_json, as_yaml, to_canonical
 from agtphost.agis.rules import RULES
 from agtphost.agis.validation import Verdict, validate, validate_tree

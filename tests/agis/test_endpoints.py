@@ -9,8 +9,8 @@ from agtphost.agis import validate_value
 from agtphost.agis.endpoints import export_endpoint, import_endpoints
 from agtphost.agis.service import AgisService, build_own_document
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import read_endpoints
-from agtphost.contract.openapi.importing import Imported
+from agtphost.contract.endpoint_loading import read_endpoints
+from agtphost.contract.openapi.importer import Imported
 from agtphost.vocabulary.catalog import CATEGORIES, Catalog
 from tests.agis.documents import DOCUMENT, changed
 from tests.contract.declarations import SOUND

@@ -11,15 +11,15 @@ from typing import Any
 
 import yaml
 
+from agtphost.agis.document_reader import Unreadable
+from agtphost.agis.endpoint_matching import ServiceMap
 from agtphost.agis.from_mcp import ToolsError, from_mcp, tools_of
 from agtphost.agis.from_openapi import from_openapi, read_openapi
 from agtphost.agis.illustrative import from_illustrative
-from agtphost.agis.matching import ServiceMap
-from agtphost.agis.reading import Unreadable
 from agtphost.agis.to_mcp import may_be_tools, to_mcp
 from agtphost.agis.to_openapi import to_openapi
 from agtphost.agis.validation import validate_value
-from agtphost.contract.openapi.importing import OpenAPIError
+from agtphost.contract.openapi.importer import OpenAPIError
 from tests.agis.test_mcp import RECORDED
 from tests.agis.test_openapi import PETS
 from tests.programmes import length

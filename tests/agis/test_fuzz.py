@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agtphost.agis.mending import apply_fixes
+from agtphost.agis.autofix import apply_fixes
 from agtphost.agis.normal import as_json, as_yaml, to_canonical
 from agtphost.agis.rules import RULES
 from agtphost.agis.to_openapi import to_openapi

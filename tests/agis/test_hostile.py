@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agtphost.agis.document_reader import MAX_OCTETS
 from agtphost.agis.passes.subject import LONGEST
-from agtphost.agis.reading import MAX_OCTETS
 from agtphost.agis.validation import MOST, validate
 from tests.agis.documents import DOCUMENT, ENDPOINT, changed
 from tests.measuring import measured

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agtphost.agis import validate
+from agtphost.agis.document_reader import Unreadable
 from agtphost.agis.illustrative import from_illustrative
-from agtphost.agis.reading import Unreadable
 from agtphost.cli.root import agtp
 
 DRAFTS = sorted((Path(__file__).parent / "drafts").glob("*.txt"))

@@ -16,10 +16,10 @@ from mcp import Client, StdioServerParameters
 from mcp_types import ListToolsResult
 
 from agtphost.agis import validate
-from agtphost.agis.drafting import DraftDocument, Review, choose_method
+from agtphost.agis.drafts import DraftDocument, Review, choose_method
 from agtphost.agis.from_mcp import ToolsError, from_mcp, of_server, tools_of
 from agtphost.agis.to_mcp import may_be_tools, to_mcp
-from agtphost.cli.completing import VARIABLE
+from agtphost.cli.completion_sources import VARIABLE
 from agtphost.cli.root import agtp
 from tests import npm, pypi
 from tests.agis.documents import changed, examined

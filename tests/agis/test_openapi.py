@@ -16,7 +16,7 @@ from agtphost.agis.illustrative import from_illustrative
 from agtphost.agis.to_openapi import to_openapi
 from agtphost.agis.validation import validate_value
 from agtphost.cli.root import agtp
-from agtphost.contract.openapi.importing import OpenAPIError
+from agtphost.contract.openapi.importer import OpenAPIError
 from tests.agis.documents import DOCUMENT, ENDPOINT, changed
 
 PETS = """\
@@ -171,8 +171,8 @@ def test_many_methods_of_one_path_come_back() -> None:
 
 def test_what_is_too_large_to_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document that has become larger than documents may be does not conform, whatever is in it."""
-    monkeypatch.setattr("agtphost.agis.drafting.MAX_OCTETS", 4_000)
-    monkeypatch.setattr("agtphost.agis.reading.MAX_OCTETS", 4_000)
+    monkeypatch.setattr("agtphost.agis.drafts.MAX_OCTETS", 4_000)
+    monkeypatch.setattr("agtphost.agis.document_reader.MAX_OCTETS", 4_000)
     for form in ("yaml", "json"):
         done = agis("from-openapi", "-", "--to", form, text=PETS)
         assert done.exit_code == 1 and "it has more than 4000 octets" in done.stderr

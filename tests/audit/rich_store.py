@@ -17,7 +17,7 @@ from agtphost.audit.witness import WitnessFile
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import open_store
-from agtphost.vocabulary.holdings import ANSWERS, APPROVAL, COLLECTION_ITEM, GRANT
+from agtphost.vocabulary.quotas import ANSWERS, APPROVAL, COLLECTION_ITEM, GRANT
 from tests.audit.drafting import ALICE, BOB, draft, transition
 
 CAROL = "ca" * 32

@@ -11,12 +11,12 @@ import pytest
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.audit.keyed import ALL, owner_name, unkept
 from agtphost.audit.writer import Claim, GroupWriter, Submission
-from agtphost.dispatch.sealing import recall
+from agtphost.dispatch.sealer import recall
 from agtphost.errors import Refusal
 from agtphost.iagtp import IChainStore
 from agtphost.stores import MemoryStore
 from agtphost.stores.rows import KeyedRow
-from agtphost.vocabulary.holdings import ANSWERS
+from agtphost.vocabulary.quotas import ANSWERS
 from tests.audit.drafting import ALICE, BOB, draft, group_writer, sqlite_store
 
 SMALL = replace(ANSWERS, keys=3, octets=100, unproven_keys=1, unproven_octets=50, longest=60)

@@ -17,7 +17,6 @@ from twisted.internet.task import deferLater
 from twisted.logger import formatEvent, globalLogPublisher
 from zope.interface.verify import verifyObject
 
-from agtphost.audit.collecting import EntryCollector
 from agtphost.audit.drafts import (
     LedgerUnavailable,
     ReservationKey,
@@ -27,7 +26,8 @@ from agtphost.audit.drafts import (
 )
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
-from agtphost.audit.observed import ObservedGroup
+from agtphost.audit.observed_records import ObservedGroup
+from agtphost.audit.submission_queue import EntryCollector
 from agtphost.audit.verify import verify_records
 from agtphost.iagtp import IChainStore, ILedger
 from agtphost.identity.jws import verify

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from agtphost.audit.drafts import Change, Sealed, StaleChange
-from agtphost.audit.items import SHORT
 from agtphost.audit.prepared_items import prepare, whole_batch
 from agtphost.audit.state_digest import RowSetHash, leaves_of
+from agtphost.audit.state_item import SHORT
 from agtphost.audit.state_keeper import StateKeeper
 from agtphost.audit.transaction import Submission
 from agtphost.audit.writer import GroupWriter
-from agtphost.vocabulary.holdings import COLLECTION_ITEM
 from agtphost.vocabulary.jsontext import KEPT_DEPTH
+from agtphost.vocabulary.quotas import COLLECTION_ITEM
 from tests.audit.drafting import KEY, draft, group_writer, sqlite_store
 
 OWNER = "ab" * 32

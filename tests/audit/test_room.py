@@ -18,7 +18,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import Admitted, StateTable
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from tests.measuring import measured
 from tests.methods.standard.test_turns import most
 from tests.programmes import length

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs
 
-from agtphost.audit import opening
+from agtphost.audit import recovery
 from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.keyed import owner_name
@@ -29,7 +29,7 @@ from agtphost.audit.writer import Claim, GroupWriter
 from agtphost.cli.audit.verify import compare_tables, walk
 from agtphost.stores import DamagedRecord, Search, Selection, StoreError, open_store
 from agtphost.stores.connection import connect
-from agtphost.stores.reading import RecordReader
+from agtphost.stores.record_reader import RecordReader
 from tests.audit.drafting import ALICE, BOB, KEY, KEYS, draft
 from tests.audit.rich_store import CAROL, ONCE, RichStore, write_rich_store
 from tests.audit.table_mutations import HARMLESS, Mutation, Mutator, Schema, unindex
@@ -67,7 +67,7 @@ def started(path: Path, witness: Path) -> str:
     try:
         tree = TreeKeeper(store, "agtp.test", KEY, [WitnessFile(witness, [KEY.public])])
         writer = GroupWriter(store, RecordSigner(KEY), server_id="agtp.test", tree=tree)
-        opening.read(store, writer, tree)
+        recovery.read(store, writer, tree)
     except StoreError as error:
         return str(error)
     finally:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from agtphost.identity.peer import Peer
-from agtphost.protocols.driving import drive
+from agtphost.protocols.coroutines import drive
 from agtphost.wire.events import Request, Response
 from tests.memory import OpenHost, request_of
 

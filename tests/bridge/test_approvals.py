@@ -11,10 +11,10 @@ from twisted.internet.task import Clock
 
 from agtphost.client.approvals import PendingApproval
 from agtphost.client.mcp.endpoints import tools_of
-from agtphost.client.mcp.held import NOTE, describe_pending, held_answer, mark_approval
+from agtphost.client.mcp.held_calls import NOTE, describe_pending, held_answer, mark_approval
 from agtphost.client.reply import Reply
 from agtphost.mcp.context import ClientConversation, Context
-from agtphost.mcp.notices import INTERVAL, HeldNotices
+from agtphost.mcp.held_notices import INTERVAL, HeldNotices
 from agtphost.vocabulary import jsontext
 from agtphost.wire import Headers
 

@@ -18,7 +18,7 @@ from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.audit.retention import retention_changes
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.genesis import Genesis
-from agtphost.identity.issuing import read_statement
+from agtphost.identity.issuance import read_statement
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.stores import open_store
 from tests.adapters.peers import python
@@ -26,7 +26,7 @@ from tests.audit.drafting import group_writer, sealed
 from tests.cli.conftest import Run
 from tests.identity.issued import agent
 from tests.identity.samples import document, pack
-from tests.identity.test_issuing import ROOT, nomo, pem
+from tests.identity.test_issuance import ROOT, nomo, pem
 
 DNS = Path(__file__).with_name("dns_server.py")
 

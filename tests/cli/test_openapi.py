@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import load_endpoints
+from agtphost.contract.endpoint_loading import load_endpoints
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.function import resolve
 from agtphost.vocabulary.catalog import Catalog

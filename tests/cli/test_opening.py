@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.cli.client.opening import opened_text, write_opened
+from agtphost.cli.client.token_access import opened_text, write_opened
 from agtphost.cli.failures import WrongInput
 from agtphost.vocabulary import tomltext
 from tests.rows import each_row

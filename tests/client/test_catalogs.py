@@ -14,7 +14,7 @@ from agtphost.vocabulary.catalog import Catalog
 from agtphost.wire import Headers, Response
 from tests.client.credentials import Credentials
 from tests.client.scripted_host import Exchange, ScriptedHost, answer, echo
-from tests.client.test_calls import NewClient
+from tests.client.test_call_flow import NewClient
 
 HEADER = "agtp-catalog-version"
 

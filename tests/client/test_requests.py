@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agtphost.client import InvalidCall, new_session_id
-from agtphost.client.locating import question
+from agtphost.client.location import question
 from agtphost.client.requests import Destination, Identity, PreparedCall, prepare
 from agtphost.vocabulary import jsontext, uris
 from agtphost.wire import Connection, Request, Role, serialize_request

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agtphost.client.calls import run_to_end
+from agtphost.client.call_flow import run_to_end
 from agtphost.client.errors import CannotConnect, InvalidCall, VerificationFailed
-from agtphost.client.locating import Ask, locating, question, redirected_to
+from agtphost.client.location import Ask, locating, question, redirected_to
 from agtphost.client.reply import Reply
 from agtphost.client.resolution import Resolution, TrustPolicy, check_fresh, check_namespace, verifying
 from agtphost.identity import detached, documents, jws

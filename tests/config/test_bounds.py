@@ -9,7 +9,7 @@ import pytest
 
 from agtphost.config import load
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import load_endpoints
+from agtphost.contract.endpoint_loading import load_endpoints
 from agtphost.contract.prices import PriceList
 from agtphost.errors import ConfigurationError
 from agtphost.host.admission import bound_gates

@@ -13,7 +13,7 @@ import agtphost
 from agtphost.cli.root import agtp
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.cases.manifest_rules import case_of
-from agtphost.conformance.running import Outcome
+from agtphost.conformance.runner import Outcome
 from agtphost.contract.manifest_rules import RULES
 from tests.conformance.manifest_defects import BREAKING, CONSEQUENCES
 from tests.conformance.test_runner import examine

@@ -14,7 +14,7 @@ from agtphost.client.local_identities import certified_agent
 from agtphost.conformance.access import Access, Role
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint
-from agtphost.conformance.running import CaseResult, Outcome, Plan, run
+from agtphost.conformance.runner import CaseResult, Outcome, Plan, run
 from agtphost.conformance.target import connect
 from agtphost.identity import genesis, manifest_signature
 from agtphost.identity.keys import VerifyingKey

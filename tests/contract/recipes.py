@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import read_endpoints
-from agtphost.contract.recipes.loading import RecipeRules, read_recipes
+from agtphost.contract.endpoint_loading import read_endpoints
 from agtphost.contract.recipes.recipe import Recipe
-from agtphost.contract.recipes.settling import NEVER
+from agtphost.contract.recipes.recipe_loading import RecipeRules, read_recipes
+from agtphost.contract.recipes.selection import NEVER
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import Problem
 from agtphost.vocabulary.catalog import Catalog

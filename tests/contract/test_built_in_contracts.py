@@ -13,7 +13,7 @@ from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import CONTRACTS, contract_of
 from agtphost.contract.manifest import project_binding
 from agtphost.contract.manifest_validation import examine
-from agtphost.methods.standard.orchestration import monitoring, reading
+from agtphost.methods.standard.orchestration import monitor_methods, workflow_queries
 from agtphost.methods.standard.table import STANDARD
 from agtphost.vocabulary.catalog import Catalog
 from tests.methods.floor_hosts import FloorHost
@@ -85,7 +85,7 @@ def test_every_built_in_has_a_contract_of_its_own(pair: tuple[str, str]) -> None
 
 def test_no_contract_is_of_nothing() -> None:
     """Every contract is of a built-in that there can be; lists of workflows are where such methods are on."""
-    listed = {("QUERY", monitoring.PATH), ("QUERY", reading.PATH)}
+    listed = {("QUERY", monitor_methods.PATH), ("QUERY", workflow_queries.PATH)}
     assert set(CONTRACTS) <= {*reserved.RESERVED, *reserved.OPEN, *listed}
 
 

@@ -12,10 +12,10 @@ import pytest
 from agtphost.contract.declaration import Rules
 from agtphost.contract.definitions import DefinitionFile, DefinitionsError, write_definitions
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import load_endpoints, read_endpoints
-from agtphost.contract.openapi import sharing
-from agtphost.contract.openapi.importing import Imported, import_openapi
-from agtphost.contract.openapi.sharing import file_name, share_definitions
+from agtphost.contract.endpoint_loading import load_endpoints, read_endpoints
+from agtphost.contract.openapi import shared_definitions
+from agtphost.contract.openapi.importer import Imported, import_openapi
+from agtphost.contract.openapi.shared_definitions import file_name, share_definitions
 from agtphost.errors import Problem
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.tomltext import write_toml
@@ -164,7 +164,7 @@ def test_a_small_import_stays_complete() -> None:
 
 def test_what_differs_stays_with_its_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A definition that one endpoint has in another form, as where it was left open, is that endpoint's own."""
-    monkeypatch.setattr(sharing, "LEAST", 1)
+    monkeypatch.setattr(shared_definitions, "LEAST", 1)
     imported = shop(4)
     first = imported.endpoints[0]
     schema = first.table["output_schema"]

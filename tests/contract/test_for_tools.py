@@ -10,11 +10,11 @@ import agtphost
 from agtphost.client.mcp.endpoints import tools_of
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.hints import Hints
-from agtphost.contract.loading import load_endpoints, read_endpoints
+from agtphost.contract.endpoint_loading import load_endpoints, read_endpoints
+from agtphost.contract.handler_hints import Hints
 from agtphost.contract.manifest_validation import examine
 from agtphost.contract.openapi.export import export_openapi
-from agtphost.contract.openapi.importing import import_openapi
+from agtphost.contract.openapi.importer import import_openapi
 from agtphost.contract.tool_names import hint_faults, is_tool_name
 from agtphost.handlers.endpoint import hints_of
 from agtphost.vocabulary.catalog import Catalog

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import read_endpoints
+from agtphost.contract.endpoint_loading import read_endpoints
 from agtphost.contract.service import METHODS, UPSTREAM_ERRORS, url_faults
 from agtphost.errors import Problem
 from agtphost.vocabulary.catalog import Catalog

@@ -12,7 +12,7 @@ import pytest
 from agtphost.config.policies import MethodPolicy as MethodSection
 from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import read_endpoints
+from agtphost.contract.endpoint_loading import read_endpoints
 from agtphost.contract.manifest import (
     Disclosure,
     Policies,
@@ -33,7 +33,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary.catalog import FLOOR, Catalog
 from tests.contract.declarations import SOUND
-from tests.contract.test_table import Silent
+from tests.contract.test_endpoint_table import Silent
 from tests.identity.samples import key_of
 from tests.rows import each_row
 

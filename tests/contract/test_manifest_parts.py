@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agtphost.contract.manifest_parts import PartError, merge_parts, next_part, part_token, split_items
-from agtphost.identity.kept_forms import encode_item
+from agtphost.identity.cached_encoding import encode_item
 from tests.rows import each_row
 
 

@@ -13,7 +13,7 @@ from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance
 from agtphost.testing import MemoryHost
 from tests.contract.declarations import SOUND, without_table
-from tests.contract.test_loading import read
+from tests.contract.test_endpoint_loading import read
 from tests.identity.issued import agent, of_agent
 from tests.memory import body_of
 from tests.methods.hosts import DESK, MethodHost

@@ -10,7 +10,7 @@ import jsonschema_rs
 
 from agtphost.config.policies import SEED_ALIASES
 from agtphost.contract.openapi.export import ExportResult, export_openapi
-from agtphost.contract.openapi.importing import import_openapi
+from agtphost.contract.openapi.importer import import_openapi
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.test_manifest_validation import endpoint, sound
 from tests.contract.test_openapi_import import SHOP, large, read_document

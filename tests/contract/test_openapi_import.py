@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.contract.manifest_validation import UPSTREAM_ERRORS
-from agtphost.contract.openapi.importing import (
+from agtphost.contract.openapi.document_text import DocumentTextError, read_document
+from agtphost.contract.openapi.importer import (
     Imported,
     ImportedEndpoint,
     OpenAPIError,
@@ -20,7 +21,6 @@ from agtphost.contract.openapi.importing import (
     import_openapi,
 )
 from agtphost.contract.openapi.prose import strip_html
-from agtphost.contract.openapi.text import DocumentTextError, read_document
 from agtphost.contract.schemas import compile_schema
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.tomltext import write_toml

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.recipes.graph import RecipeGraph
-from agtphost.contract.recipes.settling import settle
+from agtphost.contract.recipes.selection import settle
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import Problem
 from agtphost.identity.peer import Assurance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agtphost.contract.recipes.loading import read_recipes
+from agtphost.contract.recipes.recipe_loading import read_recipes
 from tests.contract.recipes import RULES, read, recipe_text, sound
 from tests.rows import each_row
 

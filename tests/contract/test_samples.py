@@ -12,8 +12,8 @@ import pytest
 
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import load_endpoints
-from agtphost.contract.recipes.settling import read, settle
+from agtphost.contract.endpoint_loading import load_endpoints
+from agtphost.contract.recipes.selection import read, settle
 from agtphost.contract.reserved import RESERVED
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.function import resolve

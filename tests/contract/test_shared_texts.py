@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import load_endpoints
+from agtphost.contract.endpoint_loading import load_endpoints
 from agtphost.contract.schema_pool import MAX_SHARED, SchemaPool
 from agtphost.vocabulary.catalog import Catalog
 

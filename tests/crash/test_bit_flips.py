@@ -12,7 +12,7 @@ from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.verify import Report, verify_records
 from agtphost.stores import DamagedRecord, Selection, open_store
 from agtphost.stores.connection import connect
-from agtphost.stores.reading import RecordReader
+from agtphost.stores.record_reader import RecordReader
 from tests.audit.drafting import ALICE, BOB, KEYS, draft, group_writer, sealed, transition
 from tests.programmes import length
 
@@ -102,6 +102,6 @@ def test_a_reader_that_does_not_hash_is_caught(tmp_path: Path, monkeypatch: pyte
             by_end = {record.signed[-80:]: record.audit_id for record in good}
             return bytes.fromhex(by_end[self._octets[-80:]])
 
-    monkeypatch.setattr("agtphost.stores.reading.sha256", Trusting)
+    monkeypatch.setattr("agtphost.stores.record_reader.sha256", Trusting)
     monkeypatch.setattr("tests.crash.test_bit_flips.verify_records", lambda *given, **more: Report())
     assert noticed(copy, bytes(changed), good) == ""

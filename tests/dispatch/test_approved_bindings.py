@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
-from agtphost.adapters.operators import OperatorAdapter
+from agtphost.adapters.operator_adapter import OperatorAdapter
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.context import EndpointContext

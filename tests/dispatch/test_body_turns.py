@@ -177,7 +177,7 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_header_takes_no_turn_of_the_agent_that_it_names() -> None:
     """Whoever is known by a header alone has the turns of its address."""
-    from agtphost.dispatch.turns import key_of
+    from agtphost.dispatch.turn_owner import key_of
 
     exchange = Exchange(Request(method="ECHO"), Peer(address="192.0.2.1"), 0.0)
     exchange.caller = SimpleNamespace(agent_id="a" * 64)  # type: ignore[assignment]

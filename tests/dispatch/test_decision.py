@@ -11,7 +11,7 @@ import pytest_twisted
 from agtphost.dispatch.decision import INPUT, TRACES, Decider, Decision, Question
 from agtphost.identity.peer import Assurance, Peer
 from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, certificate
-from tests.dispatch.test_order import ORDER
+from tests.dispatch.test_gate_order import ORDER
 
 HERE = Peer(address="127.0.0.1", certificate=certificate())
 

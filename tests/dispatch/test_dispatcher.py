@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.sealing import Sealer
+from agtphost.dispatch.sealer import Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.identity.peer import Assurance, Peer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import read_endpoints
+from agtphost.contract.endpoint_loading import read_endpoints
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.vocabulary.catalog import Catalog
 from tests.dispatch.hosts import DispatchHost, Recorder, document, payload

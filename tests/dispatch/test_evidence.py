@@ -217,7 +217,7 @@ NEVER = {
     "methods/delegation/decision.py": "551",
     "http/refusals.py": "what the door of an HTTP surface turns away, before anybody is known",
     "methods/standard/pure/extraction.py": "422 of what a schema would cost",
-    "methods/standard/pure/transforming.py": "422 of what a schema would cost",
+    "methods/standard/pure/transform.py": "422 of what a schema would cost",
     "methods/standard/pure/handlers.py": "422 of what a schema would cost",
     "methods/merchant.py": "422 of what a schema would cost",
     "negotiation/failed_attempts.py": "464",

@@ -14,7 +14,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Peer
 from tests.dispatch.hosts import DispatchHost, certificate, document, payload
-from tests.dispatch.test_passage import AUTHORITY, CHANGES, LINK, another_caller, narrow, two_hosted
+from tests.dispatch.test_gate_cache import AUTHORITY, CHANGES, LINK, another_caller, narrow, two_hosted
 
 CALLS = 5
 """That are made in the course of one."""

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from agtphost.contract.binding import Binding
 from agtphost.contract.schema_cost import BUDGET
 from agtphost.contract.schemas import compile_schema
-from agtphost.dispatch import encoding, passage
+from agtphost.dispatch import encoding, gate_cache
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request, Response
@@ -95,7 +95,7 @@ def test_no_request_holds_the_reactor(name: str, keyed: bool) -> None:
 
 def test_large_bodies_take_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: where the time of a turn is over, the others have theirs; small bodies are done in one."""
-    monkeypatch.setattr(passage, "TURN", 0.0)
+    monkeypatch.setattr(gate_cache, "TURN", 0.0)
     body, item = BODIES["texts"]
     host = _host(item, lambda context: {})
     answer, turns = _turns(host, body)
@@ -108,7 +108,7 @@ def test_large_bodies_take_several_turns(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_caller_that_is_stopped_between_two_turns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing runs for it."""
-    monkeypatch.setattr(passage, "TURN", 0.0)
+    monkeypatch.setattr(gate_cache, "TURN", 0.0)
     body, item = BODIES["texts"]
     host = _host(item, lambda context: pytest.fail("it ran"))
     named = [("Content-Type", media_types.AGTP_JSON), ("Agent-ID", CALLER)]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from agtphost.dispatch import running
+from agtphost.dispatch import running_calls
 from tests.audit.drafting import transition
 from tests.measuring import measured
 from tests.methods.standard.test_turns import most
@@ -76,5 +76,5 @@ def test_they_end_in_turns(host: TurnHost) -> None:
 @measured
 def test_all_at_once_is_too_long(host: TurnHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control."""
-    monkeypatch.setattr(running, "TURN", 1e9)
+    monkeypatch.setattr(running_calls, "TURN", 1e9)
     assert revoked(host, "other") > most()

@@ -9,8 +9,8 @@ from typing import Any
 from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import contract_of
+from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.gates import action
 from agtphost.dispatch.gates.authority import ClaimedScopesGate
 from agtphost.dispatch.gates.endpoint import EndpointGate

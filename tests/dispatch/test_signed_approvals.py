@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from agtphost.audit.items import item_of
+from agtphost.audit.state_item import item_of
 from agtphost.audit.state_keeper import StateContradiction
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.stores import open_store
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import APPROVAL, ITEM_KINDS
+from agtphost.vocabulary.quotas import APPROVAL, ITEM_KINDS
 from tests.dispatch.approval_hosts import DELETION, ApprovalHost
 from tests.methods.floor_hosts import body_of
 

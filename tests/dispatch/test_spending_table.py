@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agtphost.adapters.a2a.fronted import LONGEST
+from agtphost.adapters.a2a.front_tasks import LONGEST
+from agtphost.dispatch.call_budget import charge_record
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.limits import Allowances, RateGate
-from agtphost.dispatch.spending import charge_record
 from agtphost.identity import delegation
 from agtphost.identity.peer import Peer, Withdrawable
 from agtphost.vocabulary import times
 from agtphost.wire.events import Request
 from tests.audit.drafting import sqlite_store
-from tests.dispatch.test_spending import RECIPE
+from tests.dispatch.test_call_budget import RECIPE
 from tests.methods.standard.orchestration.hosts import CHANGES, Workshop
 from tests.methods.standard.orchestration.mortal import MortalStore
 from tests.rows import each_row

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 
 from agtphost import EndpointContext, EndpointError, EndpointResponse, endpoint
 from agtphost.errors import ConfigurationError
-from agtphost.handlers.suitable import advice_on
+from agtphost.handlers.function_check import advice_on
 from agtphost.testing.host import MemoryHost
 
 Words = NewType("Words", str)

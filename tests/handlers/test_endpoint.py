@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from agtphost import EndpointContext, EndpointError, endpoint
-from agtphost.contract.hints import Hints
+from agtphost.contract.handler_hints import Hints
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.endpoint import hints_of
-from agtphost.handlers.typed import UnsupportedType, read, schema_of, to_json
+from agtphost.handlers.type_schemas import UnsupportedType, read, schema_of, to_json
 from agtphost.testing.host import MemoryHost
 
 

@@ -16,7 +16,7 @@ import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks, succeed
 
 from agtphost import EndpointContext, EndpointError, endpoint
-from agtphost.contract.hints import HintsError
+from agtphost.contract.handler_hints import HintsError
 from agtphost.errors import ConfigurationError, Refusal
 from agtphost.handlers.asyncio_loop import AsyncioFunction, AsyncioLoop
 from agtphost.handlers.endpoint import SIGNATURE, hints_of

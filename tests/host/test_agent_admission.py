@@ -19,7 +19,7 @@ from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agent_admission import AgentAdmission
-from agtphost.host.candidate import merge_agents
+from agtphost.host.reload_candidate import merge_agents
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.stores import Selection

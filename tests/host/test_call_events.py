@@ -12,11 +12,11 @@ from twisted.internet.task import Clock
 from twisted.logger import Logger, LogLevel, LogPublisher, formatEvent, globalLogPublisher
 from twisted.python.threadable import registerAsIOThread
 
-from agtphost.handlers.calls import CALL, Call
 from agtphost.handlers.context import EndpointContext, EndpointError
+from agtphost.handlers.log_context import CALL, Call
 from agtphost.host.call_events import LONGEST_WAIT, MOST_WAITING, CallEvents
 from agtphost.identity.peer import Peer
-from agtphost.protocols.driving import drive
+from agtphost.protocols.coroutines import drive
 from agtphost.wire.events import Response
 from tests.dispatch.hosts import CALLER, DispatchHost, certificate
 

@@ -13,7 +13,7 @@ from twisted.logger import LogEvent, globalLogPublisher
 from agtphost.cli.root import agtp
 from agtphost.contract.manifest import Policies
 from agtphost.errors import ConfigurationError
-from agtphost.host.loaded import LoadedHost, load_host
+from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_pin import Pin, place
 from tests.host.hosts import reloaded

@@ -18,20 +18,20 @@ OUTSIDE = ("cli", "client", "conformance", "testing", "bridge", "page")
 
 DIRECT = {
     "audit/chain.py:Seconds.text": "writes the time that it is given",
-    "audit/opening.py:_compare": "whether the answers of a keyed request may have expired, at a start",
+    "audit/recovery.py:_compare": "whether the answers of a keyed request may have expired, at a start",
     "identity/provisioning.py:issue_agent": "a Genesis is dated by the registrar's machine",
     "identity/provisioning.py:provision_development": "the same",
-    "identity/redescribing.py:follow_descriptions": "the same",
+    "identity/description_update.py:follow_descriptions": "the same",
     "vocabulary/times.py:stamp": "what calls it without a time only shows it",
-    "http/exchange.py:_date": "the Date field of HTTP",
+    "http/bounded_request.py:_date": "the Date field of HTTP",
     "http/a2a_messages.py:stamp": "the time that an A2A message shows",
     "methods/delegation/task.py:_deadline": "a moment that the caller wrote, as seconds from now; a day at the most",
     "methods/discovery/description.py:__init__": "the time that a document shows, of a host without a name",
     "host/certificate_notices.py:_tell": "times.stamp: the time that a notice shows",
     "host/http_clients.py:principal": "a token in the configuration, judged while it is read",
     "host/rehearsal.py:rehearse": "agtp check, in a process of its own",
-    "host/rotation.py": "keys of the host change at a time that its successor states",
-    "protocols/steady.py:use_steady_clock": "where the reactor's own clock begins",
+    "host/file_rotation.py": "keys of the host change at a time that its successor states",
+    "protocols/steady_timers.py:use_steady_clock": "where the reactor's own clock begins",
 }
 """Functions, by module and name, that read the system's clock; a name alone stands for all of its module."""
 

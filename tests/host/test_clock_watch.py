@@ -11,7 +11,7 @@ from agtphost.audit.host_clock import BELIEVED_AFTER
 from agtphost.audit.verify import verify_records
 from agtphost.identity import jws
 from agtphost.vocabulary.bounds import DAY, HOUR
-from agtphost.vocabulary.holdings import CLOCK_LEAP
+from agtphost.vocabulary.quotas import CLOCK_LEAP
 from tests.methods.standard.orchestration.hosts import Workshop, book
 from tests.methods.standard.orchestration.mortal import MortalStore
 

@@ -13,7 +13,7 @@ from agtphost.handlers.composition import Composition
 from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, RegisteredFunction
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.loaded import LoadedHost, load_host
+from agtphost.host.host_loader import LoadedHost, load_host
 from tests.handlers.upstreams import Authority
 from tests.system.hosting import sample
 

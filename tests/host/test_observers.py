@@ -10,7 +10,7 @@ from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from agtphost.audit.observed import ObservedRecord
+from agtphost.audit.observed_records import ObservedRecord
 from agtphost.host.observers import MOST_WAITING, Observers
 from agtphost.iagtp import IRecordObserver
 

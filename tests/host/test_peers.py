@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.task import Clock
 
-from agtphost.adapters.a2a.fronted import FrontTaskTable, front_bindings
+from agtphost.adapters.a2a.front_tasks import FrontTaskTable, front_bindings
 from agtphost.audit.state import StateTable
 from agtphost.config import Config, load
 from agtphost.contract import reserved

@@ -21,9 +21,9 @@ from agtphost.contract.manifest_parts import merge_parts, next_part
 from agtphost.contract.manifest_validation import examine
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
-from agtphost.host.loaded import LoadedHost, load_host
+from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.host.publication import HISTORY, ManifestForm, Publication
-from agtphost.host.revision import PublicationHistory
+from agtphost.host.publication_history import PublicationHistory
 from agtphost.identity import files
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from agtphost.http.http_service import HTTP_LIMITS, HttpService
 from agtphost.http.mounts import Mount
-from agtphost.http.site import HTTP_LIMITS, HttpService
 from agtphost.vocabulary.mount_paths import MountPath
 
 

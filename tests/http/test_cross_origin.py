@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
+from agtphost.http.bounded_request import BoundedRequest
 from agtphost.http.cross_origin import MOST_FIELDS, CrossOrigin, CrossOriginRules
-from agtphost.http.exchange import BoundedRequest
+from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mounts
-from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from tests.http.mounted import mounted
 from tests.http.test_mounts import HERE, Named, Wire
 

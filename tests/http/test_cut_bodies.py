@@ -9,10 +9,10 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.web.resource import Resource
 
+from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest
 from agtphost.http.channel import BoundedChannel
-from agtphost.http.exchange import LONGEST_BODY, BoundedRequest
+from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mounts
-from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from tests.http.mounted import mounted
 from tests.rows import each_row
 

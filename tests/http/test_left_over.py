@@ -12,10 +12,10 @@ import pytest
 from twisted.internet.address import IPv4Address
 
 from agtphost.http.gateway import GatewayResource
+from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.registry import RegistryResource
-from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from agtphost.mcp.front import McpFrontResource
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary.mount_paths import MountPath

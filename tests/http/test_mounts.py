@@ -11,9 +11,9 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.web.resource import Resource
 
-from agtphost.http.exchange import BoundedRequest, tail_of
+from agtphost.http.bounded_request import BoundedRequest, tail_of
+from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mount, Mounts
-from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.http.mounted import mounted
 from tests.rows import each_row

@@ -25,10 +25,10 @@ from agtphost.client.mcp import endpoints
 from agtphost.client.mcp.endpoints import MOST_ENDPOINTS
 from agtphost.client.reply import Reply
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
+from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mount, Mounts
-from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from agtphost.mcp.context import ClientConversation, Context
 from agtphost.mcp.front import McpFrontFacts, McpFrontResource
 from agtphost.mcp.revisions import MODERN

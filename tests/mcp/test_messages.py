@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agtphost.mcp import messages
-from agtphost.mcp.inbound import check_arguments, check_envelope
 from agtphost.mcp.messages import McpFault, Message
 from agtphost.mcp.parameters import check
+from agtphost.mcp.request_checks import check_arguments, check_envelope
 from agtphost.mcp.revisions import CAPABILITIES, MODERN, VERSION
 from tests.rows import each_row
 

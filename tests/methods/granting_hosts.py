@@ -11,7 +11,7 @@ from agtphost.adapters.mcp.lists import list_binding
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import PeerCertificate

@@ -10,7 +10,7 @@ from twisted.internet.defer import succeed
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.carried import CarriedCall
+from agtphost.contract.carried_call import CarriedCall
 from agtphost.errors import Refusal
 from agtphost.iagtp import IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent

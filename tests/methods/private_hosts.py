@@ -11,7 +11,7 @@ from typing import Any
 from agtphost.adapters.mcp import McpAdapter, McpServer
 from agtphost.adapters.mcp.tools import read_tools
 from agtphost.config.upstreams import MCPServerSection
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.testing import MemoryHost

@@ -16,7 +16,7 @@ from agtphost.methods.delegation import asynchronous_tasks
 from agtphost.methods.delegation.asynchronous_tasks import TASK, AsynchronousTasks, TaskReading
 from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.upstream.queue import CallQueue
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.wire.headers import Headers
 from tests.fakes import FakeLedger
 from tests.memory import body_of

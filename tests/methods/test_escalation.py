@@ -9,7 +9,7 @@ import pytest
 
 from agtphost.methods.oversight import escalation
 from agtphost.methods.oversight.escalation import PRIORITIES, REASONS
-from agtphost.vocabulary import holdings
+from agtphost.vocabulary import quotas
 from tests.identity.issued import of_agent, of_key
 from tests.identity.samples import key_of
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, KEYS, OPERATOR, OTHER, FloorHost, body_of
@@ -316,8 +316,8 @@ def test_floods_are_marked_and_queued(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the host can hold of one agent has an end, and the agent is told so."""
-    holding = holdings.ITEM_KINDS["escalation"]
-    monkeypatch.setitem(holdings.ITEM_KINDS, "escalation", replace(holding, per_owner=3))  # type: ignore[misc]
+    holding = quotas.ITEM_KINDS["escalation"]
+    monkeypatch.setitem(quotas.ITEM_KINDS, "escalation", replace(holding, per_owner=3))  # type: ignore[misc]
     host = FloorHost()
     for number in range(3):
         escalated(host, task_id=f"t-{number}")

@@ -18,9 +18,9 @@ from twisted.internet.defer import Deferred
 
 from agtphost.dispatch.encoding import in_turns
 from agtphost.host.core import Core, compose
-from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.root import tune_collector
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.discovery.description import at_once
 from agtphost.testing import TestAgent

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from agtphost.identity.peer import Assurance, state_owner, state_owners
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from tests.methods.private_hosts import MANY, SESSION, TASK, PrivateHost
 from tests.methods.test_unknown_things import PROBES, put
 from tests.rows import each_row
@@ -249,18 +249,28 @@ USES: Mapping[str, frozenset[str]] = {
     SAID: frozenset(
         {
             *("adapters/callers.py", "adapters/precedence.py", "dispatch/approved_calls.py", "dispatch/gates/body.py"),
-            *("dispatch/invocation.py", "dispatch/masking.py", "dispatch/passage.py", "dispatch/resumption.py"),
-            *("dispatch/running.py", "dispatch/sealing.py", "handlers/external.py", "host/card_peers.py"),
+            *("dispatch/invocation.py", "dispatch/masking.py", "dispatch/gate_cache.py", "dispatch/resumption.py"),
+            *("dispatch/running_calls.py", "dispatch/sealer.py", "handlers/external.py", "host/card_peers.py"),
             *("methods/discovery/agis.py", "methods/discovery/openapi.py", "methods/overrides.py", "methods/page.py"),
-            *("methods/reload.py", "methods/standard/logging.py", "methods/standard/signing.py"),
-            "methods/standard/orchestration/retrying.py",
+            *("methods/reload.py", "methods/standard/log_method.py", "methods/standard/sign.py"),
+            "methods/standard/orchestration/retry.py",
         }
     ),
     SURE: frozenset(
         {
-            *("adapters/a2a/fronted.py", "dispatch/authority.py", "dispatch/gates/identity.py", "dispatch/ruling.py"),
-            *("dispatch/gates/granted.py", "dispatch/gates/governance.py", "dispatch/gates/purchase.py"),
-            *("dispatch/refusals.py", "dispatch/standing.py", "handlers/authorization.py", "methods/granting.py"),
+            *(
+                "adapters/a2a/front_tasks.py",
+                "dispatch/authority.py",
+                "dispatch/gates/identity.py",
+                "dispatch/rule_source.py",
+            ),
+            *("dispatch/gates/authorization_token.py", "dispatch/gates/governance.py", "dispatch/gates/purchase.py"),
+            *(
+                "dispatch/refusals.py",
+                "dispatch/required_agents.py",
+                "handlers/authorization.py",
+                "methods/grants.py",
+            ),
             *("methods/discovery/status_document.py", "methods/inspection/decisions.py", "registry/catalogue.py"),
             *("methods/inspection/access.py", "methods/oversight/confirmation.py", "mcp/front.py"),
             *("negotiation/rcns.py", "negotiation/negotiator.py", "negotiation/termination.py"),
@@ -274,7 +284,7 @@ USES: Mapping[str, frozenset[str]] = {
                 "handlers/built_in.py",
                 "dispatch/gates/authority.py",
                 "dispatch/gates/limits.py",
-                "dispatch/turns.py",
+                "dispatch/turn_owner.py",
             ),
             *("dispatch/gates/idempotency.py", "dispatch/gates/session.py"),
         }
@@ -284,11 +294,11 @@ USES: Mapping[str, frozenset[str]] = {
             *("methods/delegation/asynchronous_tasks.py", "methods/oversight/escalation.py"),
             *("methods/oversight/notification.py", "methods/standard/authorization.py"),
             *("methods/standard/cancellation.py", "methods/standard/channels.py", "methods/standard/queues.py"),
-            *("methods/standard/collections/entering.py", "methods/standard/collections/reading.py"),
+            *("methods/standard/collections/registration.py", "methods/standard/collections/search.py"),
             *("methods/standard/collections/store.py", "methods/standard/messages/alerts.py"),
             *("methods/standard/messages/broadcasts.py", "methods/standard/messages/replies.py"),
             *("methods/standard/messages/reports.py", "methods/standard/orchestration/chain.py"),
-            *("methods/standard/orchestration/monitoring.py", "methods/standard/transfers.py"),
+            *("methods/standard/orchestration/monitor_methods.py", "methods/standard/transfers.py"),
             "methods/oversight/suspension.py",
         }
     ),

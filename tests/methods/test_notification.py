@@ -13,7 +13,7 @@ from agtphost.handlers.context import EndpointContext
 from agtphost.methods.oversight import notification
 from agtphost.methods.oversight.notification import GUARANTEES, URGENCIES
 from agtphost.stores import MemoryStore
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
 from tests.fakes import FakeLedger

@@ -13,10 +13,10 @@ import pytest
 from openapi_spec_validator import validate
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.openapi.http_methods import Verbs
 from agtphost.contract.openapi.operations import Operations
-from agtphost.contract.openapi.placing import Verbs
 from agtphost.identity.peer import Assurance
-from agtphost.methods.discovery import kept_documents, openapi
+from agtphost.methods.discovery import document_cache, openapi
 from agtphost.vocabulary.catalog import Catalog
 from tests.identity.issued import CALLER, DESK, of_agent
 from tests.memory import body_of
@@ -144,7 +144,7 @@ def test_it_is_kept_and_written_again_once_something_changed(monkeypatch: pytest
     made: list[int] = []
     real = openapi.encode_callable_openapi
     monkeypatch.setattr(openapi, "encode_callable_openapi", lambda *a, **k: made.append(1) or real(*a, **k))
-    monkeypatch.setattr(kept_documents, "MOST_DOCUMENTS", 2)
+    monkeypatch.setattr(document_cache, "MOST_DOCUMENTS", 2)
     endpoints = [own("QUERY", "/one")]
     host = MethodHost(endpoints=endpoints)
     for _ in range(3):

@@ -29,7 +29,7 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError
 from agtphost.methods.discovery.description import Description
-from agtphost.methods.discovery.publishing import FORMS, DocumentPublisher
+from agtphost.methods.discovery.publication import FORMS, DocumentPublisher
 from agtphost.vocabulary.catalog import FLOOR
 from tests.identity.issued import BARE, DESK
 from tests.identity.samples import document, genesis_octets, key_of, pack, place_agent

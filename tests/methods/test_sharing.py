@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agtphost.methods.oversight import escalation, sharing
-from agtphost.methods.oversight.sharing import CRITICAL_OF_AN_OWNER, OF_A_HOST, ORDINARY_OF_AN_OWNER
+from agtphost.methods.oversight import escalation, inbox_shares
+from agtphost.methods.oversight.inbox_shares import CRITICAL_OF_AN_OWNER, OF_A_HOST, ORDINARY_OF_AN_OWNER
 from tests.methods.floor_hosts import CALLER, JUDGE, OPERATOR, OTHER, FloorHost, body_of
 
 
@@ -20,12 +20,12 @@ def tell(host: FloorHost, by: Any = CALLER, **more: Any) -> tuple[int, str]:
 def owners(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three agents: two of one owner, one of another; all their certificates name one."""
     whose = {CALLER.agent_id: "noisy.tld", JUDGE.agent_id: "noisy.tld", OTHER.agent_id: "quiet.tld"}
-    monkeypatch.setattr(sharing, "share_of", lambda sender: whose[sender.agent_id])
+    monkeypatch.setattr(inbox_shares, "share_of", lambda sender: whose[sender.agent_id])
 
 
 def test_an_owner_is_who_the_documents_name() -> None:
     """Not the agent: agents are cheap."""
-    assert sharing.share_of(CALLER) == CALLER.owner_id == "acme.tld"
+    assert inbox_shares.share_of(CALLER) == CALLER.owner_id == "acme.tld"
 
 
 def test_one_owner_has_its_share_and_others_are_heard(owners: None) -> None:
@@ -49,8 +49,8 @@ def test_critical_ones_have_a_share_too(owners: None) -> None:
 
 def test_a_full_inbox_takes_critical_ones_and_other_hosts(owners: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever many owners send, the places of critical messages and of the named hosts are not theirs."""
-    monkeypatch.setattr(sharing, "ORDINARY", 2)
-    monkeypatch.setattr(sharing, "CRITICAL", 1)
+    monkeypatch.setattr(inbox_shares, "ORDINARY", 2)
+    monkeypatch.setattr(inbox_shares, "CRITICAL", 1)
     host = FloorHost({"lifecycle": {"hosts": [OTHER.agent_id]}})
     assert [tell(host)[0] for _ in range(3)] == [202, 202, 429]
     assert [tell(host, urgency="critical")[0] for _ in range(2)] == [202, 429]
@@ -62,8 +62,8 @@ def test_a_full_inbox_takes_critical_ones_and_other_hosts(owners: None, monkeypa
 
 def test_a_name_that_is_only_said_has_no_places_of_a_host(owners: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The places of a host take its certificate."""
-    monkeypatch.setattr(sharing, "ORDINARY", 0)
-    monkeypatch.setattr(sharing, "CRITICAL", 0)
+    monkeypatch.setattr(inbox_shares, "ORDINARY", 0)
+    monkeypatch.setattr(inbox_shares, "CRITICAL", 0)
     host = FloorHost({"lifecycle": {"hosts": [OTHER.agent_id]}})
     answer = host.ask("NOTIFY", by=OTHER, certain=False, recipient="operator", content="x", urgency="critical")
     assert int(answer.status) in (401, 429)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agtphost.audit.observed import ObservedGroup, ObservedRecord
+from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
 from agtphost.methods.inspection.traffic import MINUTES, MOST_REASONS, OTHERS, Traffic
 
 

@@ -10,7 +10,7 @@ import pytest
 from agtphost.adapters.mcp import McpAdapter, McpServer
 from agtphost.adapters.mcp.tools import read_tools
 from agtphost.config.upstreams import MCPServerSection
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.testing.connection import Answer
 from agtphost.upstream.log import UpstreamLog

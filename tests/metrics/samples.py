@@ -7,8 +7,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from agtphost.audit.observed import ObservedGroup, ObservedRecord
-from agtphost.metrics.counting import CallCounts
+from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
+from agtphost.metrics.call_counts import CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals
 

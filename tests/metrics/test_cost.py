@@ -10,9 +10,9 @@ import pytest
 
 from agtphost import EndpointContext
 from agtphost.audit.drafts import Draft, Sealed
-from agtphost.audit.watching import Watchers
+from agtphost.audit.watchers import Watchers
 from agtphost.audit.writer import Submission
-from agtphost.metrics.counting import CallCounts
+from agtphost.metrics.call_counts import CallCounts
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary.steps import run_to_end
 from tests.bench.watched import bench

@@ -7,7 +7,7 @@ import time
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics import parser as openmetrics
 
-from agtphost.metrics.counting import LONGEST_PERSON, MOST_PEOPLE, CallCounts
+from agtphost.metrics.call_counts import LONGEST_PERSON, MOST_PEOPLE, CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.vitals import Obstacle, obstacles
 from agtphost.vocabulary.reasons import Reason

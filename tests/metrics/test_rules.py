@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.metrics.counting import CallCounts
+from agtphost.metrics.call_counts import CallCounts
 from tests.metrics.promql import ALERTS, named, panels, rules, shown, wrong
 from tests.metrics.samples import METHODS, group, record, scraped, vitals
 from tests.rows import each_row

@@ -13,8 +13,8 @@ from agtphost.contract.endpoint import Endpoint, HandlerReference
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.recipes.graph import RecipeGraph
-from agtphost.contract.recipes.loading import RecipeRules, read_recipes
-from agtphost.contract.recipes.settling import NEVER
+from agtphost.contract.recipes.recipe_loading import RecipeRules, read_recipes
+from agtphost.contract.recipes.selection import NEVER
 from agtphost.contract.schemas import compile_schema
 from agtphost.contract.semantic import Impact, Semantic
 from agtphost.handlers.context import EndpointContext

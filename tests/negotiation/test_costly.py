@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agtphost.contract.schemas import SchemaError, compile_schema
-from agtphost.negotiation.compiling import MOST, SHARE, compile_cached, schema_cache
+from agtphost.negotiation.schema_cache import MOST, SHARE, compile_cached, schema_cache
 from tests.measuring import measured
 from tests.memory import body_of
 from tests.negotiation.hosts import BOOK_ROOM, OPEN, NegotiatingHost, granting

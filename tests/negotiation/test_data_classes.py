@@ -10,7 +10,7 @@ import pytest
 from agtphost.config.policies import Policies
 from agtphost.config.published import DataClass
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import read_endpoints
+from agtphost.contract.endpoint_loading import read_endpoints
 from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.declarations import SOUND

@@ -11,7 +11,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.config.policies import Policies
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.quotas import APPROVAL
 from tests.memory import body_of
 from tests.negotiation.hosts import (
     ALICE,

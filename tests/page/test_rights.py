@@ -14,7 +14,7 @@ from cryptography.x509 import Certificate
 
 from agtphost.identity.certificates import Authority, issue_client_certificate
 from agtphost.identity.keys import SigningKey
-from agtphost.page.now import DECIDERS_ONLY
+from agtphost.page.overview import DECIDERS_ONLY
 from agtphost.page.views import VIEWS
 from agtphost.testing.identities import key_of
 from tests.page.browsing import Browser, Site, served

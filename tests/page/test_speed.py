@@ -21,7 +21,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft
 from agtphost.audit.writer import GroupWriter, Submission
 from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
-from agtphost.page.parts import ROWS
+from agtphost.page.elements import ROWS
 from agtphost.page.views import VIEWS
 from agtphost.stores import open_store
 from tests import forking

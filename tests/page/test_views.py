@@ -15,7 +15,7 @@ import pytest
 from agtphost.identity.keys import SigningKey
 from agtphost.page.actions import ACTIONS
 from agtphost.page.evidence import PATHS
-from agtphost.page.live import MOST_FEEDS
+from agtphost.page.live_feed import MOST_FEEDS
 from agtphost.page.resource import EXPORT_PATH
 from agtphost.page.views import VIEWS
 from tests.page.browsing import Browser, Page, Site, served

@@ -14,7 +14,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
 from agtphost.protocols import ConnectionLimits
-from agtphost.protocols.accepting import AcceptingFactory
+from agtphost.protocols.listener_connections import AcceptingFactory
 from agtphost.protocols.pacing import HANDSHAKES, Pacing, handshakes_of
 from agtphost.protocols.records import RecordwiseTLS
 from agtphost.protocols.server import SecureServerFactory

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.protocols import accepting
+from agtphost.protocols import listener_connections
 from agtphost.protocols.connection import ServerConnection
 from tests.measuring import measured
 from tests.methods.standard.test_turns import most
@@ -83,5 +83,5 @@ def test_they_end_in_turns(host: TurnHost) -> None:
 @measured
 def test_all_at_once_is_too_long(host: TurnHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: each of the two looks at all of them is one turn, and there is little else."""
-    monkeypatch.setattr(accepting, "TURN", 1e9)
+    monkeypatch.setattr(listener_connections, "TURN", 1e9)
     assert swept(host) > sum(host.turns.taken) / 3

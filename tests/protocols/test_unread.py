@@ -13,7 +13,7 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from agtphost.identity.peer import Peer
-from agtphost.protocols import AGTPServerFactory, ConnectionLimits, accepting, reading
+from agtphost.protocols import AGTPServerFactory, ConnectionLimits, listener_connections, peer_liveness
 from agtphost.protocols.limits import HASTE, LAGGING_IN_ALL, READ_AHEAD, STALL, UNREAD, WAITING
 from agtphost.wire import Request, Response
 from tests.protocols.links import FakeDispatcher, Link, reply
@@ -48,7 +48,7 @@ def test_the_more_waits_the_shorter_it_is_kept(octets: int, patience: float) -> 
 def taken(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
     """What the peers' systems have acknowledged, by transport."""
     found: dict[Any, int] = {}
-    monkeypatch.setattr(reading, "count_acknowledged", lambda transport: found.get(transport, 0))
+    monkeypatch.setattr(peer_liveness, "count_acknowledged", lambda transport: found.get(transport, 0))
     return found
 
 
@@ -93,17 +93,17 @@ def test_what_a_system_has_acknowledged_is_told() -> None:
         transport = SimpleNamespace(transport=SimpleNamespace(socket=client))
         client.setblocking(False)
         sent = client.send(b"x" * (4 << 20))
-        found = [reading.count_acknowledged(transport)]
+        found = [peer_liveness.count_acknowledged(transport)]
         while len(found) < 3 or found[-1] != found[-2]:
             select.select([], [], [], 0.05)
-            found.append(reading.count_acknowledged(transport))
+            found.append(peer_liveness.count_acknowledged(transport))
         assert found[-1] is not None and 0 < found[-1] < sent
         before, read = found[-1], 0
         while read < sent // 2:
             read += len(peer.recv(65_536))
-        until(lambda: (reading.count_acknowledged(transport) or 0) > before)
-    assert reading.count_acknowledged(transport) is None
-    assert reading.count_acknowledged(SimpleNamespace()) is None
+        until(lambda: (peer_liveness.count_acknowledged(transport) or 0) > before)
+    assert peer_liveness.count_acknowledged(transport) is None
+    assert peer_liveness.count_acknowledged(SimpleNamespace()) is None
 
 
 @pytest.mark.parametrize("leave", ["end", "reset"])
@@ -115,20 +115,20 @@ def test_a_peer_that_has_left_is_known_without_reading(leave: str) -> None:
     with own:
         transport = SimpleNamespace(transport=SimpleNamespace(socket=own))
         peer.sendall(b"x" * 1_000)
-        assert not reading.has_left(transport)
+        assert not peer_liveness.has_left(transport)
         if leave == "end":
             peer.shutdown(socket.SHUT_WR)
         else:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01" + bytes(7))
         peer.close()
-        until(lambda: reading.has_left(transport))
-    assert not reading.has_left(SimpleNamespace())
+        until(lambda: peer_liveness.has_left(transport))
+    assert not peer_liveness.has_left(SimpleNamespace())
 
 
 def test_who_pipelines_and_leaves_ends_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """While so much waits behind an unanswered request that nothing is read, a peer that has left is noticed."""
     left: list[bool] = []
-    monkeypatch.setattr(reading, "has_left", lambda transport: bool(left))
+    monkeypatch.setattr(peer_liveness, "has_left", lambda transport: bool(left))
     waiting: Deferred[Response] = Deferred()
     ended: list[str] = []
 
@@ -160,7 +160,7 @@ def test_a_slow_reader_of_a_large_answer_is_not_cut() -> None:
 
 def test_who_leaves_the_most_unread_is_cut_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what may wait in all, whatever their deadlines say; the others stay."""
-    monkeypatch.setattr(accepting, "UNREAD_IN_ALL", 4 * UNREAD)
+    monkeypatch.setattr(listener_connections, "UNREAD_IN_ALL", 4 * UNREAD)
     small, large = answering(UNREAD // 2), answering(3 * UNREAD)
     first = Link(small)
     factory: AGTPServerFactory = first.factory
@@ -211,7 +211,7 @@ def test_who_takes_its_answer_keeps_it_beside_those_who_do_not() -> None:
 
 def test_a_single_answer_is_not_cut_for_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nobody to make room for."""
-    monkeypatch.setattr(accepting, "LAGGING_IN_ALL", UNREAD)
+    monkeypatch.setattr(listener_connections, "LAGGING_IN_ALL", UNREAD)
     link = Link(answering(3 * UNREAD))
     link.receive(ASK)
     assert "abort" not in link.calls
@@ -223,6 +223,6 @@ def test_what_waits_has_no_more_memory_than_it_needs() -> None:
     while len(waiting) > UNREAD:
         del waiting[:65_536]
         left = left[65_536:]
-        waiting = accepting.compact(waiting)
+        waiting = listener_connections.compact(waiting)
         assert getsizeof(waiting) <= len(waiting) * 4 / 3
     assert waiting == left

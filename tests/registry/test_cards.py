@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agtphost.registry.card_reader import read
 from agtphost.registry.endpoints import EndpointChecker
-from agtphost.registry.reading import read
 from tests.registry.hosts import DRAFT, RegistryHost, card, text_of
 
 HOSTED = ["agent:desk", "mcp:files", "mcp:notes"]

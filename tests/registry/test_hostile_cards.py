@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from agtphost.registry.card_reader import CardFaults, read
 from agtphost.registry.endpoints import EndpointChecker
-from agtphost.registry.reading import CardFaults, read
 from agtphost.registry.shorthand import schema_of
 from agtphost.vocabulary import jsontext
 from tests.measuring import measured

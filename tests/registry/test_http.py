@@ -12,7 +12,7 @@ import pytest
 
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Peer
-from agtphost.registry.pacing import RateLimitedHandler
+from agtphost.registry.search_rate import RateLimitedHandler
 from tests.registry.draft_client import DraftError
 from tests.registry.draft_registry import KEY, TRANSLATOR, DraftRegistry, serving
 from tests.registry.served import NARROW, TOKEN, Registry, deploy, provider_tls

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agtphost.config.live import merge_reloadable
-from agtphost.testing.loaded import config_of
+from agtphost.config.reloadable_keys import merge_reloadable
+from agtphost.testing.loaded_parts import config_of
 
 
 def test_what_waits_for_a_restart() -> None:

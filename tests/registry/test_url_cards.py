@@ -23,7 +23,7 @@ from agtphost.cli.root import agtp
 from agtphost.host.cards import find_terms
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
-from agtphost.registry.fetching import MAX_OCTETS, CardFetcher
+from agtphost.registry.card_fetcher import MAX_OCTETS, CardFetcher
 from agtphost.registry.maintenance import CardMaintenance, MaintenanceSettings
 from agtphost.registry.providers import Providers
 from agtphost.testing.identities import key_of

@@ -13,8 +13,8 @@ import pytest
 
 from agtphost.stores import DamagedRecord, Selection, StoreError, open_reader, open_store, snapshot, upgrade
 from agtphost.stores.connection import connect, uri_of
-from agtphost.stores.reading import FIND
-from agtphost.stores.rehearsed import rehearse_store
+from agtphost.stores.dry_run_store import rehearse_store
+from agtphost.stores.record_reader import FIND
 from tests.audit.drafting import ALICE, draft, group_writer, sealed, sqlite_store
 from tests.rows import each_row
 

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client as McpClient
 from mcp.client.session import ClientRequestContext
 
-from agtphost.client.mcp.held import NOTE
+from agtphost.client.mcp.held_calls import NOTE
 from tests import forking
 from tests.npm import document, node
 from tests.rows import each_row

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.host.hang_up import NEEDS_RESTART, RELOADABLE
+from agtphost.host.reload_plan import NEEDS_RESTART, RELOADABLE
 from agtphost.identity.certificates import (
     create_authority,
     issue_server_certificate,

@@ -14,7 +14,7 @@ from agtphost.conformance.access import Access, Role
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint
-from agtphost.conformance.running import CaseResult, Outcome, Plan, causes, run
+from agtphost.conformance.runner import CaseResult, Outcome, Plan, causes, run
 from agtphost.conformance.target import connect
 from agtphost.conformance.verdict import Need
 from tests.client.credentials import create

@@ -14,8 +14,8 @@ import pytest
 
 from agtphost.contract.declaration import Rules
 from agtphost.contract.definitions import SUFFIX
-from agtphost.contract.loading import load_endpoints
-from agtphost.contract.openapi.importing import ImportedEndpoint, import_openapi
+from agtphost.contract.endpoint_loading import load_endpoints
+from agtphost.contract.openapi.importer import ImportedEndpoint, import_openapi
 from agtphost.contract.openapi.schemas import OpenAPIReferences
 from agtphost.vocabulary.catalog import Catalog
 from tests import npm

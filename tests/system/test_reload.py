@@ -272,7 +272,7 @@ def test_who_asks_is_on_record(host: Host) -> None:
 
 def _digest(host: Host) -> str:
     from agtphost.config import load
-    from agtphost.host.hang_up import digest_of, inventory
+    from agtphost.host.reload_plan import digest_of, inventory
     from agtphost.protocols import ServerTLS
 
     config = load(host.config, {})

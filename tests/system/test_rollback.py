@@ -15,7 +15,7 @@ from agtphost.identity import jws
 from agtphost.stores import RecordReader, open_store
 from agtphost.stores.connection import connect
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
-from tests.stores.test_soundness import broken, middle
+from tests.stores.test_database_check import broken, middle
 from tests.system.hosting import Host, agtp, free_port, running, sample, until
 from tests.system.raw_link import RawLink
 from tests.system.test_start_errors import refuses

@@ -196,7 +196,7 @@ def test_completion_is_quick_and_silent(host: Host) -> None:
     began = time.process_time()
     import click
 
-    from agtphost.cli.completing import KINDS
+    from agtphost.cli.completion_sources import KINDS
 
     context = click.Context(click.Command("can"))
     context.params["config"] = host.config

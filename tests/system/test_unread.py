@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agtphost.protocols.limits import HASTE, STALL
-from agtphost.protocols.listening import SWEEP_INTERVAL
+from agtphost.protocols.listener import SWEEP_INTERVAL
 from tests.measuring import measured
 from tests.system.hosting import Host, running, sample
 from tests.system.raw_link import RawLink, request

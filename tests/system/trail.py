@@ -17,7 +17,7 @@ from agtphost.audit.verify import Report, verify_records
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import Selection
 from agtphost.stores.connection import connect
-from agtphost.stores.reading import RecordReader
+from agtphost.stores.record_reader import RecordReader
 from tests.system.hosting import Host, sample
 
 _ENDPOINT = """

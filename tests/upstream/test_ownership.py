@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agtphost.upstream import ownership as module
 from agtphost.upstream.ownership import KEEP_SECONDS, OwnedTask, TaskOwnership, is_remote_id
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from tests.adapters.peers import Book
 
 ALICE, BOB = "a" * 64, "b" * 64

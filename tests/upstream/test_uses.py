@@ -37,7 +37,7 @@ USES = {
     ("http/fetch.py", "foreign or AddressPolicy()"): "a discovery document",
     ("http/fetch.py", "None"): "the operator: discovery and key sets of the configuration",
     ("adapters/mcp/server.py", "None"): "the operator: url and token_url of an MCP server",
-    ("upstream/web.py", "None"): "the operator: an A2A agent, whose card stays in its origin; an ACP server",
+    ("upstream/web_upstream.py", "None"): "the operator: an A2A agent, whose card stays in its origin; an ACP server",
     ("cli/catalog/pins.py", "None"): "the user: agtp catalog fetch",
     ("cli/registry/foreign.py", "None"): "the user: agtp registry --registry URL, and --direct",
     ("registry/providers.py", "addresses"): "a card, within the origin of a provider; its allow_addresses",

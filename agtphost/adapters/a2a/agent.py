@@ -15,7 +15,7 @@ from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.upstream.failures import UnreadableAnswer, UpstreamRefused
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
-from agtphost.upstream.web import WebUpstream
+from agtphost.upstream.web_upstream import WebUpstream
 
 CARD = ""
 """The name under which an agent's card is pinned."""

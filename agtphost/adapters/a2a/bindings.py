@@ -9,7 +9,7 @@ from agtphost.adapters.a2a import relay
 from agtphost.adapters.a2a.agent import A2AAgent
 from agtphost.adapters.a2a.dialects import A2aOperation
 from agtphost.adapters.a2a.handlers import ListTasks, PushAction, ReadCard, SendMessage, SubscribeToTask, TaskAction
-from agtphost.adapters.actions import action_binding
+from agtphost.adapters.upstream_actions import action_binding
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.built_in import IBuiltInHandler

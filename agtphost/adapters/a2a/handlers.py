@@ -8,7 +8,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.adapters import actions
+from agtphost.adapters import upstream_actions
 from agtphost.adapters.a2a import messages
 from agtphost.adapters.a2a.agent import A2AAgent
 from agtphost.adapters.a2a.dialects import A2aOperation
@@ -34,7 +34,7 @@ SECRET_MEMBERS = ("token", "authentication")
 """Members of a push configuration that only the host and the agent know."""
 
 
-class A2aAction(actions.UpstreamAction):
+class A2aAction(upstream_actions.UpstreamAction):
     """The common part of the handlers for one agent."""
 
     kind = "a2a"

@@ -16,14 +16,14 @@ from typing import Any
 from twisted.internet.defer import CancelledError
 from zope.interface import implementer
 
-from agtphost.adapters.a2a import relayed
+from agtphost.adapters.a2a import relay_requests
 from agtphost.adapters.a2a.agent import A2AAgent, CallOptions
 from agtphost.adapters.a2a.card import REST
 from agtphost.adapters.a2a.dialects import A2aOperation
-from agtphost.adapters.a2a.fronted import client_key
+from agtphost.adapters.a2a.front_tasks import client_key
 from agtphost.adapters.a2a.handlers import A2aAction
 from agtphost.adapters.a2a.messages import FORWARDED
-from agtphost.adapters.a2a.relayed import RelayClient, RelayRequest, TaskNews, make_error
+from agtphost.adapters.a2a.relay_requests import RelayClient, RelayRequest, TaskNews, make_error
 from agtphost.adapters.a2a.tasks import task_in
 from agtphost.adapters.callers import agent_of, caller_of, is_forwarded, owner_of
 from agtphost.audit.drafts import Change
@@ -111,7 +111,7 @@ class A2aRelay(A2aAction):
         try:
             if operation in PUSH_OPERATIONS:
                 self._require_pushing(given["params"])
-            asked = relayed.read(operation, given["params"], whose)
+            asked = relay_requests.read(operation, given["params"], whose)
             link = asked.link
             self._require(asked)
             told = self._agent.settings.forward_identity and is_forwarded(context)
@@ -142,7 +142,7 @@ class A2aRelay(A2aAction):
         if isinstance(asked.pushed, dict) and able:
             if not settings.push_origins:
                 raise make_error(a2a_errors.PUSH_UNSUPPORTED, NO_PUSH)
-            if asked.pushed.get("url") and not relayed.may_push(asked.pushed["url"], settings.push_origins):
+            if asked.pushed.get("url") and not relay_requests.may_push(asked.pushed["url"], settings.push_origins):
                 raise make_error(
                     a2a_errors.INVALID_PARAMS, "The operator does not allow push notifications to that URL"
                 )
@@ -167,20 +167,20 @@ class A2aRelay(A2aAction):
         if not isinstance(result, dict):
             raise self._to_refusal(UnreadableAnswer("its result is not an object"))
         if operation is A2aOperation.SEND:
-            heard = relayed.read_news(result)
+            heard = relay_requests.read_news(result)
         elif operation in (A2aOperation.GET, A2aOperation.CANCEL):
             try:
                 result = task_in(result)
             except UpstreamFailure as failure:
                 raise self._to_refusal(failure) from failure
-            heard = relayed.read_task_news(result)
+            heard = relay_requests.read_task_news(result)
         else:
             return Answer(result={"response": result})
         link = self._link(context, asked, whose, heard)
         if link is None:
             return Answer(result={"response": result})
         return Answer(
-            result={"response": relayed.rename_context(result, link.conversation, link.shown)},
+            result={"response": relay_requests.rename_context(result, link.conversation, link.shown)},
             changes=self._changes(link),
             extra={"a2a_task_id": link.remote_id, "a2a_state": link.state},
         )
@@ -223,7 +223,7 @@ class A2aRelay(A2aAction):
 
         async def take(event: Any) -> None:
             nonlocal link
-            heard = relayed.read_news(event)
+            heard = relay_requests.read_news(event)
             if link is None:
                 link = self._link(context, asked, whose, heard)
                 if link is not None and link.remote_id:
@@ -233,7 +233,7 @@ class A2aRelay(A2aAction):
                     await context.invocation.commit(told, self._changes(link), record)
             elif heard.task_id == link.remote_id:
                 link = _with_news(link, heard)
-            shown = event if link is None else relayed.rename_context(event, link.conversation, link.shown)
+            shown = event if link is None else relay_requests.rename_context(event, link.conversation, link.shown)
             await context.emit({"type": "a2a.event", "event": shown})
 
         seconds, caller = self._seconds(context), caller_of(context)
@@ -285,10 +285,11 @@ class A2aRelay(A2aAction):
             more = _pack_token(token, 0) if token else ""
             if not token or len(found) == wanted or page + 1 == MOST_PAGES:
                 break
-        links = [_with_news(own[task["id"]], relayed.read_task_news(task)) for task in found]
+        links = [_with_news(own[task["id"]], relay_requests.read_task_news(task)) for task in found]
         changes = [change for link in links for change in self._links.changes(link)]
         shown = [
-            relayed.rename_context(task, link.conversation, link.shown) for task, link in zip(found, links, strict=True)
+            relay_requests.rename_context(task, link.conversation, link.shown)
+            for task, link in zip(found, links, strict=True)
         ]
         total = len(shown) if began and not more else _total(own.values(), params)
         response = {**told, "tasks": shown, "nextPageToken": more, "totalSize": max(total, len(shown))}

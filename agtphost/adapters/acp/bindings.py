@@ -9,7 +9,7 @@ from typing import Any
 
 from agtphost.adapters.acp.handlers import CreateRun, Ping, ReadAgents, ReadSession, ResumeRun, RunAction, RunEvents
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.actions import action_binding
+from agtphost.adapters.upstream_actions import action_binding
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.built_in import IBuiltInHandler

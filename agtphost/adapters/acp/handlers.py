@@ -10,7 +10,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.adapters import actions, precedence
+from agtphost.adapters import precedence, upstream_actions
 from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.callers import agent_of, caller_of, owner_of
 from agtphost.errors import Refusal, not_found
@@ -26,7 +26,7 @@ TERMINAL = frozenset({"completed", "cancelled", FAILED})
 MODES = ("sync", "async", "stream")
 
 
-class _AcpAction(actions.UpstreamAction):
+class _AcpAction(upstream_actions.UpstreamAction):
     """The common part of the handlers for one server."""
 
     kind = "acp"

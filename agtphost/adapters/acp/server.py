@@ -15,7 +15,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.upstream.failures import NotApproved, UnreadableAnswer, UpstreamRefused
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
-from agtphost.upstream.web import WebUpstream
+from agtphost.upstream.web_upstream import WebUpstream
 from agtphost.vocabulary import jsontext
 
 MOST_AGENTS = 1_000

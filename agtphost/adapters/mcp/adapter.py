@@ -12,19 +12,19 @@ from zope.interface import implementer
 from agtphost.adapters import precedence
 from agtphost.adapters.mcp.bare_names import Admits, bare_binding, hide_behind, tell_ambiguity
 from agtphost.adapters.mcp.bindings import CALL, ToolCall, stand_in_binding, tool_address, unlisted_binding
-from agtphost.adapters.mcp.calls import AskForRoots, CallTracker
+from agtphost.adapters.mcp.call_tracker import AskForRoots, CallTracker
 from agtphost.adapters.mcp.lists import list_binding
 from agtphost.adapters.mcp.operations import Operations, read_repetition, unknown_server
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import own_meta
 from agtphost.adapters.mcp.tools import defining_octets
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.carried import ToolAddress
+from agtphost.contract.carried_call import ToolAddress
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.identity.required_assurance import OPEN_TO_TOKENS
-from agtphost.upstream.offered import OfferedTool
+from agtphost.upstream.offered_tools import OfferedTool
 from agtphost.upstream.refusals import rules_unmatched
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary import media_types

@@ -17,7 +17,7 @@ from agtphost.adapters.mcp.tools import McpTool
 from agtphost.adapters.mcp.tracing import link_meta, request_span, tool_failed
 from agtphost.config.upstreams import MCPServerSection, Override, ToolOverride
 from agtphost.contract.binding import Binding
-from agtphost.contract.carried import CarriedCall, ToolAddress
+from agtphost.contract.carried_call import CarriedCall, ToolAddress
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler

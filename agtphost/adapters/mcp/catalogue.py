@@ -18,7 +18,7 @@ from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, RulesUnmatched, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
-from agtphost.upstream.offered import CHANGED, DISABLED, INVALID, ON, UNMATCHED, OfferedTool
+from agtphost.upstream.offered_tools import CHANGED, DISABLED, INVALID, ON, UNMATCHED, OfferedTool
 from agtphost.upstream.pins import Pins
 from agtphost.vocabulary.uri_templates import fits
 

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 from agtphost.adapters.mcp.approval import ApproveTool
 from agtphost.adapters.mcp.bare_names import Admits, bare_binding, hide_behind, tell_ambiguity
 from agtphost.adapters.mcp.bindings import McpRequest, override_of, resource_binding
-from agtphost.adapters.mcp.calls import CallTracker, CancelCalls
-from agtphost.adapters.mcp.listening import LONGEST_SECONDS, MOST_URIS, ListenForChanges
+from agtphost.adapters.mcp.call_tracker import CallTracker, CancelCalls
+from agtphost.adapters.mcp.listen_handler import LONGEST_SECONDS, MOST_URIS, ListenForChanges
 from agtphost.adapters.mcp.lists import ResourceList
 from agtphost.adapters.mcp.notifications import LEVELS, SetLevel
 from agtphost.adapters.mcp.server import McpServer

@@ -144,7 +144,7 @@ class McpCall(Protocol):
 
 
 class PerformsCalls(Protocol):
-    """A tracker of calls: see :class:`agtphost.adapters.mcp.calls.CallTracker`."""
+    """A tracker of calls: see :class:`agtphost.adapters.mcp.call_tracker.CallTracker`."""
 
     async def perform(self, context: BuiltInContext, call: McpCall) -> Answer:
         """Call a server for a caller."""

@@ -16,12 +16,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
 
 from agtphost import __version__
-from agtphost.adapters.mcp.attendance import InteractiveCalls
 from agtphost.adapters.mcp.bindings import tool_binding
-from agtphost.adapters.mcp.calls import CallTracker
+from agtphost.adapters.mcp.call_tracker import CallTracker
 from agtphost.adapters.mcp.catalogue import ToolCatalogue
 from agtphost.adapters.mcp.elicitation import CallContext, PendingCall
 from agtphost.adapters.mcp.instances import CallerInstances, InstanceChoice, Key, own_settings
+from agtphost.adapters.mcp.interactive_calls import InteractiveCalls
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import McpLink, OpenLink, Receiver
 from agtphost.adapters.mcp.resources import ServerLists

@@ -31,10 +31,10 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.gathering import ReadBatcher
 from agtphost.adapters.mcp.input_watch import InputWatch
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine, find_call_id
+from agtphost.adapters.mcp.read_batching import ReadBatcher
 from agtphost.upstream.failures import AnswerTooLong, NotReading, UnreadableAnswer, UpstreamBusy, UpstreamLost
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.throttle import ReadThrottle

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.adapters.mcp.bindings import unlisted_binding
-from agtphost.adapters.mcp.calls import CallTracker
+from agtphost.adapters.mcp.call_tracker import CallTracker
 from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.adapters.mcp.server import McpServer

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.adapters.mcp.requests import IsMcpServer
-from agtphost.handlers.calls import client_span, is_traced
+from agtphost.handlers.log_context import client_span, is_traced
 from agtphost.handlers.tracing import ClientSpan
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 

@@ -17,8 +17,8 @@ from agtphost.agis.confusables import skeleton
 from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.completeness import FURTHEST
-from agtphost.agis.passes.instead import acceptable_method
 from agtphost.agis.passes.subject import Subject
+from agtphost.agis.passes.suggestions import acceptable_method
 from agtphost.agis.words import Words
 
 _FIRST = re.compile(r"[A-Za-z]+")

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any
 
 from agtphost.agis.document import AgisEndpoint
+from agtphost.agis.document_reader import Place
 from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.reading import Place
 from agtphost.agis.shorthand import doubts, is_shorthand, schema_of
 from agtphost.agis.words import to_snake_case
 from agtphost.contract.schema_rules import SchemaFault

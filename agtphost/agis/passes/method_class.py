@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from agtphost.agis.acts import lexicon
 from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding
-from agtphost.agis.passes.instead import INSTEAD, PROHIBITED, WHAT_IS
 from agtphost.agis.passes.method_syntax import is_one_word
 from agtphost.agis.passes.path_syntax import suggested_path
 from agtphost.agis.passes.subject import Subject
+from agtphost.agis.passes.suggestions import INSTEAD, PROHIBITED, WHAT_IS
 
 _SPECIFIC = "use a more specific verb, or suppress the warning with a reason"
 _FOREIGN = "use a verb in its base form; if it is from another language, suppress the warning with a reason"

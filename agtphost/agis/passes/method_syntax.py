@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding
-from agtphost.agis.passes.instead import method_for, split_compound
 from agtphost.agis.passes.subject import Subject
+from agtphost.agis.passes.suggestions import method_for, split_compound
 from agtphost.agis.words import Words, parts, strip_accents
 
 _LETTERS = re.compile(r"[A-Za-z]+", re.ASCII)

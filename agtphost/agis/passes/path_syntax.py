@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding
-from agtphost.agis.passes.instead import method_for
 from agtphost.agis.passes.subject import Subject
+from agtphost.agis.passes.suggestions import method_for
 from agtphost.agis.words import Words, parts, strip_accents, to_spaced
 
 _PARAMETER = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)

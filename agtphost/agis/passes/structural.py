@@ -13,9 +13,9 @@ from typing import Any
 import jsonschema_rs
 
 from agtphost.agis.document import MAX_ENDPOINTS, VERSION, AgisDocument, endpoints
+from agtphost.agis.document_reader import Place, Tree
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.reading import Place, Tree
 from agtphost.vocabulary import uris
 
 MOST = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agtphost.agis.document import AgisDocument
+from agtphost.agis.document_reader import Place
 from agtphost.agis.findings import Finding, Severity
-from agtphost.agis.reading import Place
 from agtphost.agis.rules import RULES
 from agtphost.agis.words import Words, words
 

@@ -9,15 +9,15 @@ from typing import Any
 import click
 
 from agtphost.audit.retention import RETAINED, YEARS, free_at
-from agtphost.cli.agent import granting
+from agtphost.cli.agent import grants
+from agtphost.cli.agent.agent_list import agents_of, show_agents
 from agtphost.cli.agent.issue import new_command
-from agtphost.cli.agent.listing import agents_of, show_agents
 from agtphost.cli.agent.renewal import renew_command
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.cert.commands import describe
-from agtphost.cli.configured import find_config, load_config, require_config
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.host_config import find_config, load_config, require_config
 from agtphost.cli.identities import LocalAgent, agent_id_of
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_options, wide_option
 from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table, visible
@@ -108,7 +108,7 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
 
 def _write_page(document: Mapping[str, Any], file: Path, as_json: bool) -> None:
     """Write the human-readable page of an Identity Document (core v08 section 6.3)."""
-    from agtphost.identity.rendering import page
+    from agtphost.identity.document_view import page
 
     with local_file(file, doing="written"):
         file.write_text(page(document), encoding="utf-8")
@@ -144,7 +144,7 @@ def _further(agent: LocalAgent) -> dict[str, object]:
 
 command.add_command(new_command)
 command.add_command(renew_command)
-for _command in granting.commands():
+for _command in grants.commands():
     command.add_command(_command)
 
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agent.admitting import admit
+from agtphost.cli.agent.admission import admit
 from agtphost.cli.audit.store import may_have_store, open_records
-from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.genesis import tier_1_evidence
+from agtphost.cli.host_config import require_config
 from agtphost.cli.identities import agent_directories
 from agtphost.cli.local_files import load_signing_key
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
-from agtphost.identity import files, issuing
+from agtphost.identity import files, issuance
 from agtphost.identity.agent_files import DOCUMENT_SUFFIX, load_agents, pairs_in
 from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ARCHETYPES
@@ -180,7 +180,7 @@ def _derive_owner_id(owner: object) -> str | None:
     return made
 
 
-def _inspect_package(package: Path, expected_hash: str | None, authorities: Path | None) -> issuing.Inspected:
+def _inspect_package(package: Path, expected_hash: str | None, authorities: Path | None) -> issuance.Inspected:
     from cryptography import x509
 
     try:
@@ -188,12 +188,14 @@ def _inspect_package(package: Path, expected_hash: str | None, authorities: Path
     except (OSError, ValueError) as error:
         raise WrongInput(f"{authorities} has no usable certificates: {error}") from None
     try:
-        return issuing.inspect_package(package, expected_hash=expected_hash, authorities=trusted, now=datetime.now(UTC))
+        return issuance.inspect_package(
+            package, expected_hash=expected_hash, authorities=trusted, now=datetime.now(UTC)
+        )
     except PackageError as error:
         raise WrongInput(f"the agent cannot be issued: {FAILURE}: {package}: {error}") from None
 
 
-def _describe_packaged_agent(name: str, said: dict[str, Any], package: issuing.Inspected) -> AgentDescription:
+def _describe_packaged_agent(name: str, said: dict[str, Any], package: issuance.Inspected) -> AgentDescription:
     """Describe an agent by the manifest of its package."""
     twice = [option for option in ("description", "owner", "owner_id", "zone", "org_domain", "scopes") if said[option]]
     if twice:
@@ -281,14 +283,14 @@ def _issue(parent: Path, described: AgentDescription, registrar: Any, config: Co
             authority=None if hosted else authority_of(config),
         )
         genesis = Genesis.load(made.genesis.read_bytes())
-        statement = issuing.state(
+        statement = issuance.state(
             genesis,
             registrar,
             label=described.name,
             issued_at=timestamp(datetime.now(UTC)),
             package=described.package,
         )
-        files.write_once(made.directory / issuing.STATEMENT, statement, files.PUBLIC)
+        files.write_once(made.directory / issuance.STATEMENT, statement, files.PUBLIC)
         _, problems = load_agents(aside, hosted=hosted, production=False, trusted_issuers=())
         if problems:
             raise ProvisioningError("; ".join(problem.message for problem in problems))

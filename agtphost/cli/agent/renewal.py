@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agtphost.cli.agent.granting import agent_argument
+from agtphost.cli.agent.grants import agent_argument
 from agtphost.cli.agent.issue import authority_of
 from agtphost.cli.audit.store import may_have_store, open_records
-from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.client.local_identities import identities

@@ -14,8 +14,8 @@ from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, Tree
 from agtphost.audit.witness import WitnessFile
 from agtphost.cli.audit.store import load_plugin_store, open_records
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.options import Connection, connection_options
 from agtphost.cli.output import print_json
 from agtphost.cli.target import signing_keys

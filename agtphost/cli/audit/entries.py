@@ -17,8 +17,8 @@ from agtphost.identity import envelope, jws
 from agtphost.identity.key_history import EVENT
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.display_names import display_name
 from agtphost.vocabulary.identifiers import is_audit_id
-from agtphost.vocabulary.spoken import display_name
 
 if TYPE_CHECKING:
     from agtphost.client.sync import Client

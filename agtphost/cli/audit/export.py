@@ -20,8 +20,8 @@ from agtphost.audit.export import Prover, write_export
 from agtphost.audit.merkle import Tree
 from agtphost.cli.audit.entries import HOST
 from agtphost.cli.audit.store import open_records
-from agtphost.cli.configured import require_config
 from agtphost.cli.failures import Unverified, WrongInput, local_file
+from agtphost.cli.host_config import require_config
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json

@@ -21,7 +21,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_line, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary.spoken import display_name
+from agtphost.vocabulary.display_names import display_name
 
 if TYPE_CHECKING:
     from agtphost.cli.target import Target

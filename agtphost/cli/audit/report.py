@@ -14,8 +14,8 @@ from agtphost.audit.export import ExportError, read_header, verify_export
 from agtphost.audit.verify import Report
 from agtphost.cli.audit.entries import HOST
 from agtphost.cli.audit.report_page import Row, Subject, page
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import Unverified, WrongInput, local_file
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.identities import labels
 from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option, signing_keys_option
@@ -24,7 +24,7 @@ from agtphost.cli.target import signing_keys as local_keys
 from agtphost.identity import envelope
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.spoken import display_name
+from agtphost.vocabulary.display_names import display_name
 
 COLUMNS = ("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified")
 

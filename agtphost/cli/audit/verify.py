@@ -20,13 +20,13 @@ from agtphost.audit.merkle import Frontier, leaf_hash
 from agtphost.audit.table_check import Expected, check_tables
 from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.audit.witness import WitnessFile
-from agtphost.cli.audit.answered import STDIN, conclude_answer
 from agtphost.cli.audit.entries import HOST, pages
+from agtphost.cli.audit.http_answer import STDIN, conclude_answer
 from agtphost.cli.audit.store import open_records, source_of
 from agtphost.cli.colour import Verdict, echo
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import open_client, require_success, signing_keys
 from agtphost.cli.failures import CommandError, Unverified, WrongInput, local_file
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, Connection, connection_options, signing_keys_option, wide_option
@@ -37,10 +37,10 @@ from agtphost.cli.target import signing_keys as local_keys
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import DamagedRecord, Selection, StoreError
+from agtphost.stores.database_check import is_malformed
 from agtphost.stores.interfaces import ITableSource
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import TABLE as SCHEMA
-from agtphost.stores.soundness import is_malformed
 from agtphost.vocabulary.identifiers import is_agent_id
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from agtphost import __version__
 from agtphost.audit import acceptance
 from agtphost.cli.backup import contents
 from agtphost.cli.backup.archive import PART, BackupWriter
-from agtphost.cli.backup.checking import VerifiedStore, check
-from agtphost.cli.configured import require_config
+from agtphost.cli.backup.store_check import VerifiedStore, check
 from agtphost.cli.exchange import open_client, require_success
 from agtphost.cli.failures import NoConnection, WrongInput, local_file
+from agtphost.cli.host_config import require_config
 from agtphost.cli.options import EXISTING, Connection, host_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import resolve, signing_keys

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from agtphost.cli.catalog.pins import catalog_in, fetch, pin
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.local_files import MAX_BODY, read_octets
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible

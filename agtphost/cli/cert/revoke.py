@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 from cryptography import x509
 
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.options import EXISTING, Connection, add_options, connection_options
 from agtphost.cli.output import print_json, print_table
 from agtphost.identity import certificates, files, revocation

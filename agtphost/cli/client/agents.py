@@ -11,7 +11,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agtphost.cli.agent.granting import PATH as GRANTS
+from agtphost.cli.agent.grants import PATH as GRANTS
 from agtphost.cli.agent.issue import issue_caller
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.exchange import ask
@@ -60,8 +60,8 @@ def scopes_for(config: Config, server: str | None, *, dry: bool) -> tuple[str, .
     :raises CommandError: the host has no such server, or could not start.
     """
     from agtphost.config import load
-    from agtphost.config.reading import STATE_VARIABLE
-    from agtphost.host.loaded import load_host
+    from agtphost.config.loader import STATE_VARIABLE
+    from agtphost.host.host_loader import load_host
 
     known = {each.name: each for each in config.mcp.server}
     if server is not None and server not in known:

@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from agtphost.bridge import client_config
-from agtphost.cli.agent.admitting import admit
+from agtphost.cli.agent.admission import admit
 from agtphost.cli.client import agents, fronts
 from agtphost.cli.client.entries import ClientFile, is_bridge, option_of
-from agtphost.cli.configured import require_config
 from agtphost.cli.failures import CommandError, WrongInput
+from agtphost.cli.host_config import require_config
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, add_options, json_option
 from agtphost.cli.output import print_entries, print_json, visible
 

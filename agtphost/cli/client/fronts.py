@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.bridge import client_config
-from agtphost.cli.client import opening
+from agtphost.cli.client import token_access
 from agtphost.cli.client.entries import ClientFile
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.output import print_json, visible
@@ -79,7 +79,7 @@ def connect(file: ClientFile, config: Config, wanted: FrontEntry, as_json: bool)
     changed = text != file.text
     holders = [each.name for each in config.http.client]
     answer: dict[str, Any] = {"client": client, "file": str(file.path), "name": name, "entry": entry}
-    answer |= {"changed": changed, "clients": holders, "closed": opening.closed_servers(config, wanted.server)}
+    answer |= {"changed": changed, "clients": holders, "closed": token_access.closed_servers(config, wanted.server)}
     if wanted.dry:
         if as_json:
             print_json({**answer, "dry_run": True, "difference": file.difference(text)})
@@ -89,7 +89,7 @@ def connect(file: ClientFile, config: Config, wanted: FrontEntry, as_json: bool)
     backup = file.write(text) if changed else None
     if as_json:
         if wanted.opened and wanted.server is not None and answer["closed"]:
-            opening.write_opened(config.file, wanted.server)
+            token_access.write_opened(config.file, wanted.server)
             answer["closed"] = []
         print_json({**answer, "backup": None if backup is None else str(backup)})
         return
@@ -102,7 +102,7 @@ def connect(file: ClientFile, config: Config, wanted: FrontEntry, as_json: bool)
         issuers = ", ".join(each.expected_issuer for each in config.policies.oauth.issuer)
         click.echo(visible(f"The client logs in at {issuers}; --token writes a placeholder for a token instead."))
     if not config.mcp.front.anonymous:
-        opening.offer(config, wanted.server, write=wanted.opened)
+        token_access.offer(config, wanted.server, write=wanted.opened)
 
 
 def _token_source(client: str, holders: list[str]) -> str:

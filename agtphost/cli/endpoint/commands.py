@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.configured import require_config
 from agtphost.cli.endpoint.scaffold import EndpointPlan
 from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json
 from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.host_config import require_config
 from agtphost.cli.options import Connection, connection_options
 from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.target import signing_keys

@@ -22,9 +22,9 @@ from agtphost.cli.options import (
     request_options,
 )
 from agtphost.cli.output import print_answer, print_document, print_json, visible
+from agtphost.cli.registry.card_output import print_card, print_cards
 from agtphost.cli.registry.foreign import ForeignRegistry, RegistryCredentials, call_directly, token_of
 from agtphost.cli.registry.native import NativeRegistry
-from agtphost.cli.registry.printing import print_card, print_cards
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import jsontext

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from agtphost.client.errors import ClientError
 from agtphost.client.manifests import MAX_TOKENS
-from agtphost.client.mcp.held import held_answer, mark_approval, needs_approval
+from agtphost.client.mcp.held_calls import held_answer, mark_approval, needs_approval
 from agtphost.client.mcp.refusals import ShownName, facts_of, sentence
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape

@@ -22,7 +22,7 @@ from agtphost.client.approvals import REASON as HELD
 from agtphost.client.caller import ClientOptions
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.mcp.endpoints import AUDIT_ID, EndpointCall, Endpoints, EndpointTool, answer_of
-from agtphost.client.mcp.held import held_answer
+from agtphost.client.mcp.held_calls import held_answer
 from agtphost.client.mcp.refusals import RPCError, to_rpc_error, unreachable
 from agtphost.client.mcp.requests import execute
 from agtphost.client.mcp.view import View

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.client.mcp.addresses import Addresses
-from agtphost.client.mcp.held import mark_approval, needs_approval
+from agtphost.client.mcp.held_calls import mark_approval, needs_approval
 from agtphost.client.mcp.names import Names
 
 _SERVER = "agtp/server"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import tour
 from agtphost.conformance.expectations import is_hex64, is_moment, require_header
 from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.records import AttributionRecord, record_of, request_hash
+from agtphost.conformance.request_bytes import request
 from agtphost.conformance.signatures import decode_base64url
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from secrets import token_hex
 
 from agtphost.conformance.access import Role
-from agtphost.conformance.asking import make_envelope
 from agtphost.conformance.case import Cases
 from agtphost.conformance.expectations import (
     forbid_status,
@@ -15,6 +14,7 @@ from agtphost.conformance.expectations import (
     require_status,
     require_success,
 )
+from agtphost.conformance.request_bytes import make_envelope
 from agtphost.conformance.samples import InputFault, samples_of
 from agtphost.conformance.surface import DeclaredEndpoint
 from agtphost.conformance.target import Target

@@ -7,7 +7,6 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.conformance.access import Role
-from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.headers import FLOOR
 from agtphost.conformance.cases.tour import UNKNOWN_ID
@@ -21,6 +20,7 @@ from agtphost.conformance.expectations import (
     require_success,
 )
 from agtphost.conformance.records import record_of
+from agtphost.conformance.request_bytes import request
 from agtphost.conformance.signatures import canonical, decode_base64url, public_key, signed_by, signed_forms
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from weakref import WeakKeyDictionary
 
 from agtphost.conformance.access import Role
-from agtphost.conformance.asking import request
 from agtphost.conformance.link import RawAnswer
+from agtphost.conformance.request_bytes import request
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need
 

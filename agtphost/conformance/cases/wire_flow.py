@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import PROBE, QUIET, accepts, probe
 from agtphost.conformance.link import Link, RawAnswer
+from agtphost.conformance.request_bytes import request
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Failure, expect
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from agtphost.config.policies import SEED_ALIASES
 from agtphost.contract.manifest import content_digest
-from agtphost.contract.openapi import answers
+from agtphost.contract.openapi import responses
+from agtphost.contract.openapi.http_methods import Verbs
 from agtphost.contract.openapi.operations import SCHEMES, Operations
-from agtphost.contract.openapi.placing import Verbs
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.jsonslices import object_slices
@@ -96,7 +96,7 @@ def encode_callable_openapi(
     text.write(b',"paths":')
     text.writelines(object_slices(operations.path_items()))
     text.write(b',"components":{"schemas":')
-    text.writelines(object_slices(chain(answers.SCHEMAS.items(), operations.pop_schemas())))
+    text.writelines(object_slices(chain(responses.SCHEMAS.items(), operations.pop_schemas())))
     text.write(b"," + jsontext.encode(_beside_schemas())[1:] + b"}")
     return text.getvalue()
 
@@ -143,7 +143,7 @@ def _derived_info(manifest: Mapping[str, Any], link: str) -> dict[str, Any]:
 def _document(info: Mapping[str, Any], operations: Operations, server_url: str | None) -> dict[str, Any]:
     document = _head(info, server_url)
     document["paths"] = operations.paths()
-    document["components"] = {"schemas": {**answers.SCHEMAS, **operations.schemas}, **_beside_schemas()}
+    document["components"] = {"schemas": {**responses.SCHEMAS, **operations.schemas}, **_beside_schemas()}
     return document
 
 
@@ -158,6 +158,6 @@ def _head(info: Mapping[str, Any], server_url: str | None) -> dict[str, Any]:
 def _beside_schemas() -> dict[str, Any]:
     """Return the components that are the same in every document."""
     return {
-        "headers": answers.headers(),
+        "headers": responses.headers(),
         "securitySchemes": {name: dict(scheme) for name, scheme in SCHEMES.items()},
     }

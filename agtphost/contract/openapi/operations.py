@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agtphost.contract.openapi import answers
+from agtphost.contract.openapi import responses
 from agtphost.contract.openapi.components import Components
-from agtphost.contract.openapi.placing import BODILESS, HttpPlace, Verbs, naming
+from agtphost.contract.openapi.http_methods import BODILESS, HttpPlace, Verbs, naming
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.tool_paths import tool_path
 
@@ -138,7 +138,7 @@ class Operations:
             content = f"{identifier}_structured"
             self._components.add(content, tool["structured"], titled=False)
             structured = {"$ref": f"#/components/schemas/{content}"}
-        self.schemas[f"{identifier}_output"] = answers.tool_response(structured)
+        self.schemas[f"{identifier}_output"] = responses.tool_response(structured)
 
     def _join(
         self, operation: _Operation, endpoint: Mapping[str, Any], identifier: str, *, titled: bool = True
@@ -209,7 +209,7 @@ class Operations:
         if body is not None:
             written["requestBody"] = body
         outputs = [{"$ref": f"#/components/schemas/{name}"} for name in operation.outputs]
-        written["responses"] = answers.responses(endpoints, outputs, stream=self._stream)
+        written["responses"] = responses.responses(endpoints, outputs, stream=self._stream)
         written["security"] = self._security(endpoints)
         said = [{member: each[member] for member in OWN if member in each} for each in endpoints]
         written["x-agtp"] = said[0] if single else said

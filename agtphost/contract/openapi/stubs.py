@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
+from agtphost.contract.openapi.importer import Imported, ImportedEndpoint
 from agtphost.contract.service import UPSTREAM_ERRORS
 
 NOT_IMPLEMENTED = "not_implemented"

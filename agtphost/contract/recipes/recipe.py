@@ -103,7 +103,7 @@ class Recipe:
     file: str = ""
     line: int = 0
     source: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
-    """The table it was read from; :func:`agtphost.contract.recipes.loading.read_recipe` can read it again."""
+    """The table it was read from; :func:`agtphost.contract.recipes.recipe_loading.read_recipe` can read it again."""
 
     @property
     def identifier(self) -> str:

@@ -1,7 +1,7 @@
 """
 The gates: each asks one question of a request, and refuses it or lets it pass.
 
-:mod:`agtphost.dispatch.order` has their order.
+:mod:`agtphost.dispatch.gate_order` has their order.
 
 - :mod:`.identity`: who is calling, and whom
 - :mod:`.method`: reserved headers, alias, catalog, path grammar, the operator's policy

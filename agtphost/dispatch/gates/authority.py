@@ -18,7 +18,7 @@ from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import is_unseen
 from agtphost.vocabulary import scopes
-from agtphost.vocabulary.holdings import CLAIMS, LONGEST_CLAIM
+from agtphost.vocabulary.quotas import CLAIMS, LONGEST_CLAIM
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 
 _Claim = tuple[frozenset[str], str | None, frozenset[str] | None]

@@ -7,10 +7,10 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.method_parameters import parameter_faults
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import CompiledSchema, TooCostly
-from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.method import not_allowed, require_consent
 from agtphost.errors import Refusal

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import LedgerUnavailable, Reservation, ReservationKey, ReservationState
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.limits import Allowances
-from agtphost.dispatch.sealing import recall
+from agtphost.dispatch.sealer import recall
 from agtphost.dispatch.store_refusals import store_down
 from agtphost.errors import Refusal
 from agtphost.iagtp import Condition, ICacheableGate, IGate, ILedger

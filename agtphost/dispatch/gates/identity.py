@@ -9,7 +9,7 @@ from zope.interface import implementer
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
 from agtphost.contract.rights import GrantSet
-from agtphost.dispatch import addressing
+from agtphost.dispatch import agent_paths
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rights import Narrowings
 from agtphost.errors import Refusal
@@ -366,7 +366,7 @@ class AddresseeGate:
         by_server_name: Mapping[str, str],
         moved_to: str = "",
         own_refusal: Collection[str] = (),
-        own: addressing.Authority = addressing.NOWHERE,
+        own: agent_paths.Authority = agent_paths.NOWHERE,
         documents: Documents = lambda verb, rest: False,
         discloses: Discloses = lambda exchange, agent: True,
     ) -> None:
@@ -429,7 +429,7 @@ class AddresseeGate:
         peer = exchange.peer
         listing = path == "/agents" and exchange.request.method == "DISCOVER"
         if peer.server_name != self._moved_to and peer.transport == "agtp" and not listing:
-            raise addressing.redirect(self._moved_to, path)
+            raise agent_paths.redirect(self._moved_to, path)
 
     def _find_by_path(self, exchange: Exchange, path: str) -> Agent:
         label, _, rest = path[len("/agents/") :].partition("/")
@@ -440,7 +440,7 @@ class AddresseeGate:
         method = exchange.request.method
         about = method == "DESCRIBE" or self._documents(method, rest)
         if agent is None or (about and not self._discloses(exchange, agent)):
-            addressing.refuse_label(label, rest, exchange.peer.server_name, self._own)
+            agent_paths.refuse_label(label, rest, exchange.peer.server_name, self._own)
         caller = exchange.caller
         if (
             caller is not None
@@ -451,7 +451,7 @@ class AddresseeGate:
             and exchange.peer.transport == "agtp"
         ):
             # Deployed clients name the agent they mean by Agent-ID: an alias then has to mean the same one.
-            raise addressing.alias_conflict(label, caller.agent_id)
+            raise agent_paths.alias_conflict(label, caller.agent_id)
         return agent
 
     def _fallback(self, peer: Peer, caller: Agent | None) -> Agent | None:

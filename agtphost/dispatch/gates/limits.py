@@ -9,7 +9,7 @@ call for a human always gets through.
 
 An allowance is one number, the time at which the caller's bucket would be full (the generic cell rate algorithm): a
 bucket that refills with time. Calls that a request makes inside this host, and what it stores, are charged to the same
-allowances (:mod:`agtphost.dispatch.spending`).
+allowances (:mod:`agtphost.dispatch.call_budget`).
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class RateGate:
         return not self._believes_headers and not self._exempt(peer.address)
 
     def charge(self, exchange: Exchange, method: str, calls: int, octets: int = 0) -> None:
-        """Charge the caller for further calls; see :class:`agtphost.dispatch.spending.Charges`."""
+        """Charge the caller for further calls; see :class:`agtphost.dispatch.call_budget.Charges`."""
         now = self._now()
         taken: list[_Account] = []
         for account in self._accounts(exchange, method):
@@ -232,7 +232,7 @@ class RateGate:
             taken.append(account)
 
     def owe(self, exchange: Exchange, calls: int) -> None:
-        """Charge the caller even beyond its allowance; see :class:`agtphost.dispatch.spending.Charges`."""
+        """Charge the caller even beyond its allowance; see :class:`agtphost.dispatch.call_budget.Charges`."""
         now = self._now()
         for account in self._accounts(exchange, exchange.request.method):
             account.allowances.owe(account.who, now, calls)

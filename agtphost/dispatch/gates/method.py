@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from zope.interface import implementer
 
+from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.reserved import NAMING
-from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import Condition, ICacheableGate

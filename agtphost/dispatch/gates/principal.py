@@ -18,7 +18,7 @@ from agtphost.errors import Refusal
 from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.bearer import ActingPrincipal, BearerError, BearerTokens, UnknownKey
 from agtphost.identity.peer import INTERNAL
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.reasons import Reason
 
 REMEMBERED = 4_096

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agtphost.errors import Problem
 from agtphost.methods.cognitive import relevance
-from agtphost.search.words import STOP_WORDS
+from agtphost.search.word_stems import STOP_WORDS
 from agtphost.vocabulary import jsontext
 
 SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst", ".json"})

@@ -26,7 +26,7 @@ from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.cognitive.relevance import Question
 from agtphost.methods.discovery.visibility import Visibility
-from agtphost.search.words import terms
+from agtphost.search.word_stems import terms
 from agtphost.vocabulary import scopes
 
 DOMAINS = ("agents", "endpoints", "tools", "documents")

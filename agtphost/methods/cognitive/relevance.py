@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agtphost.search.words import terms
+from agtphost.search.word_stems import terms
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[^\W\d_a-z])|\n\s*\n|\n(?=\s*(?:[-*#]|\d+[.)])\s)")
 

@@ -21,7 +21,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.documents import Library
-from agtphost.search.words import terms
+from agtphost.search.word_stems import terms
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.own_address import NOWHERE, OwnAddress

@@ -40,8 +40,8 @@ from agtphost.methods.delegation.execution import Done, shown_hop
 from agtphost.methods.oversight import notification
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary import jsontext, times
-from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 

@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.config.delegation import DelegationSection
+from agtphost.dispatch.handler_wait import limit_time
 from agtphost.dispatch.inner_results import awaits_approval
 from agtphost.dispatch.invocation import BOUNDS, Invocation
 from agtphost.dispatch.violations import scopes_of
-from agtphost.dispatch.waiting import limit_time
 from agtphost.errors import Refusal
 from agtphost.identity.delegation import Lineage
 from agtphost.methods.delegation.decision import (

@@ -22,9 +22,9 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution
-from agtphost.methods.discovery.kept_documents import KeptDocuments
+from agtphost.methods.discovery.document_cache import KeptDocuments
 from agtphost.methods.discovery.openapi import Entry, Run, list_prefixes, project_endpoint, tool_operation
-from agtphost.methods.discovery.publishing import add_validators, choose_form
+from agtphost.methods.discovery.publication import add_validators, choose_form
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog

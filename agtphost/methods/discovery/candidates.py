@@ -31,7 +31,7 @@ from agtphost.methods.discovery.filters import Filter, result_type
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.search.engine import SearchEngine
 from agtphost.search.index import Index, SearchEntry, SearchQuery, SearchResult
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 DEFAULT_RESULTS = 10
 MOST_RESULTS = 100

@@ -29,7 +29,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.packages import FAILURE, Package, PackageError
 from agtphost.methods import execution
 from agtphost.methods.discovery import agis
-from agtphost.methods.discovery.publishing import IDENTITY, DocumentPublisher, choose_form
+from agtphost.methods.discovery.publication import IDENTITY, DocumentPublisher, choose_form
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Sees

@@ -34,7 +34,7 @@ from agtphost.methods.discovery.zones import Sees
 from agtphost.methods.overrides import Overrides
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.jsonslices import Encoded
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.reasons import Reason
 
 Manifest = Callable[[bool, bool, str], Awaitable[Answer]]

@@ -13,18 +13,18 @@ from typing import Any
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import COMMON
-from agtphost.contract.carried import upstream_of
+from agtphost.contract.carried_call import upstream_of
 from agtphost.contract.manifest import project_binding
 from agtphost.contract.openapi.export import encode_callable_openapi
+from agtphost.contract.openapi.http_methods import Verbs
 from agtphost.contract.openapi.operations import Operations
-from agtphost.contract.openapi.placing import Verbs
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
-from agtphost.methods.discovery.kept_documents import KeptDocuments
-from agtphost.methods.discovery.publishing import add_validators
+from agtphost.methods.discovery.document_cache import KeptDocuments
+from agtphost.methods.discovery.publication import add_validators
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog

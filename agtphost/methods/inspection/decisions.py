@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agtphost.dispatch.decision import Decision, Question
-from agtphost.dispatch.ruling import APPROVAL, RuleSource
+from agtphost.dispatch.rule_source import APPROVAL, RuleSource
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization, is_registrar

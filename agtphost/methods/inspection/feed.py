@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.observed import ObservedGroup
+from agtphost.audit.observed_records import ObservedGroup
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext

@@ -8,7 +8,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.methods.continuation import Continuations
-from agtphost.upstream.offered import STATES, OfferedTool, Offering
+from agtphost.upstream.offered_tools import STATES, OfferedTool, Offering
 
 PAGE = 200
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agtphost.audit.observed import ObservedGroup, ObservedRecord
+from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
 from agtphost.vocabulary import times
 
 MINUTES = 60

@@ -23,9 +23,9 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.oversight.sharing import is_little
+from agtphost.methods.oversight.inbox_shares import is_little
 from agtphost.vocabulary import times
-from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.quotas import APPROVAL
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Executor
 

@@ -6,7 +6,7 @@ escalation, by who may decide it (its own identifier, or its task's); a call
 that waits for an approval, by who approves it; a notification, by its
 recipient; a record by its Audit-ID, by the agents that it names or an operator;
 and with the standard methods bookings, items and schedules
-(:mod:`agtphost.methods.standard.confirming`).
+(:mod:`agtphost.methods.standard.confirmation_targets`).
 """
 
 from __future__ import annotations

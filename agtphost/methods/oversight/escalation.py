@@ -32,8 +32,8 @@ from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.oversight import sharing
-from agtphost.methods.oversight.sharing import is_little
+from agtphost.methods.oversight import inbox_shares
+from agtphost.methods.oversight.inbox_shares import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
@@ -108,7 +108,7 @@ class Escalation:
         if known is not None:
             return Answer(status=Status.ACCEPTED, result=receipt(known.value))
         opened = sum(1 for item in self._held.items_of(ESCALATION, owner) if item.brief["status"] == "pending")
-        whose = sharing.share_of(owner_of(context))
+        whose = inbox_shares.share_of(owner_of(context))
         queued = opened >= OPEN_PER_AGENT
         if not queued:
             self._require_share(whose, asked["priority"])

@@ -31,8 +31,8 @@ from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.oversight import sharing
-from agtphost.methods.oversight.sharing import is_little
+from agtphost.methods.oversight import inbox_shares
+from agtphost.methods.oversight.inbox_shares import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
@@ -311,9 +311,9 @@ class Notification:
         """Return the message for one recipient."""
         value = {**message, "recipient": recipient}
         if recipient == OPERATOR:
-            value["sender_owner"] = sharing.share_of(owner_of(context))
+            value["sender_owner"] = inbox_shares.share_of(owner_of(context))
             critical = value["urgency"] == "critical"
-            value["places"] = sharing.places_of(critical=critical, host=self._is_host(context, value["sender"]))
+            value["places"] = inbox_shares.places_of(critical=critical, host=self._is_host(context, value["sender"]))
         value["notification_id"] = f"ntf-{self._number(value)}"
         return value
 
@@ -375,7 +375,7 @@ class Notification:
     def _require_room(self, value: Mapping[str, Any]) -> None:
         if value["recipient"] == OPERATOR:
             unread = (item for item in _inbox(self._held, OPERATOR) if item.brief["status"] == "held")
-            sharing.require_share(unread, value["sender_owner"], value["places"])
+            inbox_shares.require_share(unread, value["sender_owner"], value["places"])
         elif is_full(self._held, value["recipient"], value["sender"]):
             raise Refusal(
                 Reason.INBOX_FULL,

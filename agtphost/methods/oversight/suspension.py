@@ -25,7 +25,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary import times
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.vocabulary.reasons import Reason
 
 REASONS = ("awaiting_input", "resource_limit", "scheduled_pause", "external_dependency")

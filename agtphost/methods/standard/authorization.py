@@ -4,7 +4,7 @@ AUTHORIZE: what one agent lets another do in its place, and never more than it m
 Methods v01 sections 5.4 and 10.2.
 
 The grant is a state item and a token of it. Its subject sends the token as ``Delegation-Token`` with a call that
-the grant names: :mod:`agtphost.dispatch.gates.granted` has that call run with the granted scope and nothing else, and
+the grant names: :mod:`agtphost.dispatch.gates.authorization_token` has that call run with the granted scope and nothing else, and
 its record names both agents. What exceeds the caller's own scope is 455, and on record.
 """
 
@@ -19,9 +19,9 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
-from agtphost.dispatch.gates.granted import CANCELLED, IN_FORCE, grant_id_of
+from agtphost.dispatch.gates.authorization_token import CANCELLED, IN_FORCE, grant_id_of
 from agtphost.dispatch.gates.procedure import beyond_own
-from agtphost.dispatch.granted import NEVER
+from agtphost.dispatch.token_authority import NEVER
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -33,8 +33,8 @@ from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.reservations import Reservations
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import grants, scopes, times
-from agtphost.vocabulary.holdings import AUTHORIZATION
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.quotas import AUTHORIZATION
 from agtphost.vocabulary.reasons import Reason
 
 SCOPE = "authorization:grant"

@@ -9,10 +9,10 @@ from agtphost.audit.drafts import Change
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.standard.cancellation import Cancelling, Source, cancelled_before
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.methods.standard.orchestration.monitors import MONITOR
 from agtphost.methods.standard.services import MethodServices
-from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.quotas import APPROVAL
 
 PAID = ("paid", "amount")
 CONCERNED = ("attendees", "participants", "parties")
@@ -75,14 +75,16 @@ def cancel_workflow(parts: MethodServices) -> Source:
     """Return the source of CANCEL for workflows and schedules: the running step ends, and no further step begins."""
 
     def source(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
-        item = parts.held.get(items.WORKFLOW, target_id)
+        item = parts.held.get(workflow_items.WORKFLOW, target_id)
         if item is None or not context.owner or item.owner != context.owner:
             return None
         state = item.brief["state"]
-        if state in items.ENDED:
+        if state in workflow_items.ENDED:
             raise cancelled_before(target_id, state)
         parts.workflows.change(item.key)
-        return Cancelling(kind=items.WORKFLOW, changes=items.cancel_workflow(parts.held, item, said, parts.now()))
+        return Cancelling(
+            kind=workflow_items.WORKFLOW, changes=workflow_items.cancel_workflow(parts.held, item, said, parts.now())
+        )
 
     return source
 

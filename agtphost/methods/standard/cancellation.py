@@ -21,7 +21,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight import notification
 from agtphost.vocabulary import times
-from agtphost.vocabulary.holdings import CANCELLATION
+from agtphost.vocabulary.quotas import CANCELLATION
 from agtphost.vocabulary.reasons import Reason
 
 REASON = 4_096

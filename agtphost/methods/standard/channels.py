@@ -28,7 +28,7 @@ from agtphost.methods.standard.messages.delivery import deliver
 from agtphost.methods.standard.scheduler import Due
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import scopes, times
-from agtphost.vocabulary.holdings import COLLECTION_ITEM, PUBLICATION
+from agtphost.vocabulary.quotas import COLLECTION_ITEM, PUBLICATION
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 

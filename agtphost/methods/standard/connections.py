@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
-from agtphost.config.sending import ConnectSection
+from agtphost.config.send_targets import ConnectSection
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -19,7 +19,7 @@ from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.reservations import Reservations
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import scopes, times
-from agtphost.vocabulary.holdings import CONNECTION
+from agtphost.vocabulary.quotas import CONNECTION
 from agtphost.vocabulary.reasons import Reason
 
 TYPES = ("stream", "webhook", "polling", "event-bus")

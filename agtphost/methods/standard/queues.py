@@ -30,7 +30,7 @@ from agtphost.methods.standard.collections.store import Collection, holder
 from agtphost.methods.standard.messages.delivery import deliver
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import times
-from agtphost.vocabulary.holdings import COLLECTION_ITEM
+from agtphost.vocabulary.quotas import COLLECTION_ITEM
 from agtphost.vocabulary.reasons import Reason
 
 PRIORITIES = {"urgent": 9, "high": 7, "normal": NORMAL, "low": 3}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import Match
 from agtphost.contract.recipes.book import RecipeBook
-from agtphost.contract.table import Match
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.handlers.authorization import Authorization

@@ -15,7 +15,7 @@ from twisted.internet import reactor
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.card import PATH
 from agtphost.config.web_upstreams import A2AAgentSection
-from agtphost.http.pages import PageTable, StaticPage
+from agtphost.http.static_pages import PageTable, StaticPage
 from agtphost.http.tls import TlsCreator, https_options
 from agtphost.upstream.supervision import UpstreamState
 from tests.adapters.a2a.test_hostile import card

@@ -14,7 +14,7 @@ from agtphost.identity import delegation
 from agtphost.identity.certificates import Authority
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from tests.attacks.attack import Attack, Target
 from tests.attacks.catalogue.held import TOOL, flood, held, kept
 from tests.attacks.site import amend

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.identity.canonical import canonical
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.vocabulary import times
 from tests.methods.standard.full import AGENTS, ITEM, SCOPES, STAMP, Full, item
 from tests.methods.standard.turns import TurnHost, row
@@ -198,8 +198,8 @@ def workflow(host: Full, state: str, *, octets: int = 64_000, **more: Any) -> st
     result = {"value": "v" * (32_000 // SHARE)}
     for number in range(1, 50):
         done = {"step": number, "state": "done", "status": 200, "attempt": 1, "result": result, "audit_id": "a" * 64}
-        host.put(row("workflow-step", items.key_of(name, number), owner, done))
-    host.put(row("workflow-step", items.key_of(name, 50), owner, {"step": 50, "state": "begun", "attempt": 1}))
+        host.put(row("workflow-step", workflow_items.key_of(name, number), owner, done))
+    host.put(row("workflow-step", workflow_items.key_of(name, 50), owner, {"step": 50, "state": "begun", "attempt": 1}))
     return name
 
 

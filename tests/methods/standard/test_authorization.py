@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.dispatch.gates import granted
+from agtphost.dispatch.gates import authorization_token
 from agtphost.testing import Answer, MemoryHost
 from agtphost.vocabulary import scopes
 from tests.methods.standard.transacting_hosts import at_once
@@ -251,7 +251,7 @@ def test_no_grant_widens(monkeypatch: pytest.MonkeyPatch) -> None:
     # The same with a gate that forgets what the grant names, and with a host that forgets what its grantor has.
     there = opened()
     with monkeypatch.context() as broken:
-        broken.setattr(granted.Granted, "names", lambda self, binding: True)
+        broken.setattr(authorization_token.Granted, "names", lambda self, binding: True)
         assert gained(there, 15, SEED)
     there.host.close()
     there = opened()

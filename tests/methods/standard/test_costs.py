@@ -20,7 +20,7 @@ from agtphost.compute import functions
 from agtphost.compute.functions import FUNCTIONS, Computation
 from agtphost.compute.pool import LocalPool
 from agtphost.errors import Refusal
-from agtphost.host import lasting
+from agtphost.host import process_state
 from agtphost.methods.standard.table import STANDARD
 from tests.measuring import measured
 from tests.methods.standard import costly
@@ -45,7 +45,7 @@ BESIDE = 3.0
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
     """Everything in one process, so that its time is all there is."""
     patched = pytest.MonkeyPatch()
-    patched.setattr(lasting, "pool_of", lambda reactor: LocalPool())
+    patched.setattr(process_state, "pool_of", lambda reactor: LocalPool())
     made = Full(tmp_path_factory.mktemp("recipes"))
     assert made.core
     made.settle()

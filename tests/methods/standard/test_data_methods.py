@@ -14,24 +14,24 @@ import yaml
 from agtphost.config.methods import MethodsSection
 from agtphost.errors import Refusal
 from agtphost.methods.standard.pure import (
-    classifying,
+    classify,
     dates,
     extraction,
-    filtering,
+    filter_records,
     formats,
     languages,
-    mapping,
-    merging,
-    normalizing,
+    map_fields,
+    merge,
+    normalize,
     queries,
-    ranking,
+    rank,
     scorecards,
     statistics,
     templates,
-    transforming,
-    validating,
+    transform,
+    validate,
 )
-from agtphost.methods.standard.pure.calculating import Calculator
+from agtphost.methods.standard.pure.calculate import Calculator
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.formulas import MAX_STEPS
 from tests.measuring import measured
@@ -39,7 +39,7 @@ from tests.programmes import length
 from tests.rows import each_row
 
 calculated = Calculator({"gross": {"op": "percent", "args": [{"var": "net"}, 120]}}).calculate
-validated = validating.Validator(Catalog.load()).validate
+validated = validate.Validator(Catalog.load()).validate
 
 Work = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -173,7 +173,7 @@ CRITERIA: list[tuple[Any, list[int]]] = [
 @each_row("criteria, indexes", CRITERIA)
 def test_which_records_follow(criteria: Any, indexes: list[int]) -> None:
     """METH-008: the matching records, and no others."""
-    found = filtering.filter_records({"data": RECORDS, "criteria": criteria, "output_format": "indexes"})
+    found = filter_records.filter_records({"data": RECORDS, "criteria": criteria, "output_format": "indexes"})
     assert (found["data"], found["count"]) == (indexes, len(indexes))
 
 
@@ -181,10 +181,10 @@ def test_records_may_be_one_text() -> None:
     """METH-006, METH-008: ten thousand rows of several members as JSON lines, which a body of JSON has no room for."""
     lines = "".join(f'{{"n": {n}, "name": "item {n}", "price": {n % 7}.5}}\n' for n in range(10_000))
     call = {"data": lines, "criteria": {"price": 6.5, "n": {"lt": 20}}, "output_format": "indexes"}
-    assert filtering.filter_records(call)["data"] == [6, 13]
+    assert filter_records.filter_records(call)["data"] == [6, 13]
     assert statistics.analyze({"target": lines, "analysis_type": "distribution"})["examined"]["rows"] == 10_000
     for wrong in ("", "{", "no\nrows: [", lines + '{"n": 1}'):
-        assert refused(filtering.filter_records, {**call, "data": wrong}) == (422, "data")
+        assert refused(filter_records.filter_records, {**call, "data": wrong}) == (422, "data")
 
 
 TRAPS = [
@@ -202,7 +202,7 @@ TRAPS = [
 @each_row("criteria", [*TRAPS, {}, [], 5, {"n": {"like": 1}}, {"n": {"matches": "("}}, {"n": {"in": 1}}, {"": 1}])
 def test_what_are_no_criteria(criteria: Any) -> None:
     """METH-008: neither expressions that multiply what they find, nor patterns and operators that there are not."""
-    assert refused(filtering.filter_records, {"data": RECORDS, "criteria": criteria}) == (422, "criteria")
+    assert refused(filter_records.filter_records, {"data": RECORDS, "criteria": criteria}) == (422, "criteria")
 
 
 def test_criteria_are_bounded() -> None:
@@ -212,8 +212,8 @@ def test_criteria_are_bounded() -> None:
         deep = {"any": [deep]}
     many = {f"m{n}": 1 for n in range(65)}
     for criteria in (deep, many, {"n": {"in": list(range(2_000))}}, {"n": {"matches": "a" * 300}}):
-        assert refused(filtering.filter_records, {"data": RECORDS, "criteria": criteria}) == (422, "criteria")
-    assert refused(filtering.filter_records, {"data": [1] * 10_001, "criteria": {"n": 1}}) == (422, "data")
+        assert refused(filter_records.filter_records, {"data": RECORDS, "criteria": criteria}) == (422, "criteria")
+    assert refused(filter_records.filter_records, {"data": [1] * 10_001, "criteria": {"n": 1}}) == (422, "data")
     query = queries.Query("[*]|[*]|[*]", "criteria", steps=100)
     with pytest.raises(Refusal):
         query.value(list(range(100)))
@@ -224,7 +224,7 @@ def test_a_pattern_takes_linear_time() -> None:
     """The classic that doubles with each letter is over at once."""
     began = time.process_time()
     criteria = {"n": {"matches": "^(a+)+$"}}
-    found = filtering.filter_records({"data": [{"n": "a" * 50_000 + "!"}] * 10, "criteria": criteria})
+    found = filter_records.filter_records({"data": [{"n": "a" * 50_000 + "!"}] * 10, "criteria": criteria})
     assert found["count"] == 0 and time.process_time() - began < 1.0
 
 
@@ -242,7 +242,7 @@ FORMS: list[tuple[str, str, Any]] = [
 def test_formats_are_read(form: str, text: str, value: Any) -> None:
     """METH-010: also where nobody says which it is."""
     for call in ({"source_format": form}, {}):
-        found = transforming.transform({"source": text, "target_format": "json", **call})
+        found = transform.transform({"source": text, "target_format": "json", **call})
         assert (found["data"], found["source_format"]) == (value, form)
 
 
@@ -291,30 +291,30 @@ BAD_SOURCES: list[tuple[dict[str, Any], str]] = [
 @each_row("call, parameter", BAD_SOURCES)
 def test_what_cannot_be_transformed(call: dict[str, Any], parameter: str) -> None:
     """METH-010: 422 that names the parameter."""
-    assert refused(transforming.transform, {"target_format": "json", **call}) == (422, parameter)
+    assert refused(transform.transform, {"target_format": "json", **call}) == (422, parameter)
 
 
 def test_mappings() -> None:
     """METH-034: strategies and policies; and what is preserved comes along."""
     call = {"source_schema": ["id", "surname", "extra"], "target_schema": ["id", "last_name", "phone"]}
-    exact = mapping.map_fields({**call, "strategy": "exact"})
+    exact = map_fields.map_fields({**call, "strategy": "exact"})
     assert [(each["source"], each["confidence"]) for each in exact["mapping"]["fields"]] == [("id", 1.0)]
-    found = mapping.map_fields(call)
+    found = map_fields.map_fields(call)
     assert {each["target"]: each["source"] for each in found["mapping"]["fields"]} == {
         "id": "id",
         "last_name": "surname",
     }
     assert found["unmapped"] == {"source": ["extra"], "target": ["phone"]}
-    assert "unmapped" not in mapping.map_fields({**call, "unmapped_policy": "ignore"})
-    kept = mapping.map_fields({**call, "unmapped_policy": "preserve"})
+    assert "unmapped" not in map_fields.map_fields({**call, "unmapped_policy": "ignore"})
+    kept = map_fields.map_fields({**call, "unmapped_policy": "preserve"})
     record = {"id": 1, "surname": "Ng", "extra": [2]}
     given = {"source": record, "target_format": "json", "mapping": kept}
-    assert transforming.transform(given)["data"] == {"id": 1, "last_name": "Ng", "extra": [2]}
+    assert transform.transform(given)["data"] == {"id": 1, "last_name": "Ng", "extra": [2]}
     with pytest.raises(Refusal) as caught:
-        mapping.map_fields({**call, "strategy": "custom"})
+        map_fields.map_fields({**call, "strategy": "custom"})
     assert caught.value.status == 503
     for wrong in (5, [], {}, [str(n) for n in range(201)], [1]):
-        assert refused(mapping.map_fields, {**call, "source_schema": wrong}) == (422, "source_schema")
+        assert refused(map_fields.map_fields, {**call, "source_schema": wrong}) == (422, "source_schema")
 
 
 # ANALYZE
@@ -442,18 +442,18 @@ UNITS = [("9**9**9 m", None), ("5 m^9", None), ("1e99999 m", None), ("3 furlongs
 @each_row("text, unit", UNITS)
 def test_units_are_no_expressions(text: str, unit: str | None) -> None:
     """METH-012: a number and a unit, and never anything to work out."""
-    (found,) = normalizing.normalize({"data": [text], "type": "unit"})["values"]
+    (found,) = normalize.normalize({"data": [text], "type": "unit"})["values"]
     assert (found["canonical"] or {}).get("unit") == unit and ("fault" in found) is (unit is None)
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """METH-012: 503 with the command; dates need nothing."""
     monkeypatch.setattr("agtphost.extras.find_spec", lambda name: None)
-    for kind in normalizing.PACKAGES:
+    for kind in normalize.PACKAGES:
         with pytest.raises(Refusal) as caught:
-            normalizing.normalize({"data": "1", "type": kind})
+            normalize.normalize({"data": "1", "type": kind})
         assert caught.value.status == 503 and "pip install 'agtphost[methods]'" in str(caught.value.remedy)
-    assert normalizing.normalize({"data": "3 May 2026", "type": "date"})["values"][0]["canonical"] == "2026-05-03"
+    assert normalize.normalize({"data": "3 May 2026", "type": "date"})["values"][0]["canonical"] == "2026-05-03"
 
 
 TAGS = {"de": True, "pt-BR": True, "zh-Hant-TW": True, "x-own": True, "german!": False, "": False, "de--AT": False}
@@ -467,23 +467,23 @@ def test_language_tags() -> None:
 @each_row(
     "work, call, parameter",
     [
-        (ranking.rank_by_numbers, {"items": [{"a": 1}], "criterion": {"member": "b"}}, "criterion"),
-        (ranking.rank_by_numbers, {"items": [{"a": 1}], "criterion": {"weights": {"a": 0}}}, "criterion"),
-        (ranking.rank_by_numbers, {"items": 5, "criterion": {"member": "b"}}, "items"),
-        (classifying.by_words, {"items": ["a"], "taxonomy": []}, "taxonomy"),
-        (classifying.by_words, {"items": ["a"], "taxonomy": ["x", "x"]}, "taxonomy"),
-        (classifying.by_words, {"items": ["a"], "taxonomy": [str(n) for n in range(101)]}, "taxonomy"),
-        (classifying.require_bounded, {"items": ["a"] * 10_000, "taxonomy": [str(n) for n in range(50)]}, "items"),
+        (rank.rank_by_numbers, {"items": [{"a": 1}], "criterion": {"member": "b"}}, "criterion"),
+        (rank.rank_by_numbers, {"items": [{"a": 1}], "criterion": {"weights": {"a": 0}}}, "criterion"),
+        (rank.rank_by_numbers, {"items": 5, "criterion": {"member": "b"}}, "items"),
+        (classify.by_words, {"items": ["a"], "taxonomy": []}, "taxonomy"),
+        (classify.by_words, {"items": ["a"], "taxonomy": ["x", "x"]}, "taxonomy"),
+        (classify.by_words, {"items": ["a"], "taxonomy": [str(n) for n in range(101)]}, "taxonomy"),
+        (classify.require_bounded, {"items": ["a"] * 10_000, "taxonomy": [str(n) for n in range(50)]}, "items"),
         (scorecards.evaluate, {"target": {}, "criteria": []}, "criteria"),
         (scorecards.evaluate, {"target": {}, "criteria": [{"name": "a", "best": 1, "scale": 2}]}, "criteria"),
         (scorecards.evaluate, {"target": {}, "criteria": ["a"], "weights": {"b": 1}}, "weights"),
         (scorecards.evaluate, {"target": {}, "criteria": ["a"], "weights": {"a": -1}}, "weights"),
         (scorecards.evaluate, {"target": {}, "criteria": ["a"], "rubric": {}}, "rubric"),
         (scorecards.evaluate, {"target": 5, "criteria": ["a"]}, "target"),
-        (merging.merge, {"sources": [{}]}, "sources"),
-        (merging.merge, {"sources": [{}, []]}, "sources"),
-        (merging.merge, {"sources": [{"a": 1}, {"a": 2}], "strategy": "latest"}, "conflict_resolution"),
-        (merging.merge, {"sources": [[{"a": 1}], [{}]], "conflict_resolution": {"key": "a"}}, "conflict_resolution"),
+        (merge.merge, {"sources": [{}]}, "sources"),
+        (merge.merge, {"sources": [{}, []]}, "sources"),
+        (merge.merge, {"sources": [{"a": 1}, {"a": 2}], "strategy": "latest"}, "conflict_resolution"),
+        (merge.merge, {"sources": [[{"a": 1}], [{}]], "conflict_resolution": {"key": "a"}}, "conflict_resolution"),
         (templates.generate, {"output_type": "text", "source": {"template": "{a}"}}, "source"),
         (templates.generate, {"output_type": "text", "source": {"template": "{a.b"}}, "source"),
         (templates.generate, {"output_type": "poem"}, "output_type"),
@@ -502,18 +502,18 @@ def test_merges() -> None:
     one, two = {"a": 1, "b": {"c": 1, "d": [1]}}, {"a": 2, "b": {"c": 1, "e": 3}, "f": 4}
 
     def result(**more: Any) -> Any:
-        return merging.merge({"sources": [one, two], **more})
+        return merge.merge({"sources": [one, two], **more})
 
     assert result()["merged"] == {"a": 1, "b": {"c": 1, "d": [1], "e": 3}, "f": 4}
     assert result(conflict_resolution="last")["merged"]["a"] == 2
     assert result(strategy="intersection")["merged"] == {"a": 1, "b": {"c": 1}}
     (conflict,) = result()["conflicts"]
     assert conflict["values"] == [{"source": 0, "value": 1}, {"source": 1, "value": 2}]
-    assert merging.merge({"sources": [[1, {"x": 1}], [{"x": 1}, 2]]})["merged"] == [1, {"x": 1}, 2]
-    turned = merging.merge({"sources": [{"l": [{"x": 1, "y": 2}]}, {"l": [{"y": 2, "x": 1}]}]})
+    assert merge.merge({"sources": [[1, {"x": 1}], [{"x": 1}, 2]]})["merged"] == [1, {"x": 1}, 2]
+    turned = merge.merge({"sources": [{"l": [{"x": 1, "y": 2}]}, {"l": [{"y": 2, "x": 1}]}]})
     assert turned["conflicts"] == []
-    assert len(merging.merge({"sources": [[{"x": 1, "y": 2}], [{"y": 2, "x": 1}]]})["merged"]) == 1
-    assert merging.merge({"sources": [{"a": 1}, {"a": True}]})["conflicts"]
+    assert len(merge.merge({"sources": [[{"x": 1, "y": 2}], [{"y": 2, "x": 1}]]})["merged"]) == 1
+    assert merge.merge({"sources": [{"a": 1}, {"a": True}]})["conflicts"]
 
 
 def test_templates_say_nothing_but_their_values() -> None:
@@ -569,16 +569,16 @@ ROWS = [{"id": n, "name": f"item {n}", "price": n % 400 + 0.5, "in_stock": n % 2
 NUMBERS = [{"a": n % 97, "b": n % 89} for n in range(10_000)]
 LONG: dict[str, tuple[Work, dict[str, Any]]] = {
     "FILTER": (
-        filtering.filter_records,
+        filter_records.filter_records,
         {"data": ROWS, "criteria": "in_stock && price < `200`", "output_format": "csv"},
     ),
     "ANALYZE": (statistics.analyze, {"target": NUMBERS}),
-    "MERGE": (merging.merge, {"sources": [ROWS[:5_000], [{**row, "price": 1} for row in ROWS[:5_000]]]}),
-    "TRANSFORM": (transforming.transform, {"source": ROWS, "target_format": "yaml", "mapping": {"x.y": "id"}}),
-    "RANK": (ranking.rank_by_numbers, {"items": ROWS, "criterion": {"weights": {"price": -1, "id": 2}}}),
+    "MERGE": (merge.merge, {"sources": [ROWS[:5_000], [{**row, "price": 1} for row in ROWS[:5_000]]]}),
+    "TRANSFORM": (transform.transform, {"source": ROWS, "target_format": "yaml", "mapping": {"x.y": "id"}}),
+    "RANK": (rank.rank_by_numbers, {"items": ROWS, "criterion": {"weights": {"price": -1, "id": 2}}}),
     "CALCULATE": (calculated, {"expression": {"op": "sum", "over": "l", "of": var("price")}, "inputs": {"l": ROWS}}),
-    "CLASSIFY": (classifying.by_words, {"items": [row["name"] for row in ROWS], "taxonomy": ["item", "thing"]}),
-    "NORMALIZE": (normalizing.normalize, {"data": ["3 May 2026"] * 10_000, "type": "date"}),
+    "CLASSIFY": (classify.by_words, {"items": [row["name"] for row in ROWS], "taxonomy": ["item", "thing"]}),
+    "NORMALIZE": (normalize.normalize, {"data": ["3 May 2026"] * 10_000, "type": "date"}),
     "VALIDATE": (validated, {"target": ROWS, "schema": {"type": "array", "items": {"required": ["price"]}}}),
     "EXTRACT": (
         extraction.extract,

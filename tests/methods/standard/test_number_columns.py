@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agtphost.errors import Refusal
-from agtphost.methods.standard.pure import filtering, statistics, transforming
+from agtphost.methods.standard.pure import filter_records, statistics, transform
 from agtphost.methods.standard.pure.number_columns import Columns
 from agtphost.testing import MemoryHost, TestAgent
 from tests.methods.standard.test_collections import OPEN
@@ -84,24 +84,24 @@ CSV = "id,amount,zip\np-1,61000.50,01067\np-2,40000.00,10115\np-3,70000.00,04109
 
 def test_methods_on_data_read_the_numbers_of_csv() -> None:
     """FILTER and ANALYZE compare and calculate; TRANSFORM writes numbers; FILTER to CSV writes each cell as it was."""
-    found = filtering.filter_records({"data": CSV, "criteria": {"amount": {"gt": 50000}}})
+    found = filter_records.filter_records({"data": CSV, "criteria": {"amount": {"gt": 50000}}})
     assert [row["id"] for row in found["data"]] == ["p-1", "p-3"] and "warnings" not in found
     assert found["data"][0] == {"id": "p-1", "amount": 61000.5, "zip": "01067"}
-    table = filtering.filter_records({"data": CSV, "criteria": {"amount": {"lt": 50000}}, "output_format": "csv"})
+    table = filter_records.filter_records({"data": CSV, "criteria": {"amount": {"lt": 50000}}, "output_format": "csv"})
     assert table["data"] == "id,amount,zip\np-2,40000.00,10115\n"
     assert statistics.analyze({"target": CSV})["examined"] == {"rows": 3, "members": ["amount"]}
-    made = transforming.transform({"source": CSV, "source_format": "csv", "target_format": "json"})
+    made = transform.transform({"source": CSV, "source_format": "csv", "target_format": "json"})
     assert made["data"][0]["amount"] == 61000.5 and made["data"][0]["zip"] == "01067"
-    again = transforming.transform({"source": CSV, "source_format": "csv", "target_format": "csv"})
+    again = transform.transform({"source": CSV, "source_format": "csv", "target_format": "csv"})
     assert again["data"] == CSV
 
 
 def test_a_byte_order_mark_is_no_part_of_a_column() -> None:
     """Spreadsheets write one: ``id`` is still the identifier, whether the format is said or guessed."""
     marked = f"\ufeff{CSV}"
-    found = filtering.filter_records({"data": marked, "criteria": {"amount": {"gt": 50000}}})
+    found = filter_records.filter_records({"data": marked, "criteria": {"amount": {"gt": 50000}}})
     assert [row["id"] for row in found["data"]] == ["p-1", "p-3"]
-    made = transforming.transform({"source": marked, "source_format": "csv", "target_format": "json"})
+    made = transform.transform({"source": marked, "source_format": "csv", "target_format": "json"})
     assert [*made["data"][0]] == ["id", "amount", "zip"]
 
 
@@ -109,8 +109,8 @@ def test_a_byte_order_mark_is_no_part_of_a_column() -> None:
 def test_another_separator_is_named(source: str, named: str) -> None:
     """A table of one column whose name holds it would find nothing, and say nothing."""
     with pytest.raises(Refusal, match=f"separated by {named}"):
-        transforming.transform({"source": source, "source_format": "csv", "target_format": "json"})
-    alone = transforming.transform({"source": "n\na;5\n", "source_format": "csv", "target_format": "json"})
+        transform.transform({"source": source, "source_format": "csv", "target_format": "json"})
+    alone = transform.transform({"source": "n\na;5\n", "source_format": "csv", "target_format": "json"})
     assert alone["data"] == [{"n": "a;5"}]
 
 
@@ -134,10 +134,10 @@ def test_a_comparison_may_have_a_bare_number(query: str, places: list[int] | Non
     rows = [{"amount": 7, "name": "x > 5"}, {"amount": 60000, "name": "b"}, {"amount": -3, "name": "c"}]
     if places is None:
         with pytest.raises(Refusal) as refused:
-            filtering.filter_records({"data": rows, "criteria": query})
+            filter_records.filter_records({"data": rows, "criteria": query})
         assert '{"amount": {"gt": 5}}' in (refused.value.remedy or "")
         return
-    found = filtering.filter_records({"data": rows, "criteria": query})
+    found = filter_records.filter_records({"data": rows, "criteria": query})
     assert [rows.index(row) for row in found["data"]] == places
 
 
@@ -174,7 +174,7 @@ def test_a_comparison_of_a_number_with_a_text_is_in_the_answer(
     records: list[Any], criteria: Any, count: int, warned: list[tuple[str, int]]
 ) -> None:
     """It never holds, refuses nothing, and the answer names the member."""
-    found = filtering.filter_records({"data": records, "criteria": criteria})
+    found = filter_records.filter_records({"data": records, "criteria": criteria})
     assert found["count"] == count
     warnings = found.get("warnings", [])
     assert [(each["member"], each["comparisons"]) for each in warnings] == warned
@@ -185,7 +185,9 @@ def test_a_comparison_of_a_number_with_a_text_is_in_the_answer(
 def test_warnings_are_bounded() -> None:
     """As many members as an answer names, and no more of a name than one needs."""
     criteria = {"any": [{"m" * 120 + str(n): {"gt": 1}} for n in range(40)]}
-    found = filtering.filter_records({"data": [{"m" * 120 + str(n): "2" for n in range(40)}], "criteria": criteria})
+    found = filter_records.filter_records(
+        {"data": [{"m" * 120 + str(n): "2" for n in range(40)}], "criteria": criteria}
+    )
     assert len(found["warnings"]) == 16
 
 

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agtphost.errors import ConfigurationError
-from agtphost.host.loaded import load_host
+from agtphost.host.host_loader import load_host
 from agtphost.identity.keys import SigningKey
 from agtphost.testing import Answer, MemoryHost
 from tests.host.hosts import configured

@@ -16,7 +16,7 @@ from agtphost.methods.standard.collections import selection
 from agtphost.methods.standard.collections.selection import MOST, Selection
 from agtphost.methods.standard.pure import criteria, queries
 from agtphost.methods.standard.pure.comparisons import Comparisons
-from agtphost.methods.standard.pure.matching import Condition
+from agtphost.methods.standard.pure.item_criteria import Condition
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.steps import run_to_end
@@ -93,7 +93,7 @@ def test_workers_find_what_a_thread_finds(filled: Filled, monkeypatch: pytest.Mo
     workers = [json.dumps(ask()) for ask in asked]
     assert filled.pool.done > 0
     monkeypatch.setattr(selection, "is_small", lambda sources, condition: True)
-    monkeypatch.setattr("agtphost.methods.standard.collections.reading.is_small", lambda sources, condition: True)
+    monkeypatch.setattr("agtphost.methods.standard.collections.search.is_small", lambda sources, condition: True)
     done = filled.pool.done
     assert [json.dumps(ask()) for ask in asked] == workers
     assert filled.pool.done == done

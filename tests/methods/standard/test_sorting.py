@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from agtphost.methods.standard.collections.reading import RUN, Order
+from agtphost.methods.standard.collections.search import RUN, Order
 from agtphost.vocabulary.steps import Slices
 from tests.rows import each_row
 

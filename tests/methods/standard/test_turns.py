@@ -17,7 +17,7 @@ import pytest
 
 from agtphost.host.root import tune_collector
 from agtphost.methods.standard import table
-from agtphost.methods.standard.collections import syncing
+from agtphost.methods.standard.collections import sync
 from tests.measuring import measured
 from tests.methods.standard.full import MANY, SOON, WAITING, Full, most
 from tests.methods.standard.largest import LARGE, PROVIDED, Large, Provided, call
@@ -187,7 +187,7 @@ def test_what_is_done_in_one_turn_again_is_found(host: Full, monkeypatch: pytest
     large = LARGE["SYNC 500 long ones to a remote"]
     in_parts = min(largest(host, large) for _ in range(3))
     for name in ("PART", "VALUES"):
-        monkeypatch.setattr(syncing, name, 1 << 30)
+        monkeypatch.setattr(sync, name, 1 << 30)
     at_once = min(largest(host, large) for _ in range(3))
     assert at_once > 1.5 * in_parts, (at_once, in_parts)
     assert at_once > length(0.0, most())

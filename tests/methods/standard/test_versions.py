@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agtphost.testing import MemoryHost, TestAgent
-from agtphost.vocabulary.holdings import COLLECTION_VERSION
+from agtphost.vocabulary.quotas import COLLECTION_VERSION
 from tests.methods.standard.test_collections import OPEN
 
 SETTINGS: dict[str, Any] = {

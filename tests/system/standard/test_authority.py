@@ -12,7 +12,7 @@ import pytest
 from agtphost.client.errors import ClientError
 from agtphost.identity import jws
 from agtphost.identity.genesis import Genesis
-from agtphost.methods.standard.signing import TYPE
+from agtphost.methods.standard.sign import TYPE
 from tests.programmes import length
 from tests.system.hosting import until
 from tests.system.pages import playing, steps

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.methods.standard.collections.entering import Importing, Registration
-from agtphost.methods.standard.collections.fetching import Fetch, Resources
-from agtphost.methods.standard.collections.reading import Scan, Searching
-from agtphost.methods.standard.collections.relating import Embedding, Linking
-from agtphost.methods.standard.collections.syncing import Syncing
+from agtphost.methods.standard.collections.fetch import Fetch, Resources
+from agtphost.methods.standard.collections.registration import Importing, Registration
+from agtphost.methods.standard.collections.relations import Embedding, Linking
+from agtphost.methods.standard.collections.search import Scan, Searching
+from agtphost.methods.standard.collections.sync import Syncing
 from agtphost.methods.standard.services import MethodServices
 
 

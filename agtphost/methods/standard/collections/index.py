@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.vocabulary.bounds import share_of_free, share_together
-from agtphost.vocabulary.holdings import COLLECTION_ITEM
+from agtphost.vocabulary.quotas import COLLECTION_ITEM
 from agtphost.vocabulary.sorted_blocks import Snapshot, SortedBlocks
 
 RELATIONS: Final = "relations"

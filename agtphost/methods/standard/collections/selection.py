@@ -15,9 +15,9 @@ from typing import Any, Final
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.state import StateItem
 from agtphost.compute.functions import CHARACTERS, Computation, too_costly
-from agtphost.methods.inspection.calls import brief
+from agtphost.methods.inspection.call_targets import brief
 from agtphost.methods.standard.collections.store import Item
-from agtphost.methods.standard.pure import matching
+from agtphost.methods.standard.pure import item_criteria
 from agtphost.methods.standard.pure.comparisons import Comparisons
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.jsonslices import Encoded
@@ -45,7 +45,7 @@ def render_row(row: Any) -> Any:
     return row
 
 
-def is_small(sources: Iterable[Any], condition: matching.Condition) -> bool:
+def is_small(sources: Iterable[Any], condition: item_criteria.Condition) -> bool:
     """Whether the rows are so few that a thread of the host looks through them: the cost is known beforehand."""
     if not condition.parts:
         return True
@@ -72,7 +72,7 @@ class Selection:
 
     def __init__(
         self,
-        condition: matching.Condition,
+        condition: item_criteria.Condition,
         comparisons: Comparisons,
         sources: Sequence[Iterable[Any]],
         finish: Callable[[Selection], Any],
@@ -110,7 +110,7 @@ class Selection:
         """Return the computation on the next chunk, or the answer."""
         if self.is_over or self.is_late or self.total == self._most:
             return self._finish(self)
-        return Computation(function=matching.FUNCTION, read=self._read, finish=self._take)
+        return Computation(function=item_criteria.FUNCTION, read=self._read, finish=self._take)
 
     def require_end(self) -> None:
         """

@@ -23,11 +23,11 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.required_assurance import BELIEVED, is_believed
-from agtphost.methods.oversight import sharing
+from agtphost.methods.oversight import inbox_shares
 from agtphost.methods.standard.collections.index import OWN, Holder, Stocks, holder_of
 from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.bounds import share_of_free, share_together
-from agtphost.vocabulary.holdings import COLLECTION_ITEM, COLLECTION_VERSION
+from agtphost.vocabulary.quotas import COLLECTION_ITEM, COLLECTION_VERSION
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.sorted_blocks import Snapshot
 
@@ -65,7 +65,7 @@ def holder(agent: Agent, state_owner: str) -> Holder:
     :param state_owner: the name under which its state is kept: who only says an agent's name takes nothing of the
         share of those that answer for it.
     """
-    whose = sharing.share_of(agent)
+    whose = inbox_shares.share_of(agent)
     return Holder(state_owner, whose if state_owner == agent.agent_id else f"claimed {whose}")
 
 

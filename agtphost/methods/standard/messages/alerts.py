@@ -29,7 +29,7 @@ from agtphost.methods.standard.scheduler import Due
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.bounds import stored_octets
-from agtphost.vocabulary.holdings import ALERT
+from agtphost.vocabulary.quotas import ALERT
 from agtphost.vocabulary.reasons import Reason
 
 TOPIC = "alert"

@@ -15,7 +15,7 @@ from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.oversight.notification import CONTENT
 from agtphost.methods.standard.messages.delivery import MOST, Delivered, deliver, prepare_changes
-from agtphost.methods.standard.messages.sending import Sending
+from agtphost.methods.standard.messages.send import Sending
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_opaque_id

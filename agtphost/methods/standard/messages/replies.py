@@ -26,7 +26,7 @@ from agtphost.methods.oversight.notification import CONTENT, FEW, NOTIFICATION, 
 from agtphost.methods.standard.messages.delivery import Delivered, deliver, prepare_changes
 from agtphost.methods.standard.record_scan import RecordScan
 from agtphost.methods.standard.services import MethodServices
-from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.quotas import APPROVAL
 from agtphost.vocabulary.reasons import Reason
 
 TOPIC = "reply"

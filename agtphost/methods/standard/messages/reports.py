@@ -15,9 +15,9 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import Search
-from agtphost.methods.inspection.calls import brief
+from agtphost.methods.inspection.call_targets import brief
 from agtphost.methods.standard.messages.delivery import deliver, prepare_changes
-from agtphost.methods.standard.messages.rendering import MEDIA_TYPES, ReportDocument, render
+from agtphost.methods.standard.messages.row_documents import MEDIA_TYPES, ReportDocument, render
 from agtphost.methods.standard.record_scan import RecordScan
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import times

@@ -15,15 +15,15 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from agtphost.dispatch.invocation import LONG
-from agtphost.dispatch.turns import key_of
+from agtphost.dispatch.turn_owner import key_of
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard import results
-from agtphost.methods.standard.orchestration import calls
+from agtphost.methods.standard.orchestration import call_readers
 from agtphost.methods.standard.orchestration.batch_turns import BatchTurns
-from agtphost.methods.standard.orchestration.calls import Find, Ordered
+from agtphost.methods.standard.orchestration.call_readers import Find, Ordered
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.steps import Executor
@@ -70,13 +70,13 @@ class Batch:
         """
         owner_of(context)
         given = context.input
-        entries = calls.read_list(given, "calls", MOST)
-        ordered = [calls.read_call(entry, "calls", number) for number, entry in enumerate(entries, 1)]
+        entries = call_readers.read_list(given, "calls", MOST)
+        ordered = [call_readers.read_call(entry, "calls", number) for number, entry in enumerate(entries, 1)]
         mode = parameters.choice(given, "execution_mode", (PARALLEL, SEQUENTIAL), PARALLEL)
         partial = given.get("partial_success", False)
         if not isinstance(partial, bool):
             raise parameters.invalid("partial_success", "It is neither true nor false.", "Send true or false.")
-        calls.require_affordable(
+        call_readers.require_affordable(
             self._find, context.invocation.exchange, ((each.method, each.path) for each in ordered)
         )
         context.invocation.announce(len(ordered), lists=True)
@@ -90,7 +90,7 @@ class Batch:
         return Answer(result=result, extra=extra)
 
     def _at_once(self, ordered: Sequence[Ordered]) -> int:
-        reads = all(calls.repeatable(self._find, call.method, call.path) for call in ordered)
+        reads = all(call_readers.repeatable(self._find, call.method, call.path) for call in ordered)
         return READS_AT_ONCE if reads else AT_ONCE
 
 

@@ -36,7 +36,7 @@ class BatchTurns:
         """
         Wait until a call may begin, in a later reactor turn.
 
-        :param key: the caller, :func:`agtphost.dispatch.turns.key_of`.
+        :param key: the caller, :func:`agtphost.dispatch.turn_owner.key_of`.
         """
         waiting: Deferred[None] = Deferred()
         self._queues.setdefault(key, deque()).append(waiting)

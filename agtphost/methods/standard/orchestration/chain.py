@@ -18,8 +18,8 @@ from agtphost.errors import Refusal
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
-from agtphost.methods.standard.orchestration import calls, items, plan, schedule
-from agtphost.methods.standard.orchestration.calls import Find
+from agtphost.methods.standard.orchestration import call_readers, plan, schedule, workflow_items
+from agtphost.methods.standard.orchestration.call_readers import Find
 from agtphost.methods.standard.orchestration.runner import Run
 from agtphost.methods.standard.orchestration.workflows import Ending, Workflows
 from agtphost.vocabulary.reasons import Reason
@@ -55,18 +55,18 @@ class Chain:
         definition = plan.definition(given)
         made = plan.read(given, self._find)
         certain = ((each.step.method, each.step.path) for each in made.steps if each.step.when is None)
-        calls.require_affordable(self._find, context.invocation.exchange, certain)
+        call_readers.require_affordable(self._find, context.invocation.exchange, certain)
         times = schedule.read(given, now)
         value: dict[str, Any] = {
-            "workflow_id": items.new_id(),
+            "workflow_id": workflow_items.new_id(),
             "kind": "chain" if times is None else "schedule",
-            "state": items.RUNNING if times is None else items.SCHEDULED,
+            "state": workflow_items.RUNNING if times is None else workflow_items.SCHEDULED,
             "agent_id": caller.agent_id,
             "task_id": context.task_id,
             "definition": definition,
             "on_failure": made.on_failure,
             "authority": caller_to_json(context.invocation.exchange),
-            "created_at": items.stamp(now),
+            "created_at": workflow_items.stamp(now),
         }
         if times is not None:
             value["schedule"] = times
@@ -82,7 +82,9 @@ class Chain:
         """Accept a workflow that begins once this answer is durable."""
         if value["authority"] is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
-        return _answer(value, Status.ACCEPTED, changes=(items.put_workflow(value, context.owner, now, expected=0),))
+        return _answer(
+            value, Status.ACCEPTED, changes=(workflow_items.put_workflow(value, context.owner, now, expected=0),)
+        )
 
     async def _run_now(
         self, context: BuiltInContext, value: dict[str, Any], made: plan.ChainPlan, now: float
@@ -90,8 +92,11 @@ class Chain:
         workflows, owner, invocation = self._workflows, context.owner, context.invocation
         invocation.announce(len(made.steps))
         run = workflows.begin(value, owner, made, invocation.ask)
-        begun = (items.put_workflow(value, owner, now, expected=0), items.begin_step(value["workflow_id"], owner, 1))
-        said = {"workflow": {"workflow_id": value["workflow_id"], "state": items.RUNNING}}
+        begun = (
+            workflow_items.put_workflow(value, owner, now, expected=0),
+            workflow_items.begin_step(value["workflow_id"], owner, 1),
+        )
+        said = {"workflow": {"workflow_id": value["workflow_id"], "state": workflow_items.RUNNING}}
         try:
             await invocation.commit({"type": "workflow-begun", "workflow_id": value["workflow_id"]}, begun, said)
         except BaseException:
@@ -155,11 +160,11 @@ class _Waiting:
 
 
 def _so_far(run: Run) -> list[dict[str, Any]]:
-    return items.bound_outcomes(run.outcomes[number] for number in sorted(run.outcomes))
+    return workflow_items.bound_outcomes(run.outcomes[number] for number in sorted(run.outcomes))
 
 
 def _answer(value: dict[str, Any], status: Status, *, changes: tuple[Any, ...] = ()) -> Answer:
-    shown = {"chain_id": value["workflow_id"], **items.workflow_to_json(value)}
+    shown = {"chain_id": value["workflow_id"], **workflow_items.workflow_to_json(value)}
     return Answer(
         status=status,
         result=shown,
@@ -170,32 +175,32 @@ def _answer(value: dict[str, Any], status: Status, *, changes: tuple[Any, ...] =
 
 def _outcome(ending: Ending) -> Answer:
     value, stop = dict(ending.value), ending.stop
-    if stop.state == items.FINISHED:
+    if stop.state == workflow_items.FINISHED:
         return _answer(value, Status.OK, changes=ending.changes)
-    if stop.state == items.RUNNING:
+    if stop.state == workflow_items.RUNNING:
         # PAUSE or CANCEL came from elsewhere, or the host stops.
         return _answer(value, Status.ACCEPTED)
-    if stop.state == items.CANCELLED:
+    if stop.state == workflow_items.CANCELLED:
         raise Refusal(
             Reason.CHAIN_FAILED,
             "The workflow was cancelled.",
             remedy="Order it anew.",
             details={
                 "chain_id": value["workflow_id"],
-                "outcome": {"chain_id": value["workflow_id"], **items.workflow_to_json(value)},
+                "outcome": {"chain_id": value["workflow_id"], **workflow_items.workflow_to_json(value)},
             },
             changes=ending.changes,
-            extra={"workflow": {"workflow_id": value["workflow_id"], "state": items.CANCELLED}},
+            extra={"workflow": {"workflow_id": value["workflow_id"], "state": workflow_items.CANCELLED}},
         )
-    if stop.state != items.FAILED:
+    if stop.state != workflow_items.FAILED:
         return _answer(value, Status.ACCEPTED, changes=ending.changes)
     why = dict(stop.why or {})
-    shown = {"chain_id": value["workflow_id"], **items.workflow_to_json(value)}
+    shown = {"chain_id": value["workflow_id"], **workflow_items.workflow_to_json(value)}
     late = why.get("reason") == Reason.TIMEOUT
     raise Refusal(
         Reason.TIMEOUT if late else Reason.CHAIN_FAILED,
         str(why.get("explanation") or "") or None if late else f"Step {why.get('step')} failed: {why.get('reason')}.",
         details={"chain_id": value["workflow_id"], "failed_step": why.get("step"), "outcome": shown},
         changes=ending.changes,
-        extra={"workflow": {"workflow_id": value["workflow_id"], "state": items.FAILED}},
+        extra={"workflow": {"workflow_id": value["workflow_id"], "state": workflow_items.FAILED}},
     )

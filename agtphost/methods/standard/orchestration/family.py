@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.methods.standard.orchestration.batch import Batch
 from agtphost.methods.standard.orchestration.chain import Chain
-from agtphost.methods.standard.orchestration.monitoring import Monitoring
-from agtphost.methods.standard.orchestration.pausing import Pause
+from agtphost.methods.standard.orchestration.monitor_methods import Monitoring
+from agtphost.methods.standard.orchestration.pause import Pause
 from agtphost.methods.standard.orchestration.procedures import Procedures
-from agtphost.methods.standard.orchestration.retrying import Retry
-from agtphost.methods.standard.orchestration.routing import Route
+from agtphost.methods.standard.orchestration.retry import Retry
+from agtphost.methods.standard.orchestration.route import Route
 from agtphost.methods.standard.services import MethodServices
 
 

@@ -1,4 +1,4 @@
-"""What becomes true with the record of one step's call: see :mod:`agtphost.methods.standard.orchestration.items`."""
+"""What becomes true with the record of one step's call: see :mod:`agtphost.methods.standard.orchestration.workflow_items`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from agtphost.audit.drafts import Change
 from agtphost.dispatch.inner_results import awaits_approval
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 
@@ -57,13 +57,13 @@ class StepJournal:
             # Neither the outcome nor what became of it found room: the workflow stops there, and says so.
             return ()
         # Of a long one nothing is kept but that it was done.
-        long = len(body) > items.LONGEST_RESULT and status != Status.ACCEPTED
+        long = len(body) > workflow_items.LONGEST_RESULT and status != Status.ACCEPTED
         document = jsontext.decode_kept(body) if body and not long else {}
         waits = awaits_approval(status, document)
         done = 200 <= status < 300 and status != Status.AUTHORIZATION_REQUIRED and not waits
         outcome: dict[str, Any] = {
             "step": self._number,
-            "state": items.DONE if done else items.FAULTY,
+            "state": workflow_items.DONE if done else workflow_items.FAULTY,
             "status": status,
             "attempt": self._attempt,
         }
@@ -74,7 +74,9 @@ class StepJournal:
             outcome["reason"] = reason
         elif isinstance(document, dict):
             result = document["result"] if "result" in document and "attribution" in document else document
-            if len(body) <= items.LONGEST_RESULT and not jsontext.is_deep(result, items.DEEPEST_RESULT):
+            if len(body) <= workflow_items.LONGEST_RESULT and not jsontext.is_deep(
+                result, workflow_items.DEEPEST_RESULT
+            ):
                 outcome["result"] = result
             else:
                 outcome["omitted"] = True
@@ -82,12 +84,12 @@ class StepJournal:
         if not done and (waits or self._again):
             # It may be repeated: after a crash it counts as begun only.
             self._begins, self._ends = 0, waits
-            waiting = items.begin_step(self._workflow_id, self._owner, self._number, self._attempt)
-            return (waiting,) if not waits else (items.end_step(self._workflow_id, self._owner, outcome),)
+            waiting = workflow_items.begin_step(self._workflow_id, self._owner, self._number, self._attempt)
+            return (waiting,) if not waits else (workflow_items.end_step(self._workflow_id, self._owner, outcome),)
         self._begins, self._ends = self._following(done), True
-        kept = [items.end_step(self._workflow_id, self._owner, outcome, linked=True)]
+        kept = [workflow_items.end_step(self._workflow_id, self._owner, outcome, linked=True)]
         if self._begins:
-            kept.append(items.begin_step(self._workflow_id, self._owner, self._begins))
+            kept.append(workflow_items.begin_step(self._workflow_id, self._owner, self._begins))
         return tuple(kept)
 
     def mark_durable(self) -> None:

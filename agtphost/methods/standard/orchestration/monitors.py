@@ -20,13 +20,13 @@ from twisted.logger import Logger
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.call_budget import OCTETS_PER_CALL
 from agtphost.dispatch.decision import Objecting
 from agtphost.dispatch.resumption import build_resumed_call
-from agtphost.dispatch.spending import OCTETS_PER_CALL
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
-from agtphost.methods.standard.orchestration import observing
-from agtphost.methods.standard.orchestration.observing import Observed
+from agtphost.methods.standard.orchestration import monitor_state
+from agtphost.methods.standard.orchestration.monitor_state import Observed
 from agtphost.methods.standard.timer_queue import TimerQueue
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
@@ -81,7 +81,7 @@ class Monitors:
         """Start reporting changes, including those that happened before the start."""
         if self._started:
             return
-        for kind, _ in observing.OWN.values():
+        for kind, _ in monitor_state.OWN.values():
             self.held.follow(kind, self._look_at_owned)
         self.held.follow(notification.NOTIFICATION, self._look_at_owned)
         self._started = True
@@ -140,7 +140,7 @@ class Monitors:
             return
         value = item.value
         now = self._observed.read_states(value, value["seen"])
-        changed = observing.differences(value["seen"], now)
+        changed = monitor_state.differences(value["seen"], now)
         if not changed:
             return
         self._busy.add(key)
@@ -172,7 +172,7 @@ class Monitors:
                 content=content,
                 now=self.now(),
             )
-        kept = {**value, "seen": observing.drop_ended(now), "told": value["told"] + (note is not None)}
+        kept = {**value, "seen": monitor_state.drop_ended(now), "told": value["told"] + (note is not None)}
         if told and note is None:
             kept["missed"] = value["missed"] + len(told)
         changes = [Change(kind=MONITOR, key=item.key, value=kept, owner=item.owner, expected=item.version)]

@@ -17,9 +17,9 @@ from typing import Any, Final
 from agtphost.contract.recipes.expression import MARK, Expression, ExpressionError, ValueMapping
 from agtphost.contract.recipes.recipe import Step
 from agtphost.handlers import parameters
-from agtphost.methods.standard.orchestration import calls, taint
-from agtphost.methods.standard.orchestration.calls import Find, Ordered, wrong
-from agtphost.methods.standard.orchestration.planned import Planned, Ready
+from agtphost.methods.standard.orchestration import call_readers, taint
+from agtphost.methods.standard.orchestration.call_readers import Find, Ordered, wrong
+from agtphost.methods.standard.orchestration.planned_step import Planned, Ready
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.paths import PathError, parse_template
 
@@ -36,7 +36,7 @@ FAILURES: Final = (ABORT, SKIP, RETRY, ESCALATE)
 FURTHER: Final = 3
 """Attempts that ``retry`` adds, of steps that may be repeated."""
 
-STEP: Final = (*calls.MEMBERS, "path_parameters", "capture", "when", "timeout")
+STEP: Final = (*call_readers.MEMBERS, "path_parameters", "capture", "when", "timeout")
 PREVIOUS: Final = "previous"
 
 _CAPTURE = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
@@ -75,7 +75,7 @@ def read(given: Mapping[str, Any], find: Find) -> ChainPlan:
     :param find: what a method on a path is bound to.
     :raises Refusal: 422 naming the parameter, and the step.
     """
-    entries = calls.read_list(given, "steps", MOST_STEPS)
+    entries = call_readers.read_list(given, "steps", MOST_STEPS)
     _require_bounded(entries)
     on_failure = parameters.choice(given, "on_failure", FAILURES, ABORT)
     propagates = given.get("context_propagation", False)
@@ -142,7 +142,7 @@ def _require_bounded(entries: Sequence[Any]) -> None:
 def _read_step(
     entry: Any, number: int, known: Sequence[str], find: Find, on_failure: str, *, propagates: bool
 ) -> Planned:
-    call = calls.read_call(entry, "steps", number, STEP)
+    call = call_readers.read_call(entry, "steps", number, STEP)
     capture = entry.get("capture")
     if capture is not None and (not isinstance(capture, str) or not _CAPTURE.fullmatch(capture)):
         raise wrong("steps", number, "has a capture that is not a name", "Send a name such as found.")
@@ -150,7 +150,7 @@ def _read_step(
     if name in (*known, PREVIOUS):
         raise wrong("steps", number, f"takes the name {name!r}, which is taken", "Send another capture.")
     visible = (*known, PREVIOUS) if propagates and known else ()
-    repeatable = bool(call.key) or calls.repeatable(find, call.method, call.path)
+    repeatable = bool(call.key) or call_readers.repeatable(find, call.method, call.path)
     return Planned(
         step=Step(
             number=number,

@@ -3,7 +3,7 @@ RUN: methods v01 sections 8.8 and 10.3.
 
 A procedure is a recipe that ``[methods.procedures]`` gives a name. Nothing else is ever run: the names are the only
 values that ``procedure_id`` has, input is an object and never a text, and every call has a record that says what was
-run, by whom and with what (:mod:`agtphost.dispatch.sealing`). What its steps do they do as the caller, at every gate.
+run, by whom and with what (:mod:`agtphost.dispatch.sealer`). What its steps do they do as the caller, at every gate.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Takes the steps of one workflow, one after the other.
 
-The engine is that of recipes: each step is a :class:`agtphost.handlers.steps.StepCall`. What is added here is the
-journal (:mod:`agtphost.methods.standard.orchestration.items`), what happens where a step fails, and where it stops.
+The engine is that of recipes: each step is a :class:`agtphost.handlers.recipe_step.StepCall`. What is added here is the
+journal (:mod:`agtphost.methods.standard.orchestration.workflow_items`), what happens where a step fails, and where it stops.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from agtphost.contract.recipes.expression import ExpressionError
 from agtphost.contract.recipes.recipe import Step
 from agtphost.dispatch.inner_results import result_of
 from agtphost.errors import Refusal
-from agtphost.handlers.steps import StepCall, StepFailed
+from agtphost.handlers.recipe_step import StepCall, StepFailed
 from agtphost.methods.standard import results
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.methods.standard.orchestration.journal import StepJournal
 from agtphost.methods.standard.orchestration.plan import ESCALATE, PREVIOUS, SKIP, ChainPlan
-from agtphost.methods.standard.orchestration.planned import Planned, Ready
+from agtphost.methods.standard.orchestration.planned_step import Planned, Ready
 from agtphost.vocabulary.jsonslices import weight
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -124,9 +124,9 @@ class Run:
             outcome = kept.get(number)
             if outcome is None or outcome.get("approval_id"):
                 continue
-            if outcome["state"] == items.BEGUN:
+            if outcome["state"] == workflow_items.BEGUN:
                 if not planned.repeatable:
-                    return Stop(state=items.INTERRUPTED, why=_doubt(planned))
+                    return Stop(state=workflow_items.INTERRUPTED, why=_doubt(planned))
                 self.begun.add(number)
                 continue
             self._settle_step(planned, dict(outcome), outcome.get("result"))
@@ -157,16 +157,16 @@ class Run:
             number = planned.step.number
             if number not in self.outcomes:
                 if number not in self.begun and self._keeper.stands_still(self.workflow_id):
-                    return Stop(state=items.RUNNING)
+                    return Stop(state=workflow_items.RUNNING)
                 if self._seconds_left() is not None and self._seconds_left() <= 0:  # type: ignore[operator]
                     return self._late(planned)
                 if planned.step.input is not None and (lost := self._find_lost(planned)):
-                    return Stop(state=items.INTERRUPTED, why=_lost_result(planned, lost))
+                    return Stop(state=workflow_items.INTERRUPTED, why=_lost_result(planned, lost))
                 await self._take(planned)
             stop = await self._judge(planned, self.outcomes[number])
             if stop is not None:
                 return stop
-        return Stop(state=items.FINISHED)
+        return Stop(state=workflow_items.FINISHED)
 
     def cancel(self) -> None:
         """Cancel the run and its current call."""
@@ -178,7 +178,7 @@ class Run:
 
     def _late(self, planned: Planned) -> Stop:
         explanation = f"The time of the whole was over before step {planned.step.number} began."
-        return Stop(state=items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
+        return Stop(state=workflow_items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
 
     def _find_lost(self, planned: Planned) -> int:
         """Return the step whose result this one uses, and which was too long to store over a restart."""
@@ -192,20 +192,20 @@ class Run:
         if outcome.get("approval_id"):
             del self.outcomes[planned.step.number]
             pause = {"reason": "approval", "approval_id": outcome["approval_id"], "step": planned.step.number}
-            return Stop(state=items.PAUSED, pause=pause)
+            return Stop(state=workflow_items.PAUSED, pause=pause)
         if planned.cleared and not _is_valid(outcome):
             explanation = "VALIDATE did not find sound what GENERATE made, and RUN comes after it."
-            return Stop(state=items.FAILED, why=_why(planned, 403, Reason.GENERATED_CODE, explanation))
-        if outcome["state"] != items.FAULTY or self._plan.on_failure == SKIP:
+            return Stop(state=workflow_items.FAILED, why=_why(planned, 403, Reason.GENERATED_CODE, explanation))
+        if outcome["state"] != workflow_items.FAULTY or self._plan.on_failure == SKIP:
             return None
         left = self._seconds_left()
         if left is not None and left <= CLOSE:
             explanation = f"The time of the whole was over in step {planned.step.number}."
-            return Stop(state=items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
+            return Stop(state=workflow_items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
         why = _why(planned, outcome["status"], outcome.get("reason", ""), outcome.get("explanation", ""))
         if self._plan.on_failure == ESCALATE:
             return await self._escalate(planned, why)
-        return Stop(state=items.FAILED, why=why)
+        return Stop(state=workflow_items.FAILED, why=why)
 
     async def _escalate(self, planned: Planned, why: Mapping[str, Any]) -> Stop:
         step = planned.step
@@ -221,9 +221,9 @@ class Run:
             escalation_id = made_before or await self._escalation(given)
         except Refusal as refusal:
             unheard = {"escalation": {"status": int(refusal.status), "reason": str(refusal.reason)}}
-            return Stop(state=items.FAILED, why={**why, **unheard})
+            return Stop(state=workflow_items.FAILED, why={**why, **unheard})
         pause = {"reason": "escalated", "escalation_id": escalation_id, "step": step.number}
-        return Stop(state=items.PAUSED, pause=pause, why=why)
+        return Stop(state=workflow_items.PAUSED, pause=pause, why=why)
 
     async def _escalation(self, given: Mapping[str, Any]) -> str:
         made = result_of(await self._ask("ESCALATE", "/", given, key="", follow=None))
@@ -239,11 +239,11 @@ class Run:
         try:
             step = await self._ready(planned)
             if step is None:
-                outcome: dict[str, Any] = {"step": number, "state": items.LEFT_OUT}
+                outcome: dict[str, Any] = {"step": number, "state": workflow_items.LEFT_OUT}
             else:
                 if number not in self.begun:
-                    begun = items.begin_step(self.workflow_id, self._owner, number)
-                    await self._keeper.journal(self._value, {"step": number, "state": items.BEGUN}, (begun,))
+                    begun = workflow_items.begin_step(self.workflow_id, self._owner, number)
+                    await self._keeper.journal(self._value, {"step": number, "state": workflow_items.BEGUN}, (begun,))
                     self.begun.add(number)
                 calls = _Calls(self, planned, journals)
                 self._call = StepCall(step, calls, self._keeper.clock)
@@ -253,7 +253,7 @@ class Run:
         except StepFailed as failed:
             outcome = {
                 "step": number,
-                "state": items.FAULTY,
+                "state": workflow_items.FAULTY,
                 "status": failed.status,
                 "reason": str(failed.reason),
                 "explanation": failed.explanation,
@@ -269,7 +269,7 @@ class Run:
         journal = journals[-1] if journals else None
         kept = journal is not None and journal.final and journal.outcome["state"] == outcome["state"]
         if not kept and not outcome.get("approval_id"):
-            ended = items.end_step(self.workflow_id, self._owner, outcome)
+            ended = workflow_items.end_step(self.workflow_id, self._owner, outcome)
             await self._keeper.journal(self._value, {"step": number, "state": outcome["state"]}, (ended,))
         if journal is not None and journal.begun:
             self.begun.add(journal.begun)
@@ -381,7 +381,7 @@ def _require_small(step: Step, given: Any) -> None:
 
 def _is_valid(outcome: Mapping[str, Any]) -> bool:
     result = outcome.get("result")
-    return outcome["state"] == items.DONE and isinstance(result, Mapping) and result.get("valid") is True
+    return outcome["state"] == workflow_items.DONE and isinstance(result, Mapping) and result.get("valid") is True
 
 
 def _why(planned: Planned, status: int, reason: str, explanation: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from math import floor
 from typing import Any, Final
 
 from agtphost.handlers import parameters
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.vocabulary.reasons import Reason
 
 SHORTEST: Final = 60
@@ -41,7 +41,12 @@ def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     if start is None and every is None:
         return None
     first = now if start is None else start
-    return {"next": first, "next_at": items.stamp(first), "every": every, "left": runs or (MOST_RUNS if every else 1)}
+    return {
+        "next": first,
+        "next_at": workflow_items.stamp(first),
+        "every": every,
+        "left": runs or (MOST_RUNS if every else 1),
+    }
 
 
 def once(at: float) -> dict[str, Any]:
@@ -50,12 +55,12 @@ def once(at: float) -> dict[str, Any]:
 
     :param at: seconds since the epoch.
     """
-    return {"next": at, "next_at": items.stamp(at), "every": None, "left": 1}
+    return {"next": at, "next_at": workflow_items.stamp(at), "every": None, "left": 1}
 
 
 def next_due(value: Mapping[str, Any]) -> float | None:
     """Return when a scheduled or paused workflow continues without a call; None where it does not."""
-    if value["state"] == items.PAUSED:
+    if value["state"] == workflow_items.PAUSED:
         until: float | None = value.get("pause", {}).get("until")
         return until
     return float(value["schedule"]["next"])
@@ -64,11 +69,11 @@ def next_due(value: Mapping[str, Any]) -> float | None:
 def begin_run(value: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Return a workflow whose scheduled time has come, with its new state."""
     changed = dict(value)
-    if value["state"] == items.PAUSED:
+    if value["state"] == workflow_items.PAUSED:
         before = changed.pop("pause")["before"]
         changed["state"] = before
         return changed
-    changed["state"] = items.RUNNING
+    changed["state"] = workflow_items.RUNNING
     changed["run"] = value.get("run", 0) + 1
     for gone in ("steps", "why", "ended_at"):
         changed.pop(gone, None)
@@ -111,11 +116,11 @@ def schedule_next(value: Mapping[str, Any], now: float, pause: Mapping[str, Any]
     changed["schedule"] = {
         **planned,
         "next": following,
-        "next_at": items.stamp(following),
+        "next_at": workflow_items.stamp(following),
         "left": planned["left"] - 1,
     }
     changed["last"] = changed["state"]
-    changed["state"] = items.SCHEDULED
+    changed["state"] = workflow_items.SCHEDULED
     if pause is not None:
-        changed.update(state=items.PAUSED, pause={**pause, "before": items.SCHEDULED})
+        changed.update(state=workflow_items.PAUSED, pause={**pause, "before": workflow_items.SCHEDULED})
     return changed

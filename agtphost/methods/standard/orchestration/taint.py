@@ -14,7 +14,7 @@ from agtphost.contract.recipes.expression import MARK as EXPRESSION
 from agtphost.contract.recipes.expression import Expression
 from agtphost.dispatch.generated_code import texts
 from agtphost.errors import Refusal
-from agtphost.methods.standard.orchestration.planned import Planned
+from agtphost.methods.standard.orchestration.planned_step import Planned
 from agtphost.vocabulary.reasons import Reason
 
 _GENERATES, _CLEARS, _RUNS = "GENERATE", "VALIDATE", "RUN"

@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.contract.table import Match
+from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch.decision import Objecting
 from agtphost.dispatch.invocation import Dispatches
 from agtphost.dispatch.resumption import Resumed, build_resumed_call
@@ -30,7 +30,7 @@ from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
 from agtphost.methods.standard.collections.store import UNDER_WAY
-from agtphost.methods.standard.orchestration import items, plan, schedule
+from agtphost.methods.standard.orchestration import plan, schedule, workflow_items
 from agtphost.methods.standard.orchestration.runner import Ask, Run, Stop
 from agtphost.methods.standard.reservations import Reservations
 from agtphost.methods.standard.timer_queue import TimerQueue
@@ -126,8 +126,8 @@ class Workflows:
 
     def stands_still(self, workflow_id: str) -> bool:
         """Return whether a workflow must not begin another step."""
-        item = self.held.get(items.WORKFLOW, workflow_id)
-        return self._stopping or item is None or item.brief["state"] != items.RUNNING
+        item = self.held.get(workflow_items.WORKFLOW, workflow_id)
+        return self._stopping or item is None or item.brief["state"] != workflow_items.RUNNING
 
     def escalation_of(self, owner: str, workflow_id: str, number: int) -> str:
         """Return the undecided escalation of a step; empty for none."""
@@ -189,10 +189,10 @@ class Workflows:
         try:
             stop = await run.go()
         except CancelledError:
-            stop = Stop(state=items.RUNNING)
+            stop = Stop(state=workflow_items.RUNNING)
         except Unkept as error:
             log.error("the workflow {key} is suspended: {why}", key=key, why=str(error))
-            stop = Stop(state=items.RUNNING)
+            stop = Stop(state=workflow_items.RUNNING)
             self._agenda.at(key, RETRY_SECONDS)
         finally:
             self._runs.pop(key, None)
@@ -210,7 +210,7 @@ class Workflows:
             self.change(key)
         except Refusal:
             self._agenda.at(key, SOON)
-            return self.ending(Stop(state=items.RUNNING), value, owner, outcomes)
+            return self.ending(Stop(state=workflow_items.RUNNING), value, owner, outcomes)
         # Even if the commit fails, running workflows must be carried on.
         self._agenda.at(key, UNDER_WAY)
         return ending
@@ -219,30 +219,37 @@ class Workflows:
         self, stop: Stop, value: Mapping[str, Any], owner: str, outcomes: Mapping[int, Mapping[str, Any]]
     ) -> Ending:
         """Return the end of a run to commit."""
-        item = self.held.get(items.WORKFLOW, value["workflow_id"])
+        item = self.held.get(workflow_items.WORKFLOW, value["workflow_id"])
         now = self.now()
         value = dict(value if item is None else item.value)
-        shown = items.bound_outcomes(outcomes[number] for number in sorted(outcomes))
-        if value["state"] == items.CANCELLED:
-            gone = tuple(items.remove_steps(self.held, value["workflow_id"], owner, len(value["definition"]["steps"])))
+        shown = workflow_items.bound_outcomes(outcomes[number] for number in sorted(outcomes))
+        if value["state"] == workflow_items.CANCELLED:
+            gone = tuple(
+                workflow_items.remove_steps(self.held, value["workflow_id"], owner, len(value["definition"]["steps"]))
+            )
             value["steps"] = shown
-            return Ending(Stop(state=items.CANCELLED), value, (*gone, items.put_workflow(value, owner, now)), outcomes)
-        if stop.state == items.RUNNING:
+            return Ending(
+                Stop(state=workflow_items.CANCELLED),
+                value,
+                (*gone, workflow_items.put_workflow(value, owner, now)),
+                outcomes,
+            )
+        if stop.state == workflow_items.RUNNING:
             return Ending(stop, {**value, "steps": shown}, (), outcomes)
         value["state"] = stop.state
         standing = value.pop("pause", None)
         if stop.why is not None:
             value["why"] = dict(stop.why)
         if stop.pause is not None:
-            value["pause"] = {**stop.pause, "since": items.stamp(now)}
-        if stop.state not in items.ENDED:
-            return Ending(stop, {**value, "steps": shown}, (items.put_workflow(value, owner, now),), outcomes)
-        value["ended_at"] = items.stamp(now)
+            value["pause"] = {**stop.pause, "since": workflow_items.stamp(now)}
+        if stop.state not in workflow_items.ENDED:
+            return Ending(stop, {**value, "steps": shown}, (workflow_items.put_workflow(value, owner, now),), outcomes)
+        value["ended_at"] = workflow_items.stamp(now)
         value["steps"] = shown
         count = len(value["definition"]["steps"])
         value = schedule.schedule_next(value, now, standing)
-        gone = tuple(items.remove_steps(self.held, value["workflow_id"], owner, count))
-        return Ending(stop, value, (*gone, items.put_workflow(value, owner, now)), outcomes)
+        gone = tuple(workflow_items.remove_steps(self.held, value["workflow_id"], owner, count))
+        return Ending(stop, value, (*gone, workflow_items.put_workflow(value, owner, now)), outcomes)
 
     async def settle(self, ending: Ending, owner: str) -> None:
         """Commit the end of a background run and notify its owner, retrying until it is durable."""
@@ -284,7 +291,7 @@ class Workflows:
         """Start carrying on active workflows, including those that an earlier process left."""
         if not self._started:
             self._started = True
-            self._agenda.enqueue(self.held.follow(items.WORKFLOW, self._note_workflow))
+            self._agenda.enqueue(self.held.follow(workflow_items.WORKFLOW, self._note_workflow))
 
     def _note_workflow(self, key: str, item: StateItem | None) -> None:
         self._changing.release(key)
@@ -292,20 +299,23 @@ class Workflows:
         if item is None or self._stopping:
             return
         state = item.brief["state"]
-        if key not in self._runs and items.is_left(item):
+        if key not in self._runs and workflow_items.is_left(item):
             # Not within the commit that tells of it.
             self._agenda.enqueue((key,))
-        elif state in (items.SCHEDULED, items.PAUSED) and (due := schedule.next_due(item.brief)) is not None:
+        elif (
+            state in (workflow_items.SCHEDULED, workflow_items.PAUSED)
+            and (due := schedule.next_due(item.brief)) is not None
+        ):
             self._agenda.at(key, min(due - self.now(), LONGEST_SLEEP))
 
     def _handle_due(self, key: str) -> None:
-        item = self.held.get(items.WORKFLOW, key)
+        item = self.held.get(workflow_items.WORKFLOW, key)
         if item is None or self._stopping:
             return
         state = item.brief["state"]
-        if items.is_left(item):
+        if workflow_items.is_left(item):
             self._take_up(key, item)
-        elif state in (items.SCHEDULED, items.PAUSED):
+        elif state in (workflow_items.SCHEDULED, workflow_items.PAUSED):
             self._due(key, item)
 
     def _due(self, key: str, item: StateItem) -> None:
@@ -317,8 +327,8 @@ class Workflows:
 
     async def _wake(self, key: str, item: StateItem) -> None:
         """Run a workflow whose time has come, or record why it may not run."""
-        if item.brief["state"] == items.SCHEDULED and (why := await self._objection_to(item.value)):
-            stop = Stop(state=items.FAILED, why=why)
+        if item.brief["state"] == workflow_items.SCHEDULED and (why := await self._objection_to(item.value)):
+            stop = Stop(state=workflow_items.FAILED, why=why)
             return await self.settle(self._end_run(stop, item.value, item.owner, {}), item.owner)
         try:
             self.change(key)
@@ -326,7 +336,7 @@ class Workflows:
             self._agenda.at(key, SOON)
             return None
         value = schedule.begin_run(item.value, self.now())
-        changes = (items.put_workflow(value, item.owner, self.now(), expected=item.version),)
+        changes = (workflow_items.put_workflow(value, item.owner, self.now(), expected=item.version),)
         try:
             await self.journal(value, {"state": value["state"], "cause": "its time has come"}, changes)
         except Unkept as error:
@@ -348,7 +358,7 @@ class Workflows:
         return {"status": int(refusal.status), "reason": str(refusal.reason), "explanation": refusal.explanation}
 
     def _look_again(self, key: str) -> None:
-        self._note_workflow(key, self.held.get(items.WORKFLOW, key))
+        self._note_workflow(key, self.held.get(workflow_items.WORKFLOW, key))
 
     def _take_up(self, key: str, item: StateItem) -> None:
         if key in self._runs:
@@ -377,14 +387,14 @@ class Workflows:
             made = plan.read(value["definition"], self.find)
         except Refusal as refusal:
             why = {"status": int(refusal.status), "reason": str(refusal.reason), "explanation": refusal.explanation}
-            stop = Stop(state=items.INTERRUPTED, why=why)
+            stop = Stop(state=workflow_items.INTERRUPTED, why=why)
         else:
-            found = items.steps_of(self.held, item.key, len(made.steps))
+            found = workflow_items.steps_of(self.held, item.key, len(made.steps))
             kept = {number: each.value for number, each in found.items()}
-            if value["state"] == items.CANCELLED:
-                stop = Stop(state=items.CANCELLED)
+            if value["state"] == workflow_items.CANCELLED:
+                stop = Stop(state=workflow_items.CANCELLED)
             elif value["authority"] is None:
-                stop = Stop(state=items.INTERRUPTED, why=_unproven())
+                stop = Stop(state=workflow_items.INTERRUPTED, why=_unproven())
             elif self._dispatcher is not None:
                 ask = Resumed(self._dispatcher, value["authority"]).ask
                 run = Run(self, value, owner, made, ask, value.get("until"))
@@ -431,7 +441,7 @@ def _steps_to_record(ending: Ending) -> dict[str, Any]:
 
 
 def _content(ending: Ending) -> dict[str, Any]:
-    content = items.workflow_to_json(ending.value)
+    content = workflow_items.workflow_to_json(ending.value)
     if len(jsontext.encode(content)) > notification.CONTENT:
         content.pop("steps", None)
         content["omitted"] = "INSPECT with target workflow has the steps"

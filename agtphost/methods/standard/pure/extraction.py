@@ -21,8 +21,8 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.cognitive.relevance import said_in
 from agtphost.methods.standard.pure import dates, material
-from agtphost.methods.standard.pure.transforming import callers_schema
-from agtphost.search.words import split_name, terms
+from agtphost.methods.standard.pure.transform import callers_schema
+from agtphost.search.word_stems import split_name, terms
 from agtphost.vocabulary.reasons import Reason
 
 MAX_FIELDS = 100

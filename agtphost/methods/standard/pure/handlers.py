@@ -19,15 +19,15 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.pure import (
-    classifying,
-    held_items,
-    mapping,
+    classify,
+    collection_methods,
+    map_fields,
     material,
-    normalizing,
-    ranking,
-    validating,
+    normalize,
+    rank,
+    validate,
 )
-from agtphost.methods.standard.pure.merging import MAX_SOURCES
+from agtphost.methods.standard.pure.merge import MAX_SOURCES
 from agtphost.methods.standard.services import MethodServices
 from agtphost.search.engine import BM25, SearchEngine
 from agtphost.search.index import Index, SearchQuery
@@ -75,8 +75,8 @@ class Pure:
                     if is_reference(each):
                         held[number] = self._items(context, each)
         if held:
-            read = partial(held_items.build_call, self._function, call, self._named, held)
-            return Computation(function=held_items.FUNCTION, read=read)
+            read = partial(collection_methods.build_call, self._function, call, self._named, held)
+            return Computation(function=collection_methods.FUNCTION, read=read)
         return Computation(function=self._function, given=call)
 
     def _items(self, context: BuiltInContext, reference: str) -> Snapshot[StateItem]:
@@ -114,15 +114,15 @@ class Rank:
 
     def handle(self, context: BuiltInContext) -> Any:
         call = context.input
-        if self._engine.name != BM25 and len(material.rows(call, "items")) <= EMBEDDED and ranking.text_of(call):
+        if self._engine.name != BM25 and len(material.rows(call, "items")) <= EMBEDDED and rank.text_of(call):
             return self._by_meaning(call)
         return Computation(function="rank", given=call)
 
     async def _by_meaning(self, call: Mapping[str, Any]) -> Any:
         items = material.rows(call, "items")
-        index = Index(await self._offload(ranking.entries, items))
-        found = await self._engine.search(index, SearchQuery(text=ranking.text_of(call), limit=max(len(items), 1)))
-        return ranking.listed_by(call, items, found)
+        index = Index(await self._offload(rank.entries, items))
+        found = await self._engine.search(index, SearchQuery(text=rank.text_of(call), limit=max(len(items), 1)))
+        return rank.listed_by(call, items, found)
 
 
 @implementer(IBuiltInHandler)
@@ -143,11 +143,11 @@ class Classify:
         return self._by_meaning(call)
 
     async def _by_meaning(self, call: Mapping[str, Any]) -> Any:
-        labels = classifying.labels_of(call)
-        read = ranking.entries(material.rows(call, "items"))
+        labels = classify.labels_of(call)
+        read = rank.entries(material.rows(call, "items"))
         texts = [entry.embedding_text[: parameters.MAX_TEXT] or "-" for entry in read]
-        engine, found = await _search_texts(self._engine, Index(classifying.index_of(labels)), texts, len(labels))
-        return await self._offload(classifying.classify_items, call, read, labels, found, engine)
+        engine, found = await _search_texts(self._engine, Index(classify.index_of(labels)), texts, len(labels))
+        return await self._offload(classify.classify_items, call, read, labels, found, engine)
 
 
 @implementer(IBuiltInHandler)
@@ -164,17 +164,17 @@ class Map:
     def handle(self, context: BuiltInContext) -> Any:
         call = context.input
         if self._engine.name != BM25 and call.get("strategy", "semantic") == "semantic":
-            sources, targets = mapping.fields_of(call, "source_schema"), mapping.fields_of(call, "target_schema")
+            sources, targets = map_fields.fields_of(call, "source_schema"), map_fields.fields_of(call, "target_schema")
             if len(targets) <= MEANT:
                 return self._by_meaning(call, sources, targets)
         return Computation(function="map", given=call)
 
     async def _by_meaning(
-        self, call: Mapping[str, Any], sources: Sequence[mapping.Field], targets: Sequence[mapping.Field]
+        self, call: Mapping[str, Any], sources: Sequence[map_fields.Field], targets: Sequence[map_fields.Field]
     ) -> Any:
         texts = [f"{target.words} {target.description}".strip() for target in targets]
-        engine, found = await _search_texts(self._engine, Index(mapping.entries(sources)), texts, len(sources))
-        return await self._offload(mapping.map_fields, call, dict(enumerate(found)), engine)
+        engine, found = await _search_texts(self._engine, Index(map_fields.entries(sources)), texts, len(sources))
+        return await self._offload(map_fields.map_fields, call, dict(enumerate(found)), engine)
 
 
 async def _search_texts(
@@ -204,11 +204,11 @@ class Normalize:
         call = context.input
         kind = call.get("type")
         if kind == "address" and self._parts.find(context.method, self.ADDRESSES) is not None:
-            normalizing.locale_of(call)
+            normalize.locale_of(call)
             given = {name: value for name, value in call.items() if name != "type"}
             return context.invoke(context.method, self.ADDRESSES, given)
         # What is none of these is refused before anything is worked out.
-        packaged = isinstance(kind, str) and kind in normalizing.PACKAGES
+        packaged = isinstance(kind, str) and kind in normalize.PACKAGES
         return Computation(function=f"normalize-{kind}" if packaged else "normalize-date", given=call)
 
 
@@ -252,12 +252,12 @@ class Validate:
 
     def handle(self, context: BuiltInContext) -> Any:
         call = context.input
-        kind = validating.kind_of(call)
+        kind = validate.kind_of(call)
         if kind == "call":
             return Answer(result=self._check_call(context, call["target"]).result(strict=material.flag(call, "strict")))
         given = dict(call)
-        if kind in validating.WITH_CATALOG and self._parts.catalog is not Catalog.load():
-            given[validating.CATALOG] = self._parts.catalog.document()
+        if kind in validate.WITH_CATALOG and self._parts.catalog is not Catalog.load():
+            given[validate.CATALOG] = self._parts.catalog.document()
         return Computation(function="validate", given=given, finish=partial(self._marks_taken, call))
 
     def _marks_taken(self, call: Mapping[str, Any], result: Mapping[str, Any]) -> Any:
@@ -274,7 +274,7 @@ class Validate:
             result=result, changes=await self._parts.offload(generated_code.clear_changes, self._parts.held, target)
         )
 
-    def _check_call(self, context: BuiltInContext, target: Any) -> validating.Findings:
+    def _check_call(self, context: BuiltInContext, target: Any) -> validate.Findings:
         """Return whether the caller could make a call: its permission, and the validity of its parameters."""
         if not isinstance(target, Mapping) or not target.keys() <= {"method", "path", "parameters"}:
             raise parameters.invalid(
@@ -294,9 +294,9 @@ class Validate:
         except ValueError:
             match = None
         if match is None or not context.admits(match.binding):
-            return validating.not_callable(method[:64], path[:128])
+            return validate.not_callable(method[:64], path[:128])
         binding = match.binding
-        found = validating.Findings(checked="call")
+        found = validate.Findings(checked="call")
         whole = {**given, **match.path_parameters}
         try:
             for schema in (binding.table, binding.input_schema):

@@ -7,10 +7,10 @@ from typing import Any
 
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.vocabulary.places import MISSING as MISSING
-from agtphost.vocabulary.places import at as at
-from agtphost.vocabulary.places import is_place as is_place
-from agtphost.vocabulary.places import put as put
+from agtphost.vocabulary.json_paths import MISSING as MISSING
+from agtphost.vocabulary.json_paths import at as at
+from agtphost.vocabulary.json_paths import is_place as is_place
+from agtphost.vocabulary.json_paths import put as put
 
 MAX_ROWS = 10_000
 """Rows, items or records of one call."""

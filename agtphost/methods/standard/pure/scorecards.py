@@ -11,7 +11,7 @@ from agtphost.handlers import parameters
 from agtphost.methods.cognitive.relevance import said_in
 from agtphost.methods.standard.pure import criteria as conditions
 from agtphost.methods.standard.pure import material
-from agtphost.search.words import terms
+from agtphost.search.word_stems import terms
 
 MAX_CRITERIA = 100
 RUBRIC = (("excellent", 0.85), ("good", 0.7), ("fair", 0.5), ("poor", 0.0))

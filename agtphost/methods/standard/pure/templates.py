@@ -17,7 +17,7 @@ from typing import Any
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
-from agtphost.methods.standard.pure.transforming import callers_schema
+from agtphost.methods.standard.pure.transform import callers_schema
 from agtphost.vocabulary.reasons import Reason
 
 OUTPUTS = ("text", "code", "json", "html", "markdown")

@@ -80,9 +80,9 @@ def statuses(host: Workshop, caller: Any, headers: Any, calls: Any, way: str) ->
     if way == "behind":
         more["background"] = True
     if way == "later":
-        from agtphost.methods.standard.orchestration import items
+        from agtphost.methods.standard.orchestration import workflow_items
 
-        more["start_at"] = items.stamp(host.seconds() + 20)
+        more["start_at"] = workflow_items.stamp(host.seconds() + 20)
     answer = host.call("CHAIN", "/", {"steps": calls, **more}, caller=caller, headers=headers)
     result = answer.document["result"]
     if way in ("behind", "later"):

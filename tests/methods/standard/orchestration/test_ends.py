@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import Draft, Sealed
 from agtphost.contract.grants import Grant
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.methods.standard.orchestration.workflows import Unkept, Workflows
 from agtphost.testing.ledger import PromptLedger
 from tests.methods.standard.orchestration.hosts import Workshop, book, wait
@@ -137,7 +137,7 @@ def test_nothing_goes_on_for_whoever_is_revoked() -> None:
         answer = host.call(method, "/", told, caller=registrar)
         assert answer.status == 200, answer.document
         host.turn(61)
-        states.append(host.core.on.evidence.held.get(items.WORKFLOW, workflow).value)
+        states.append(host.core.on.evidence.held.get(workflow_items.WORKFLOW, workflow).value)
     assert [each["state"] for each in states] == ["scheduled", "scheduled", "failed"]
     assert [each.get("why", {}).get("reason", "") for each in states] == ["agent-suspended", "", "agent-retired"]
     assert host.rooms() == ["a", "a"]
@@ -159,5 +159,5 @@ def test_who_may_not_order_a_workflow_any_more_has_none_begun() -> None:
     without = Workshop(store=store, standard=["CANCEL", "FETCH"])
     assert without.core
     without.turn(host.clock.seconds() + 121)
-    kept = without.core.on.evidence.held.get(items.WORKFLOW, workflow).value
+    kept = without.core.on.evidence.held.get(workflow_items.WORKFLOW, workflow).value
     assert (kept["why"]["reason"], kept["state"], without.rooms()) == ("method-not-allowed", "scheduled", [])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.methods.standard.orchestration.runner import Run
 from tests.methods.standard.orchestration.hosts import Workshop, book, teas
 from tests.methods.standard.orchestration.mortal import MortalStore
@@ -40,7 +40,7 @@ def behind(host: Workshop) -> None:
 
 def paused(host: Workshop) -> None:
     """Made for later, paused, resumed; its time comes."""
-    given = {**CHAIN, "start_at": items.stamp(host.seconds() + 100)}
+    given = {**CHAIN, "start_at": workflow_items.stamp(host.seconds() + 100)}
     host.begin("CHAIN", "/", given, caller=host.caller).addErrback(lambda _: None)
     host.turn(1)
     listed = known(host)
@@ -55,7 +55,7 @@ def paused(host: Workshop) -> None:
 def known(host: Workshop) -> list[str]:
     """The workflows that are on record."""
     held = host.core.on.evidence.held
-    return [item.key for item in held.all(items.WORKFLOW)]
+    return [item.key for item in held.all(workflow_items.WORKFLOW)]
 
 
 def boundaries(begin: Begin) -> Iterator[tuple[int, bool]]:
@@ -155,7 +155,7 @@ def test_a_failed_step_is_escalated_once_whenever_the_process_dies() -> None:
         second = Workshop(store=store)
         assert second.core
         second.turn(1)
-        states = [item.value["state"] for item in second.core.on.evidence.held.all(items.WORKFLOW)]
+        states = [item.value["state"] for item in second.core.on.evidence.held.all(workflow_items.WORKFLOW)]
         found = list(second.core.on.evidence.held.all("escalation"))
         assert len(found) == states.count("paused"), (number, states)
         waited += len(found)
@@ -167,7 +167,7 @@ def test_a_runner_that_forgets_what_has_begun_is_noticed(monkeypatch: pytest.Mon
     restore = Run.restore
 
     def forgetful(self: Run, kept: Any) -> Any:
-        return restore(self, {number: each for number, each in kept.items() if each["state"] != items.BEGUN})
+        return restore(self, {number: each for number, each in kept.items() if each["state"] != workflow_items.BEGUN})
 
     monkeypatch.setattr(Run, "restore", forgetful)
     with pytest.raises(AssertionError, match="commit"):

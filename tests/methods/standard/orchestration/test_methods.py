@@ -10,7 +10,7 @@ import pytest
 from agtphost.contract.grants import Grant
 from agtphost.dispatch import generated_code
 from agtphost.methods.oversight import notification
-from agtphost.methods.standard.orchestration import batch, items, observing
+from agtphost.methods.standard.orchestration import batch, monitor_state, workflow_items
 from tests.methods.standard.orchestration.hosts import RECIPES, Workshop, book, teas, wait
 from tests.methods.standard.orchestration.mortal import MortalStore
 from tests.rows import each_row
@@ -224,7 +224,7 @@ def test_a_schedule_is_paused_for_maintenance_and_goes_on_by_itself() -> None:
     host.turn(0.1)
     assert len(host.rooms()) == 1
     workflow = begun["workflow_id"]
-    until = items.stamp(host.seconds() + 200)
+    until = workflow_items.stamp(host.seconds() + 200)
     told = host.result("PAUSE", {"workflow_id": workflow, "reason": "maintenance", "resume_at": until})
     assert told["status"] == "paused" and told["resume_at"] == until
     host.turn(150)
@@ -310,7 +310,7 @@ def test_a_scheduled_workflow_is_resumed_with_a_checkpoint(outcome: str) -> None
     """METH-048: a state override: the step that it stands before has that outcome, and is not called."""
     host = Workshop()
     steps = [{**teas("black"), "capture": "tea"}, book("=tea.kind")]
-    start = items.stamp(host.seconds() + 30)
+    start = workflow_items.stamp(host.seconds() + 30)
     order = {"steps": steps, "start_at": start, "every": 60, "runs": 2, "context_propagation": True}
     workflow = host.result("CHAIN", order)["workflow_id"]
     host.result("PAUSE", {"workflow_id": workflow})
@@ -345,7 +345,7 @@ def test_a_checkpoint_does_not_stand_for_a_validation_of_generated_code(host: Wo
         {"method": "VALIDATE", "parameters": {"target": "=code.content", "schema": "recipe"}},
         {"method": "RUN", "parameters": {"procedure_id": "quality-check", "input": {"dataset": "=code.content"}}},
     ]
-    order = {"steps": steps, "start_at": items.stamp(host.seconds() + 900), "context_propagation": True}
+    order = {"steps": steps, "start_at": workflow_items.stamp(host.seconds() + 900), "context_propagation": True}
     workflow = host.result("CHAIN", order)["workflow_id"]
     host.result("PAUSE", {"workflow_id": workflow})
     host.result("RESUME", {"workflow_id": workflow, "checkpoint": {"step": 1, "outcome": "done", "result": {}}})
@@ -465,7 +465,9 @@ def test_what_is_observed_comes_into_the_inbox_until_it_is_cancelled() -> None:
     host = Workshop()
     made = host.result("MONITOR", {"target": "own", "events": ["workflow"], "callback": "inbox"})
     subscription = made["subscription_id"]
-    workflow = host.result("CHAIN", {"steps": [book("a")], "start_at": items.stamp(host.seconds() + 50)})["workflow_id"]
+    workflow = host.result("CHAIN", {"steps": [book("a")], "start_at": workflow_items.stamp(host.seconds() + 50)})[
+        "workflow_id"
+    ]
     host.turn(1)
     host.turn(60)
     told = [
@@ -547,7 +549,7 @@ def test_who_may_not_subscribe_any_more_is_told_nothing() -> None:
         return -1 if found is None else int(found.value["told"])
 
     rights.configure([Grant(agent_id=host.caller.agent_id, allow=allow) for allow in ("CHAIN", "QUERY *")])
-    host.result("CHAIN", {"steps": [teas()], "start_at": items.stamp(host.seconds() + 900)})
+    host.result("CHAIN", {"steps": [teas()], "start_at": workflow_items.stamp(host.seconds() + 900)})
     host.turn(200)
     assert told() == 0
     rights.configure([])
@@ -582,7 +584,7 @@ def test_the_trust_scores_of_several_agents_are_watched(monkeypatch: pytest.Monk
     host = Workshop()
     agents = [host.agent(name, hosted=True).agent_id for name in ("scout", "courier")]
     scores = dict.fromkeys(agents, 0.9)
-    monkeypatch.setattr(observing, "trust_of", lambda agent: scores.get(agent.agent_id))
+    monkeypatch.setattr(monitor_state, "trust_of", lambda agent: scores.get(agent.agent_id))
     given = {"target": agents, "events": ["trust_score"], "callback": "inbox", "threshold": 0.7, "interval": 10}
     made = host.result("MONITOR", given)
     assert (made["target"], made["threshold"]) == (agents, {"below": 0.7})
@@ -615,7 +617,9 @@ def test_a_list_of_targets_has_agents_and_what_is_ones_own() -> None:
     assert {name for name in seen if name.startswith("lifecycle:")} == {
         f"lifecycle:{each}" for each in (scout.agent_id, host.caller.agent_id)
     }
-    workflow = host.result("CHAIN", {"steps": [teas()], "start_at": items.stamp(host.seconds() + 900)})["workflow_id"]
+    workflow = host.result("CHAIN", {"steps": [teas()], "start_at": workflow_items.stamp(host.seconds() + 900)})[
+        "workflow_id"
+    ]
     host.turn(61)
     notes = host.result("QUERY", {}, "/notifications")["notifications"]
     assert [change["subject"] for note in notes for change in note["content"]["changes"]] == [workflow]
@@ -624,7 +628,7 @@ def test_a_list_of_targets_has_agents_and_what_is_ones_own() -> None:
 def test_several_workflows_are_watched_and_no_others() -> None:
     """Items of a list by their identifiers."""
     host = Workshop()
-    start = {"steps": [teas()], "start_at": items.stamp(host.seconds() + 30)}
+    start = {"steps": [teas()], "start_at": workflow_items.stamp(host.seconds() + 30)}
     keys = [host.result("CHAIN", start)["workflow_id"] for _ in range(3)]
     host.result("MONITOR", {"target": keys[:2], "events": ["workflow"], "callback": "inbox"})
     host.turn(1)

@@ -1,0 +1,261 @@
+"""The commands ``agtp agent grant``, ``ungrant`` and ``grants``: what a host lets its agents call."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from agtphost.cli.exchange import ask, entries_of, result_of
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.identities import agent_id_of, labels
+from agtphost.cli.options import Connection, host_options
+from agtphost.cli.output import print_json, print_table, visible
+from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
+from agtphost.vocabulary import times
+
+if TYPE_CHECKING:
+    from agtphost.client.reply import Reply
+
+PATH = "/grants"
+COMPLETION_SECONDS = 2.0
+"""Seconds after which a shell completion gives up."""
+
+_LASTING = re.compile(r"([0-9]{1,6})([smhdw])")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+# Completions
+
+
+def _connection_of(context: click.Context) -> Connection:
+    names = Connection.__dataclass_fields__
+    given = {name: value for name, value in context.params.items() if name in names and value is not None}
+    return Connection(**{**given, "timeout": COMPLETION_SECONDS})
+
+
+def _complete_agents(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the labels of the agents stored with the host."""
+    try:
+        found = labels(_connection_of(context))
+    except (click.ClickException, OSError):
+        return []
+    return [CompletionItem(label) for label in sorted(found.values()) if label.startswith(incomplete)]
+
+
+def _complete_things(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the host's tools; complete nothing if the host does not answer in time."""
+    try:
+        tools = entries_of(
+            ask(resolve(_connection_of(context), identity=REGISTRAR), "DISCOVER", "/tools").result, "tools"
+        )
+    except (click.ClickException, OSError):
+        return []
+    names = sorted(str(tool.get("name", "")) for tool in tools)
+    servers = dict.fromkeys(f"{name.partition('.')[0]}.*" for name in names if "." in name)
+    return [CompletionItem(name) for name in (*names, *servers) if name.startswith(incomplete) and name.isprintable()]
+
+
+agent_argument = click.argument("agent", metavar="AGENT", shell_complete=_complete_agents)
+things_argument = click.argument("things", metavar="THING...", nargs=-1, required=True, shell_complete=_complete_things)
+
+
+# Times
+
+
+def end_of(until: str | None, lasting: str | None) -> str | None:
+    """
+    Return the end of a grant as an RFC 3339 timestamp, or None if it does not end.
+
+    :param until: a date or a time.
+    :param lasting: a duration from now on: a number and one of s, m, h, d, w.
+    :raises WrongInput: both are given, or one is malformed.
+    """
+    if until is not None and lasting is not None:
+        raise WrongInput("--until and --for exclude each other", "Give one of them.")
+    if lasting is not None:
+        found = _LASTING.fullmatch(lasting)
+        if found is None or not int(found[1]):
+            raise WrongInput(f"--for {lasting!r} is not a duration", "Give one such as 90m, 12h, 7d or 4w.")
+        return times.stamp(time.time() + int(found[1]) * _UNITS[found[2]])
+    if until is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(until)
+    except ValueError:
+        raise WrongInput(f"--until {until!r} is not a time", "Give 2027-01-31 or 2027-01-31T12:00:00Z.") from None
+    return times.stamp((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+# Commands
+
+
+@click.command("grant")
+@agent_argument
+@things_argument
+@click.option("--until", metavar="TIME", help="When the grant ends: 2027-01-31, or 2027-01-31T12:00:00Z.")
+@click.option("--for", "lasting", metavar="TIME", help="How long the grant lasts: 90m, 12h, 7d, 4w.")
+@host_options
+def grant_command(
+    agent: str, things: tuple[str, ...], until: str | None, lasting: str | None, where: Connection, as_json: bool
+) -> None:
+    """
+    Let an agent call THING, and nothing else that is not granted.
+
+    An agent without any grant may call everything that its document and certificate allow. From its first grant on it
+    may call only what its grants name, within what document and certificate allow. A grant takes effect at the agent's
+    next request, on every connection, and is a signed record. Needs the certificate of an operator.
+
+    \b
+    THING is one of
+      files.read_file       a tool of an MCP server, an action of an A2A agent or an ACP server
+      files.*               all of its tools
+      'QUERY /books/{id}'   an endpoint, by its path as DISCOVER /methods shows it
+      'QUERY /books/*'      all endpoints whose paths begin with /books/; '* /books/*' for every method
+      SUMMARIZE             what the host itself answers with that method
+      '*'                   everything
+
+    \b
+    Examples:
+      agtp agent grant demo files.read_file
+      agtp agent grant demo files.read_file 'QUERY /books/*' --for 7d
+      agtp agent grant demo SUMMARIZE --until 2027-01-31 --as operator --json
+    """
+    given: dict[str, Any] = {"subject": agent, "resource": list(things), "scope": "call"}
+    end = end_of(until, lasting)
+    if end is not None:
+        given["until"] = end
+    reply = ask(resolve(where, identity=REGISTRAR), "AUTHORIZE", PATH, given)
+    result = _result_with_record(reply)
+    if as_json:
+        print_json(result)
+        return
+    name = result.get("label") or result.get("agent_id")
+    if result.get("first"):
+        click.echo(visible(f"{name} had no grants before; from its next request on it may call only these:"))
+    else:
+        click.echo(visible(f"{name} may call only these from its next request on:"))
+    print_grants(entries_of(result.get("grants"), "grants"))
+    for remark in result.get("remarks") or ():
+        click.echo(visible(f"note: {remark}"), err=True)
+    click.echo(visible(f"record: {reply.audit_id}"))
+
+
+@click.command("ungrant")
+@agent_argument
+@click.argument("things", metavar="[THING...]", nargs=-1, shell_complete=_complete_things)
+@click.option("--all", "everything", is_flag=True, help="Take back all grants and lift their limits.")
+@host_options
+def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where: Connection, as_json: bool) -> None:
+    """
+    Take back grants of an agent.
+
+    An agent whose last grant was taken back may call nothing. With --all it may again call everything that its
+    document and certificate allow. THING is written as `agtp agent grants` shows it.
+
+    \b
+    Examples:
+      agtp agent ungrant demo files.read_file
+      agtp agent ungrant demo --all
+    """
+    if everything == bool(things):
+        raise WrongInput(
+            "no grant is named" if not things else "--all excludes THING",
+            "Name grants that `agtp agent grants AGENT` shows, or give --all to lift every limit that grants set.",
+        )
+    given: dict[str, Any] = {"subject": agent, **({"all": True} if everything else {"resource": list(things)})}
+    reply = ask(resolve(where, identity=REGISTRAR), "REVOKE", PATH, given)
+    result = _result_with_record(reply)
+    if as_json:
+        print_json(result)
+        return
+    name = result.get("label") or result.get("agent_id")
+    left = entries_of(result.get("grants"), "grants")
+    if not result.get("narrowed"):
+        said = "has no limits by grants any more: it may call all that its document and certificate allow"
+        click.echo(visible(f"{name} {said}"))
+    elif left:
+        click.echo(visible(f"{name} may call only these from its next request on:"))
+        print_grants(left)
+    else:
+        click.echo(visible(f"{name} may call nothing from its next request on: it has no grant left"))
+        again = "all that its document and certificate allow"
+        click.echo(visible(f"  agtp agent ungrant {name} --all lets it call {again}, as before its first grant"))
+    click.echo(visible(f"record: {reply.audit_id}"))
+
+
+@click.command("grants")
+@click.argument("agent", metavar="[AGENT]", required=False, shell_complete=_complete_agents)
+@host_options
+def grants_command(agent: str | None, where: Connection, as_json: bool) -> None:
+    """
+    Show what agents may call on this host.
+
+    Reads the host's own store and host.toml if they are on this machine, or else asks the host. An agent that is not
+    listed has no grants: it may call everything that its document and certificate allow.
+
+    \b
+    Examples:
+      agtp agent grants
+      agtp agent grants demo --json
+      agtp agent grants --uri agtp://agents.example.com --cert operator.pem
+    """
+    path = find_config(where) if where.host_uri == Connection.host_uri else None
+    if path is None:
+        asked = {} if agent is None else {"agent": agent}
+        result = result_of(ask(resolve(where, identity=REGISTRAR), "QUERY", PATH, asked))
+        found = entries_of(result.get("agents"), "agents")
+    else:
+        from agtphost.cli.agent.stored_grants import stored_grants
+
+        wanted = None if agent is None else agent_id_of(where, agent)
+        found = [entry for entry in stored_grants(load_config(path)) if wanted in (None, entry["agent_id"])]
+        if wanted is not None and not found:
+            found = [{"agent_id": wanted, "label": agent, "narrowed": False, "grants": []}]
+    if as_json:
+        print_json(found)
+        return
+    for entry in found:
+        name = entry.get("label") or entry.get("agent_id")
+        if not entry.get("narrowed"):
+            click.echo(visible(f"{name}: no grants; it may call all that its document and certificate allow"))
+        elif not entry.get("grants"):
+            click.echo(visible(f"{name}: its last grant was taken back; it may call nothing"))
+    listed = [entry for entry in found if entry.get("grants")]
+    if listed:
+        rows = (
+            (entry.get("label") or entry.get("agent_id"), *_row(grant)) for entry in listed for grant in entry["grants"]
+        )
+        print_table(("AGENT", *COLUMNS), rows, whole=("THING",))
+    elif not found:
+        click.echo("no agent has grants on this host", err=True)
+
+
+COLUMNS = ("THING", "UNTIL", "STATE", "BY", "SINCE")
+
+
+def print_grants(grants: Iterable[Mapping[str, Any]]) -> None:
+    """Print a table of grants."""
+    print_table(COLUMNS, map(_row, grants), whole=("THING",))
+
+
+def _row(grant: Mapping[str, Any]) -> tuple[object, ...]:
+    by = str(grant.get("by") or "-")
+    short = f"{by[:12]}..." if len(by) > 20 else by
+    return grant.get("allow"), grant.get("until") or "-", grant.get("state"), short, grant.get("at") or "-"
+
+
+def _result_with_record(reply: Reply) -> dict[str, Any]:
+    return {**result_of(reply), "audit_id": reply.audit_id}
+
+
+def commands() -> Iterator[click.Command]:
+    """Yield the commands for the group."""
+    yield from (grant_command, ungrant_command, grants_command)

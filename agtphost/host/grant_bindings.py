@@ -1,0 +1,108 @@
+"""Apply grants: those of the configuration, and the methods by which operators change them."""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import suppress
+
+from twisted.logger import Logger
+
+from agtphost.config.faults import ConfigFault
+from agtphost.contract.binding import Binding
+from agtphost.contract.grant_check import Grantable, NotGrantable
+from agtphost.contract.grants import Grant
+from agtphost.contract.reserved import GRANTS
+from agtphost.errors import ConfigurationError
+from agtphost.host.plugins import problems_of
+from agtphost.host.services import HostServices
+from agtphost.host.upstreams import Upstreams
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance
+from agtphost.methods.grants import Granting
+from agtphost.negotiation.negotiator import Negotiator
+from agtphost.upstream.failures import UpstreamFailure
+
+log = Logger()
+
+START_TIMEOUT = 15.0
+"""Seconds that a server gets to list its tools before a grant is accepted unchecked."""
+
+STATEMENTS = {
+    "AUTHORIZE": "Let an agent call what is named, and nothing else that is not granted; for operators.",
+    "REVOKE": "Take grants of an agent back, for operators.",
+    "QUERY": "The grants of the calling agent; for operators, those of all.",
+}
+
+
+def granting_bindings(on: HostServices, upstreams: Upstreams, negotiating: Negotiator) -> tuple[Binding, ...]:
+    """Return the bindings that change and list grants."""
+    grantable = Grantable(on.registry.admitted_bindings, upstreams.adapters)
+
+    async def ask(upstream: str) -> None:
+        server = upstreams.mcp.servers.get(upstream)
+        if server is not None:
+            with suppress(UpstreamFailure):
+                await server.wait_until_up(START_TIMEOUT)
+
+    handler = Granting(
+        on.rights, grantable, on.loaded.directory.list_known, on.authorization, ask, negotiating.places, on.seconds
+    )
+    return tuple(
+        # People are known by their certificate's key and are not agents.
+        Binding.native(
+            *place,
+            handler,
+            STATEMENTS[place[0]],
+            Assurance.NONE,
+            changes=place[0] != "QUERY",
+            server_level=True,
+            vital=place[0] == "REVOKE",
+        )
+        for place in GRANTS
+    )
+
+
+def configure_grants(on: HostServices, upstreams: Upstreams) -> None:
+    """
+    Apply the grants of the configuration.
+
+    A server's tools are known once it runs. Of a server that does not run, only the name is checked.
+
+    :raises agtphost.errors.ConfigurationError: a grant names an unknown agent, or nothing that can be granted.
+    """
+    grantable = Grantable(on.registry.admitted_bindings, upstreams.adapters)
+    faults: list[ConfigFault] = []
+    grants: list[Grant] = []
+    for at, section in enumerate(on.config.grant):
+        agent = _agent(on, section.agent, at, faults)
+        for place, text in enumerate(section.allow):
+            try:
+                grantable.remark(text)
+            except NotGrantable as error:
+                meant = f"did you mean {', '.join(error.close)}?" if error.close else "`agtp tools ls` lists tools"
+                faults.append(
+                    ConfigFault(location=("grant", at, "allow", place), message=f"cannot be: {error}", hint=meant)
+                )
+        if agent is not None:
+            grants += [Grant(agent_id=agent.agent_id, allow=text, until=section.ends) for text in section.allow]
+        if section.ends is not None and section.ends <= on.seconds():
+            log.warn("[[grant]] of {agent} ended at {end} and grants nothing", agent=section.agent, end=section.until)
+    if faults:
+        raise ConfigurationError(problems_of(on.config, faults))
+    on.rights.configure(grants)
+
+
+def _agent(on: HostServices, named: str, at: int, faults: list[ConfigFault]) -> Agent | None:
+    """Return the agent that a grant names, or add a fault and return None."""
+    known = on.loaded.directory.list_known()
+    found = [agent for agent in known if named in (agent.name, agent.agent_id)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        said, hint = f"names {named}, the name of several agents", "give the Agent-ID: `agtp agent ls` lists them"
+    else:
+        near = difflib.get_close_matches(named, sorted({agent.name for agent in known}), 1)
+        said, hint = f"names {named}, and this host knows no such agent", "`agtp agent ls` lists them"
+        hint = f"did you mean {near[0]}?" if near else hint
+    faults.append(ConfigFault(location=("grant", at, "agent"), message=said, hint=hint))
+    return None

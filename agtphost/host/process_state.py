@@ -1,0 +1,143 @@
+"""
+Keep the in-memory state of a host that outlives a reload: everything that calls leave in memory.
+
+Everything else that answers requests is built for each configuration, on top of this; see
+:mod:`agtphost.host.generations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from twisted.internet.threads import deferToThreadPool
+
+from agtphost.adapters.a2a.front_tasks import FrontTaskTable
+from agtphost.compute.pool import Pool, pool_of
+from agtphost.dispatch.approvals import Approvals
+from agtphost.dispatch.decision_records import DecisionRecords
+from agtphost.dispatch.gates.limits import AllowanceTable
+from agtphost.dispatch.running_calls import RunningCalls
+from agtphost.dispatch.sessions import SessionRegistry, Suspensions
+from agtphost.host.a2a_front import front_tasks
+from agtphost.host.card_registry import CardRegistry
+from agtphost.host.delegation import DelegatedWork
+from agtphost.host.evidence import Evidence
+from agtphost.host.host_loader import LoadedHost
+from agtphost.host.live_directory import LiveDirectory
+from agtphost.host.notice_queue import NoticeQueue
+from agtphost.host.oauth import CredentialsInForce
+from agtphost.host.publication import HISTORY
+from agtphost.host.publication_history import PublicationHistory
+from agtphost.host.search_engines import SearchEngines
+from agtphost.host.turn_executor import TurnExecutor, executor_of
+from agtphost.identity.key_history import every_public
+from agtphost.methods.continuation import Continuations
+from agtphost.methods.inspection.traffic import Traffic
+from agtphost.methods.reload import ReloadRequests
+from agtphost.methods.standard.collections.index import Stocks
+from agtphost.methods.standard.orchestration.monitors import Monitors
+from agtphost.methods.standard.orchestration.workflows import Workflows
+from agtphost.negotiation.process_state import NegotiationState as Negotiations
+from agtphost.page.entrance import Entrance
+from agtphost.vocabulary import times
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessState:
+    """The objects that are built once and passed from each configuration to the next."""
+
+    directory: LiveDirectory
+    computing: TurnExecutor
+    compute: Pool
+    """The worker processes."""
+
+    continuations: Continuations
+    approvals: Approvals
+    sessions: SessionRegistry
+    suspensions: Suspensions
+    running: RunningCalls
+    allowances: AllowanceTable
+    """Counts of requests per agent, for rate limits."""
+
+    negotiations: Negotiations
+    history: PublicationHistory
+    """What was published, with its time."""
+
+    propagation: NoticeQueue
+    delegated: DelegatedWork
+    front_tasks: FrontTaskTable | None
+    """The tasks of A2A clients; None without a front."""
+
+    entrance: Entrance | None
+    """The links to the operators' page, and its sessions; None without a page."""
+
+    traffic: Traffic
+    """The answers of the last hour."""
+
+    principals: CredentialsInForce
+    reloads: ReloadRequests
+    cards: CardRegistry
+    """Registered cards, and which of their agents are alive."""
+    searching: SearchEngines
+    """The search engines and their vectors."""
+
+    workflows: Workflows
+    """Running chains and schedules."""
+
+    monitors: Monitors
+    """Subscriptions to changes."""
+
+    stocks: Stocks
+    """The items of all collections, in order."""
+
+    @classmethod
+    def for_host(
+        cls, loaded: LoadedHost, reactor: Any, evidence: Evidence, seconds: Callable[[], float]
+    ) -> ProcessState:
+        """
+        Build the lasting state of one host.
+
+        :raises agtphost.errors.ConfigurationError: the history of publications cannot be read.
+        :raises agtphost.stores.StoreError: the settings of a host that tasks are delegated to cannot be used.
+        """
+        config, held, states = loaded.config, evidence.held, evidence.states
+        sessions, running = SessionRegistry(), RunningCalls(states.state_of, reactor)
+        states.watch(running.note_state)
+        states.watch(sessions.note_state)
+        watched = config.admin.listen is not None
+        traffic = Traffic(seconds)
+        monitors = Monitors(held, evidence.ledger, reactor, seconds)
+        states.watch(monitors.lifecycle)
+        evidence.ledger.watch(traffic.saw)
+        directory = LiveDirectory(loaded.directory)
+        offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), executor_of(reactor)
+        approvals = Approvals(held, config.approvals, seconds, computing)
+        approvals.decisions = DecisionRecords(evidence.records.record, partial(every_public, loaded.key))
+        return cls(
+            directory=directory,
+            computing=computing,
+            compute=pool_of(reactor),
+            continuations=Continuations(now=seconds),
+            approvals=approvals,
+            sessions=sessions,
+            suspensions=Suspensions(held, seconds),
+            running=running,
+            allowances=AllowanceTable(),
+            negotiations=Negotiations(),
+            history=PublicationHistory(None if loaded.volatile else config.host.state_dir / HISTORY, times.stamp),
+            propagation=NoticeQueue(reactor, config, held, evidence.records, evidence.ledger),
+            delegated=DelegatedWork.for_host(config, directory, held, reactor, evidence.ledger, seconds),
+            front_tasks=front_tasks(config, held, evidence.ledger, seconds),
+            entrance=Entrance(config.admin.base, config.admin.idle, reactor.seconds) if watched else None,
+            traffic=traffic,
+            principals=CredentialsInForce(reactor),
+            reloads=ReloadRequests(),
+            cards=CardRegistry.for_host(held, evidence.ledger, reactor, seconds),
+            searching=SearchEngines(reactor, offload),
+            workflows=Workflows(held, evidence.ledger, reactor, seconds, offload),
+            monitors=monitors,
+            stocks=Stocks(held),
+        )

@@ -1,0 +1,145 @@
+"""
+Number what was published and keep the numbers over restarts: ``manifest.json`` of the state directory.
+
+``document_version`` changes with anything in a manifest (AGTP-API section 8.11), ``AGTP-API-Version`` with what can be
+called (core v08 section 7.6). No number is ever used for two contents: it is on disk before it is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.periodic import PeriodicService
+from agtphost.identity import files
+
+LOOK_EVERY = 1.0
+"""Seconds between two comparisons of upstreams: servers list their tools no more often."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """The version and times of one content of a manifest."""
+
+    issued: str
+    """RFC 3339: when this host first published a manifest."""
+
+    updated: str
+    """RFC 3339: when this content was first published."""
+
+    version: str
+    """The ``document_version``."""
+
+
+class PublicationHistory:
+    """
+    The numbers of published contents.
+
+    :param path: of the file; created with the first content. None: the numbers are lost with the process.
+    :param now: returns the present time, RFC 3339.
+    :raises agtphost.errors.ConfigurationError: the file was not written by this class. Starting again at 1 would use
+        numbers a second time.
+    """
+
+    def __init__(self, path: Path | None, now: Callable[[], str]) -> None:
+        self._path = path
+        self._now = now
+        try:
+            self._seen: dict[str, Any] = {"issued": now(), "revision": 0, "contents": {}}
+            if path is not None:
+                self._seen = _read(path.read_bytes())
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                [
+                    Problem(
+                        message=f"the manifest's history cannot be read: {error}",
+                        file=str(path),
+                        hint="restore it from a backup; without it AGTP-API-Version would start again at 1",
+                    )
+                ]
+            ) from None
+
+    def number_document(self, form: str, digest: str) -> Revision:
+        """
+        Return the revision of a content; a new one gets the next ``document_version``.
+
+        :param form: which of the manifest's forms.
+        :raises OSError: it cannot be made durable; nothing changed.
+        """
+        known = self._seen["contents"].get(form)
+        if known is None or known["digest"] != digest:
+            number = self._seen["revision"] + 1
+            known = {"digest": digest, "updated": self._now(), "version": f"v{number}"}
+            self._save({"revision": number, "contents": {**self._seen["contents"], form: known}})
+        return Revision(issued=self._seen["issued"], updated=known["updated"], version=known["version"])
+
+    def number_surface(self, digest: str, upstreams: Mapping[str, Any]) -> int:
+        """
+        Return the ``AGTP-API-Version`` of what can be called; a new digest gets the next number.
+
+        :param upstreams: returned by :attr:`upstreams` after a restart.
+        :raises OSError: it cannot be made durable; nothing changed.
+        """
+        known = self._seen.get("surface", {"number": 0, "digest": ""})
+        if known["digest"] != digest:
+            known = {"number": known["number"] + 1, "digest": digest}
+            self._save({"surface": known, "upstreams": dict(upstreams)})
+        number: int = known["number"]
+        return number
+
+    @property
+    def upstreams(self) -> Mapping[str, Any]:
+        """Return the last known state of each upstream, by its path, so that a restart alone changes nothing."""
+        known: Mapping[str, Any] = self._seen.get("upstreams", {})
+        return known
+
+    def _save(self, changes: Mapping[str, Any]) -> None:
+        seen = {**self._seen, **changes}
+        if self._path is not None:
+            files.replace(self._path, json.dumps(seen, indent=1).encode(), files.PRIVATE)
+        self._seen = seen
+
+
+def _read(octets: bytes) -> dict[str, Any]:
+    """Return the history in a file. :raises ValueError: the file holds none."""
+    seen = json.loads(octets)
+    surface = seen.get("surface", {"number": 0, "digest": ""}) if isinstance(seen, dict) else None
+    sound = (
+        isinstance(seen, dict)
+        and isinstance(seen.get("issued"), str)
+        and isinstance(seen.get("revision"), int)
+        and isinstance(seen.get("contents"), dict)
+        and isinstance(seen.get("upstreams", {}), dict)
+        and isinstance(surface, dict)
+        and isinstance(surface.get("number"), int)
+        and isinstance(surface.get("digest"), str)
+    )
+    if not sound:
+        raise ValueError("the file is not a history of the manifest")
+    return dict(seen)
+
+
+class UpstreamComparison(PeriodicService):
+    """
+    A service that compares the upstreams with the manifest periodically.
+
+    :param clock: schedules the comparisons.
+    :param compare: see :meth:`.publication.Publication.refresh`.
+    """
+
+    name = "manifest"
+
+    failure_message = "upstreams could not be compared with the manifest"
+
+    def __init__(self, clock: Any, compare: Callable[[], None]) -> None:
+        super().__init__(clock, LOOK_EVERY)
+        self._compare = compare
+
+    async def _check(self) -> None:
+        self._compare()

@@ -1,0 +1,203 @@
+"""Read and check a new configuration in a thread, completely, before anything is built from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from importlib import invalidate_caches
+
+from agtphost.config import Config, load
+from agtphost.config.reloadable_keys import merge_reloadable
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host import agents
+from agtphost.host.bindings import ExtraEndpoints
+from agtphost.host.host_loader import (
+    HostIdentity,
+    LoadedHost,
+    ProblemsByPart,
+    combine,
+    log_agent_notes,
+    provision,
+    tls_of,
+)
+from agtphost.host.modules import ModuleSet
+from agtphost.host.reload_plan import (
+    HANDLERS,
+    ChangedKeys,
+    Inventory,
+    ReloadOutcome,
+    changed_files,
+    digest_of,
+    inventory,
+    plan_reload,
+)
+from agtphost.host.surfaces import ListenerTls, reload_tls
+from agtphost.identity.agents import Agent, distinct
+from agtphost.identity.directory import AgentDirectory
+from agtphost.protocols import ServerTLS
+
+ATTEMPTS = 3
+"""How often everything is read again because files changed during the reading."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningConfiguration:
+    """The configuration and files in force."""
+
+    loaded: LoadedHost
+    files: Inventory
+    """Each file as it was when it was last applied."""
+
+    modules: ModuleSet | None = None
+    """The operator's modules if they were imported by the host; None if Python imported them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A configuration that was read and checked, as far as it can be checked before it is applied."""
+
+    loaded: LoadedHost
+    """The loaded configuration, with the key and TLS of the running host, which outlive a reload."""
+
+    tls: ServerTLS
+    """What the files of ``[tls]`` hold now."""
+
+    https: Mapping[str, ListenerTls]
+    """Certificates of the HTTP listeners as their files are now."""
+
+    modules: ModuleSet | None
+    files: Inventory
+    digest: str
+    outcome: ReloadOutcome
+    """What a reload applies and what needs a restart."""
+
+
+def read_candidate(running: RunningConfiguration, environ: Mapping[str, str]) -> Candidate:
+    """
+    Read the whole configuration; callable in any thread.
+
+    :param environ: where secrets are looked up.
+    :raises ConfigurationError: with every problem found.
+    """
+    for _ in range(ATTEMPTS):
+        candidate = _read(running, environ)
+        if candidate is not None:
+            return candidate
+    problem = Problem(
+        message="the files of the configuration were changed while they were read",
+        file=str(running.loaded.config.file),
+        hint="ask for the reload once all of them are written",
+    )
+    raise ConfigurationError([problem])
+
+
+def _read(running: RunningConfiguration, environ: Mapping[str, str]) -> Candidate | None:
+    """Return the candidate, or None if files changed while they were read."""
+    old, parts = running.loaded, ProblemsByPart()
+    config, tables, waiting = merge_reloadable(load(old.config.file, environ), old.config)
+    if config.host.development:
+        provision(config, parts["identity"])
+    invalidate_caches()
+    modules = _modules_for(running, config)
+    before = _stable_files(inventory(config, old.tls))
+    found, clashes = distinct(agents.load(config, parts["identity"]))
+    parts["identity"].extend(clashes)
+    log_agent_notes(agent for agent in found if old.directory.by_id(agent.agent_id) is None)
+    fresh: list[ServerTLS] = []
+
+    def identity() -> HostIdentity:
+        tls = tls_of(config, parts["tls"])
+        fresh.extend([] if tls is None else [tls])
+        return old.key, tls
+
+    with nullcontext() if modules is None else modules.register_during_import():
+        loaded = combine(
+            config,
+            old.catalogs,
+            environ,
+            parts,
+            directory=merge_agents(old.directory, found, parts["identity"]),
+            identity=identity,
+            given=None if modules is None else ExtraEndpoints(find=modules.resolve),
+            provided=old.plugins,
+            volatile=old.volatile,
+        )
+    if loaded is None:
+        problems = [problem for part in parts.values() for problem in part]
+        stale = not config.reloads_modules and changed_files(running.files, inventory(config, old.tls), HANDLERS)
+        raise ConfigurationError([_with_module_hint(problem) for problem in problems] if stale else problems)
+    https = reload_tls(config)
+    files = inventory(config, fresh[0], () if modules is None else modules.files)
+    if _stable_files(inventory(config, old.tls)) != before:
+        return None
+    known = {agent.agent_id for agent in old.directory.list_known()}
+    outcome = plan_reload(
+        running.files,
+        files,
+        old.directory,
+        [agent.name for agent in found if agent.agent_id not in known],
+        [agent.agent_id for agent in found],
+        ChangedKeys(applied=tuple(tables), waiting=tuple(waiting)),
+        modules=config.reloads_modules,
+    )
+    taken = replace(loaded, tls=old.tls)
+    _ = taken.graph  # built in this thread, where no request waits
+    return Candidate(
+        loaded=taken,
+        tls=fresh[0],
+        https=https,
+        modules=modules,
+        files=files,
+        digest=digest_of(config, files),
+        outcome=outcome,
+    )
+
+
+def _with_module_hint(problem: Problem) -> Problem:
+    """Add a hint to a problem that may come from a module whose file changed after its import."""
+    if "the module " not in problem.message:
+        return problem
+    return replace(problem, hint="modules have changed since they were imported: set [endpoints] reload = true")
+
+
+def _stable_files(files: Inventory) -> Inventory:
+    """Return the inventory without the kind that reading itself extends."""
+    return {kind: found for kind, found in files.items() if kind != HANDLERS}
+
+
+def _modules_for(running: RunningConfiguration, config: Config) -> ModuleSet | None:
+    """Return the operator's modules, imported again if a file changed or the search path is different."""
+    given = config.endpoints
+    if not config.reloads_modules:
+        return running.modules
+    there = inventory(config, running.loaded.tls, () if running.modules is None else running.modules.files)
+    moved = given.python_path != running.loaded.config.endpoints.python_path
+    if moved or changed_files(running.files, there, HANDLERS):
+        return ModuleSet(given.python_path)
+    return running.modules
+
+
+def merge_agents(running: AgentDirectory, found: Sequence[Agent], problems: list[Problem]) -> AgentDirectory:
+    """
+    Return a directory of the agents found and the agents known: only its lifecycle ends an agent, not a missing file.
+
+    :param problems: collects problems.
+    """
+    ids = {agent.agent_id for agent in found}
+    gone = [agent for agent in running.list_known() if agent.agent_id not in ids]
+    labels = {agent.name: agent for agent in gone if agent.hosted}
+    for agent in found:
+        other = labels.get(agent.name) if agent.hosted else None
+        if other is not None:
+            problems.append(
+                Problem(
+                    message=f"name: the running host has another agent named {agent.name} ({other.agent_id})",
+                    file=agent.file,
+                    hint="issue it under another label",
+                )
+            )
+    try:
+        return AgentDirectory([*found, *gone])
+    except ValueError:
+        return AgentDirectory(found)

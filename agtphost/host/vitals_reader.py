@@ -1,0 +1,146 @@
+"""Read the vital signs of a host, :class:`agtphost.metrics.vitals.Vitals`, for metrics, readiness and INSPECT."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from agtphost import __version__
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.release import OPEN
+from agtphost.dispatch.sessions import ESCALATION
+from agtphost.host.expiry_watch import ExpiryWatch
+from agtphost.host.services import HostServices
+from agtphost.host.upstreams import Upstreams
+from agtphost.methods.inspection.operator_targets import Overseen
+from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals, VitalsReader, obstacles
+from agtphost.protocols import ListeningService
+from agtphost.upstream.supervision import UpstreamState
+from agtphost.vocabulary.quotas import APPROVAL
+
+STATES = tuple(state.value for state in UpstreamState)
+
+REPORTED = (
+    *("uptime", "serving", "waiting", "connections", "listening", "healthy", "low", "records", "checkpoint_age"),
+    *("certificate_ends", "revocation_ends", "free_octets", "recent_calls", "recent_refusals"),
+)
+"""Members of :class:`agtphost.metrics.vitals.Vitals` that INSPECT reports unchanged."""
+
+
+class PendingApprovals:
+    """A count of the calls that wait for a person, without a scan of all earlier approvals."""
+
+    def __init__(self, held: StateTable, now: Callable[[], float]) -> None:
+        self._now = now
+        self._until: dict[str, float] = {}
+        held.watch(APPROVAL, self._note_approval)
+
+    def _note_approval(self, key: str, item: StateItem | None) -> None:
+        if item is not None and item.brief["status"] == OPEN:
+            self._until[key] = float(item.brief["until"])
+        else:
+            self._until.pop(key, None)
+
+    def count(self) -> int:
+        """Return the number of approvals that are open and have not expired."""
+        now = self._now()
+        return sum(1 for until in self._until.values() if until > now)
+
+
+def vitals_reader(
+    on: HostServices, connected: Callable[[], Upstreams], listening: ListeningService, ending: ExpiryWatch
+) -> VitalsReader:
+    """
+    Return a function that reads the host's vital signs; it costs little except one call to the file system.
+
+    :param connected: returns the present upstreams.
+    :param ending: has the expiry dates.
+    """
+    evidence, tls, running = on.evidence, on.loaded.tls, on.lasting.running
+    approvals = PendingApprovals(evidence.held, on.seconds)
+    began = on.seconds()
+
+    def look() -> Vitals:
+        now = on.seconds()
+        calls, refused = on.lasting.traffic.last_minute()
+        until = tls.revocations.revoked.until
+        return Vitals(
+            serving=listening.calls,
+            waiting=len(running),
+            connections=listening.connections,
+            listening=listening.address is not None,
+            healthy=evidence.ledger.healthy,
+            low=evidence.ledger.low,
+            records=evidence.tree.records,
+            checkpoint_age=evidence.tree.checkpoint_age(),
+            witness_ages={each.name: each.age for each in evidence.witnesses.witnesses},
+            open_items={APPROVAL: approvals.count(), ESCALATION: evidence.held.open(ESCALATION)},
+            certificate_ends=tls.until - now,
+            expiries=tuple(
+                ExpiryVital(
+                    kind=each.kind, name=each.name, ends=each.ends, soon=each.is_soon(now), sentence=each.describe(now)
+                )
+                for each in ending.upcoming
+            ),
+            revocation_ends=None if math.isinf(until) else until - now,
+            free_octets=_free(on),
+            uptime=max(now - began, 0.0),
+            recent_calls=calls,
+            recent_refusals=refused,
+            spans_lost=None if on.traces is None else on.traces.lost_spans,
+            upstreams=tuple(_upstreams(connected())),
+            states=STATES,
+        )
+
+    return look
+
+
+def register_vitals(on: HostServices, look: VitalsReader) -> None:
+    """Register INSPECT ``target=vitals``, for the page and for ``agtp status``."""
+    config, states = on.config, on.evidence.states
+
+    def render_vitals() -> Mapping[str, Any]:
+        seen = look()
+        known = Counter(states.state_of(agent).status.value for agent in on.loaded.directory.list_known())
+        return {
+            "version": __version__,
+            "server_id": config.host.server_id,
+            **{name: getattr(seen, name) for name in REPORTED},
+            "free_space_floor": config.store.free_space_floor,
+            "agents": dict(known),
+            "expiring": [each.sentence for each in seen.expiries if each.soon],
+            "upstreams": [asdict(each) for each in seen.upstreams],
+            "witness_ages": dict(seen.witness_ages),
+            "open_items": dict(seen.open_items),
+            "obstacles": [{"what": each.what, "why": each.why} for each in obstacles(seen)],
+        }
+
+    said = "Only operators may see the host's health."
+    on.registry.add_targets({"vitals": Overseen(render_vitals, on.authorization, said).read})
+
+
+def _free(on: HostServices) -> int | None:
+    if on.config.store.plugin is not None:
+        return None
+    try:
+        return shutil.disk_usage(on.config.store.path.parent).free
+    except OSError:
+        return None
+
+
+def _upstreams(connected: Upstreams) -> Iterator[UpstreamVital]:
+    for service in connected.services:
+        seen = service.snapshot()
+        yield UpstreamVital(
+            protocol=str(service.name).partition(".")[0],
+            name=seen.name,
+            state=seen.state,
+            restarts=seen.restarts,
+            eager=service.settings.start == "eager",
+            reason=seen.reason or "",
+            next_attempt_in=seen.next_attempt_in,
+        )

@@ -1,0 +1,248 @@
+"""
+Grants, as AGTP knows them: AUTHORIZE, REVOKE and QUERY on ``/grants``.
+
+Operators say what an agent may call here at most. Each change is a record, and applies from the agent's next request
+on, on every connection. An agent can read its own grants.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.contract.grant_check import Grantable, NotGrantable
+from agtphost.contract.grants import Grant, entry_of, stamp_of
+from agtphost.dispatch.rights import Rights
+from agtphost.errors import Refusal
+from agtphost.handlers import parameters
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity.agents import Agent
+from agtphost.vocabulary import times
+from agtphost.vocabulary.grants import upstream_of
+from agtphost.vocabulary.reasons import Reason
+
+CALL = "call"
+"""Scope of AUTHORIZE here: what is named may be called."""
+
+MOST_AT_ONCE = 64
+"""Grants of one request."""
+
+WHO = "Only operators decide what an agent may call here."
+
+
+@implementer(IBuiltInHandler)
+class Granting:
+    """
+    The handler of AUTHORIZE, REVOKE and QUERY on ``/grants``.
+
+    :param grantable: what there is to grant.
+    :param known: every agent that the host knows.
+    :param ask: waits until an upstream has listed its tools, or has failed to.
+    :param contracts: methods and paths that an agent negotiated.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        rights: Rights,
+        grantable: Grantable,
+        known: Callable[[], Iterable[Agent]],
+        authorization: Authorization,
+        ask: Callable[[str], Awaitable[None]],
+        contracts: Callable[[str], Iterable[tuple[str, str]]] = lambda agent_id: (),
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._rights = rights
+        self._grantable = grantable
+        self._known = known
+        self._authorization = authorization
+        self._ask = ask
+        self._contracts = contracts
+        self._now = now
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Answer a method on ``/grants``.
+
+        :raises Refusal: 403 for those who say nothing here, 404 for agents that are not known, 422 for what cannot be.
+        """
+        if context.method == "QUERY":
+            return Answer(
+                result={"agents": [self._render_agent(agent_id) for agent_id in self._requested_agents(context)]}
+            )
+        agent = self._find_managed_agent(context, parameters.require_text(context.input, "subject"))
+        return await self._grant(context, agent) if context.method == "AUTHORIZE" else self._take_back(context, agent)
+
+    # Who
+
+    def _find_managed_agent(self, context: BuiltInContext, named: str) -> Agent:
+        """
+        Find the agent whose grants the caller changes or reads.
+
+        :raises Refusal: 403 for all but operators and, where none are listed, who issued the agent: whether there is
+            such an agent is revealed to operators. Never the agent itself.
+        """
+        if not (self._authorization.operates(context) or self._is_issuer(context, named)):
+            raise Refusal(
+                Reason.OPERATORS_ONLY,
+                WHO,
+                remedy="Connect with the certificate of an operator: [audit] operators lists their keys.",
+            )
+        agent = self._agent(named)
+        if context.caller is not None and context.caller.agent_id == agent.agent_id:
+            raise Refusal(
+                Reason.NOT_ENTITLED, "An agent cannot grant rights to itself.", remedy="Ask another operator."
+            )
+        return agent
+
+    def _agent(self, named: str) -> Agent:
+        found = [agent for agent in self._known() if named in (agent.agent_id, agent.name)]
+        if len(found) > 1:
+            raise parameters.invalid("subject", f"Several agents are named {named}.", "Send an Agent-ID.")
+        if not found:
+            raise Refusal(
+                Reason.AGENT_NOT_FOUND,
+                f"No agent is known here as {named[:64]}.",
+                remedy="agtp agent ls lists them.",
+            )
+        return found[0]
+
+    # Granting
+
+    async def _grant(self, context: BuiltInContext, agent: Agent) -> Answer:
+        parameters.choice(context.input, "scope", (CALL,))
+        until, now = parameters.moment(context.input, "until"), self._now()
+        if until is not None and until <= now:
+            raise parameters.invalid("until", "The grant would have expired already.", "Send a time to come.")
+        named = _read_resources(context.input)
+        remarks = [remark for text in named if (remark := await self._remark_on(text, agent))]
+        by, at = self._authorization.actor(context), times.stamp(now)
+        grants = [Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at) for text in named]
+        first = not self._rights.is_narrowed(agent.agent_id)
+        told = {"agent_id": agent.agent_id, "allow": named, "until": stamp_of(until), "by": by}
+        kept = [grant for grant in self._rights.grants(agent.agent_id) if grant.allow not in named]
+        return Answer(
+            result={
+                "agent_id": agent.agent_id,
+                "label": agent.name,
+                "narrowed": True,
+                "first": first,
+                "granted": [self._entry(grant) for grant in grants],
+                "grants": [self._entry(grant) for grant in (*kept, *grants)],
+                "remarks": remarks,
+            },
+            changes=tuple(self._rights.put(agent.agent_id, grants, agent.name)),
+            extra={"granted": told},
+        )
+
+    async def _remark_on(self, text: str, agent: Agent) -> str:
+        """Return a remark on a grant, or empty text; ask a server first that has not listed its tools yet."""
+        try:
+            contracts = self._contracts(agent.agent_id)
+            remark = self._grantable.remark(text, contracts)
+            upstream = upstream_of(text)
+            if remark and upstream is not None:
+                await self._ask(upstream[0])
+                remark = self._grantable.remark(text, contracts)
+            return remark
+        except NotGrantable as error:
+            meant = f"Did you mean {', '.join(error.close)}?" if error.close else None
+            said = str(error)
+            raise Refusal(
+                Reason.NOTHING_TO_GRANT,
+                f"{said[:1].upper()}{said[1:]}.",
+                remedy=meant,
+                details={"parameter": "resource", "close_matches": list(error.close)},
+            ) from None
+
+    # Taking back
+
+    def _take_back(self, context: BuiltInContext, agent: Agent) -> Answer:
+        agent_id, everything = agent.agent_id, context.input.get("all") is True
+        own = [grant for grant in self._rights.grants(agent_id) if grant.by]
+        configured = [grant for grant in self._rights.grants(agent_id) if not grant.by]
+        if everything:
+            if "resource" in context.input:
+                raise parameters.invalid("all", "all and resource are both there.", "Send one of them.")
+            named = [grant.allow for grant in own]
+            changes = tuple(self._rights.release(agent_id))
+        else:
+            named = _read_resources(context.input)
+            for text in named:
+                self._require_own(text, own, configured)
+            changes = tuple(self._rights.take(agent_id, named, agent.name))
+        left = [*configured, *([] if everything else (grant for grant in own if grant.allow not in named))]
+        narrowed = bool(configured) or not everything
+        by = self._authorization.actor(context)
+        return Answer(
+            result={
+                "agent_id": agent_id,
+                "label": agent.name,
+                "narrowed": narrowed,
+                "taken": named,
+                "grants": [self._entry(grant) for grant in left],
+            },
+            changes=changes,
+            extra={"grants_taken": {"agent_id": agent_id, "allow": named, "narrowed": narrowed, "by": by}},
+        )
+
+    @staticmethod
+    def _require_own(text: str, own: Iterable[Grant], configured: Iterable[Grant]) -> None:
+        if any(grant.allow == text for grant in own):
+            return
+        if any(grant.allow == text for grant in configured):
+            raise parameters.invalid(
+                "resource", f"{text} is granted by the host's configuration.", "Change [[grant]] in host.toml."
+            )
+        raise parameters.invalid("resource", f"The agent has no grant of {text}.", "QUERY /grants lists what it has.")
+
+    # Reading
+
+    def _requested_agents(self, context: BuiltInContext) -> Iterator[str]:
+        named = parameters.text(context.input, "agent")
+        if self._authorization.looks(context) or (named and self._is_issuer(context, named)):
+            yield from [self._agent(named).agent_id] if named else self._rights.list_narrowed()
+            return
+        # An agent may read its own grants; a caller that merely names the agent may not.
+        caller = self._authorization.find_caller(context)
+        if caller is None or (named is not None and named not in (caller.name, caller.agent_id)):
+            raise Refusal(Reason.OPERATORS_ONLY, "An agent sees its own grants, and operators those of all.")
+        yield caller.agent_id
+
+    def _is_issuer(self, context: BuiltInContext, named: str) -> bool:
+        """Return whether the caller issued the agent, or the agents, of that name; False for an unknown one."""
+        found = [agent for agent in self._known() if named in (agent.agent_id, agent.name)]
+        return bool(found) and all(self._authorization.grants(context, agent) for agent in found)
+
+    def _render_agent(self, agent_id: str) -> dict[str, Any]:
+        names = (agent.name for agent in self._known() if agent.agent_id == agent_id)
+        return {
+            "agent_id": agent_id,
+            "label": next(names, ""),
+            "narrowed": self._rights.is_narrowed(agent_id),
+            "grants": [self._entry(grant) for grant in self._rights.grants(agent_id)],
+        }
+
+    def _entry(self, grant: Grant) -> dict[str, Any]:
+        return entry_of(grant, self._now())
+
+
+def _read_resources(given: Mapping[str, Any]) -> list[str]:
+    """Read the distinct values of ``resource``."""
+    value = given.get("resource")
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
+        raise parameters.invalid(
+            "resource",
+            "resource is neither a text nor a list of texts.",
+            'Send what may be called, such as "files.read_file".',
+            missing=value is None,
+        )
+    if len(texts) > MOST_AT_ONCE:
+        raise parameters.invalid("resource", f"resource has more than {MOST_AT_ONCE} texts.", "Send them in parts.")
+    return list(dict.fromkeys(texts))

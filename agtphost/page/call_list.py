@@ -1,0 +1,134 @@
+"""Show calls: waiting ones, new ones, and past ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from twisted.web.template import Tag, tags
+
+from agtphost.page import elements
+from agtphost.page.layout import PageView
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.vocabulary.display_names import display_name
+from agtphost.vocabulary.quantities import lasting
+
+FILTERS = (
+    ("caller_id", "Caller (Agent-ID)"),
+    ("chain", "Answered by (Agent-ID, or host)"),
+    ("method", "Method"),
+    ("path", "Path"),
+    ("status", "Status"),
+    ("reason", "Reason"),
+    ("task_id", "Task-ID"),
+)
+"""Parameters of INSPECT, and their labels."""
+
+LIVE_COLUMNS = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
+"""Columns of the feed, as :mod:`agtphost.page.live_feed` fills them."""
+
+
+async def draw(visit: PageVisit) -> PageView:
+    """Show the tables, and the form that filters past calls."""
+    wanted: dict[str, Any] = {name: word for name, _ in FILTERS if (word := visit.query_word(name))}
+    asked = dict(wanted)
+    for name in ("status", "before"):
+        word = visit.query_word(name)
+        if word.isascii() and word.isdigit() and int(word):
+            asked[name] = int(word)
+        else:
+            asked.pop(name, None)
+    records, running = await gather_replies(
+        visit.ask.inspect("records", limit=elements.ROWS, **asked), visit.ask.inspect("running")
+    )
+    body = [_running(visit, running), _live(), _past(visit, records, wanted)]
+    return PageView(title="Calls", body=body, status=200 if records.ok or records.status == 403 else records.status)
+
+
+def _running(visit: PageVisit, reply: PageReply) -> Tag:
+    if not reply.ok:
+        return elements.refusal_section("Waiting", reply)
+    rows = [
+        (
+            describe_call(entry),
+            _agent(entry.get("caller"), entry.get("caller_id")),
+            lasting(float(entry.get("seconds") or 0.0)),
+            entry.get("address"),
+            entry.get("task_id") or "-",
+            _end(visit, entry),
+        )
+        for entry in reply.entries("running")
+    ]
+    heads = ("Call", "Caller", "Since", "From", "Task-ID", "End it")
+    return elements.section("Waiting", elements.table("Calls that wait", heads, rows, "No call waits."))
+
+
+def _end(visit: PageVisit, entry: Mapping[str, Any]) -> Any:
+    if not visit.may("operate"):
+        return "-"
+    known = str(entry.get("response_id", ""))
+    return elements.action(
+        "end-call",
+        visit.csrf,
+        "/calls",
+        {"response_id": known},
+        buttons=(("end", "End"),),
+        label=f"End {describe_call(entry)}",
+    )
+
+
+def _live() -> Tag:
+    return elements.section(
+        "As they come",
+        elements.table("Calls as they are recorded", LIVE_COLUMNS, (), live="/live", whole=True),
+        tags.noscript(tags.p("The feed needs JavaScript: reload the view to see new calls.")),
+    )
+
+
+def _past(visit: PageVisit, reply: PageReply, wanted: Mapping[str, str]) -> Tag:
+    fields = [elements.field(name, label, f"filter-{name}", wanted.get(name, "")) for name, label in FILTERS]
+    form = elements.search("/calls", *fields)
+    if not reply.ok:
+        return tags.div(form, elements.refusal_section("Past calls", reply))
+    content: list[Any] = [form, records("Past calls, newest first", reply)]
+    before = reply.result.get("before")
+    if before is not None:
+        query = urlencode({**wanted, "before": before})
+        content.append(tags.p(tags.a("Older calls", href=f"/calls?{query}", rel="next")))
+    damaged = reply.entries("damaged")
+    if damaged:
+        rows = [(entry.get("number"), entry.get("why")) for entry in damaged]
+        content.append(elements.table("Records that are not what was signed", ("Number", "Why"), rows))
+    return elements.section("Past", *content)
+
+
+def records(caption: str, reply: PageReply) -> Tag:
+    """Return a table of records, as ``INSPECT target=records`` lists them."""
+    # Most rows repeat the same few agents and statuses.
+    agent, state = cache(elements.brief_agent), cache(elements.state)
+    rows = [
+        (
+            elements.call_link(entry.get("audit_id"), str(entry.get("issued_at", "-"))),
+            describe_call(entry),
+            agent(entry.get("caller_id"), "nobody", entry.get("caller")),
+            agent(entry.get("chain"), "host", entry.get("agent")),
+            state(entry.get("status", "-")),
+            entry.get("reason") or "-",
+        )
+        for entry in reply.entries("records")
+    ]
+    return elements.table(
+        caption, ("Time", "Call", "Caller", "Answered by", "Status", "Reason"), rows, "No record is like that."
+    )
+
+
+def describe_call(entry: Mapping[str, Any]) -> str:
+    """Return a call in a few words: its tool, or method and path."""
+    return str(entry.get("called") or display_name(entry))
+
+
+def _agent(name: object, agent_id: object) -> Tag:
+    return elements.brief_agent(agent_id, "nobody") if not name else tags.span(str(name))

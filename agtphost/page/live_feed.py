@@ -1,0 +1,202 @@
+"""
+Serve the live feed: calls as they are sealed, as server-sent events.
+
+It watches committed groups and makes no requests: only its beginning and its end are recorded requests. A request per
+line would create lines itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from agtphost.http.bounded_request import BoundedRequest
+from agtphost.page.value_text import show_value
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.lru import keep
+
+log = Logger()
+
+MOST_FEEDS = 16
+"""Feeds that may be open."""
+
+UPDATE_SECONDS = 0.25
+"""Seconds between two updates of one feed."""
+
+LINES_PER_UPDATE = 50
+"""Lines of one update; of more, the newest are shown, with the number of the others."""
+
+CACHED_LINES = 4 * LINES_PER_UPDATE
+"""Lines that are cached for feeds that show them a moment later."""
+
+MOST_UNREAD = 1 << 20
+"""Octets that a viewer may leave unread; beyond that its feed is closed."""
+
+FEED_SECONDS = 300.0
+"""Seconds of one feed; after that the browser requests it again, and its right to it is checked again."""
+
+RETRY_FIELD = b"retry: 1000\n\n"
+"""Milliseconds after which a browser reconnects."""
+
+
+class LiveFeeds:
+    """
+    The open feeds, each with the records that were committed.
+
+    :param clock: schedules their updates.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._open: set[LiveFeed] = set()
+        self._lines = EventCache()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether no further feed may be opened."""
+        return len(self._open) >= MOST_FEEDS
+
+    def saw(self, group: Any) -> None:
+        """Take a committed group; for :meth:`agtphost.iagtp.ILedger.watch`."""
+        for feed in self._open:
+            feed.add(group.records)
+
+    def open(self, request: BoundedRequest, closed: Callable[[], object]) -> LiveFeed:
+        """
+        Begin a feed.
+
+        :param closed: called once it has ended.
+        """
+
+        def finish() -> None:
+            self._open.discard(feed)
+            closed()
+
+        feed = LiveFeed(request, self._clock, finish, self._lines)
+        self._open.add(feed)
+        feed.begin()
+        return feed
+
+
+class EventCache:
+    """A cache of encoded events, so that a record is encoded once for all feeds, and only if one shows it."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[str, bytes] = OrderedDict()
+
+    def event(self, record: Any) -> bytes:
+        """Return the event of a record."""
+        made = self._made.get(record.audit_id)
+        if made is None:
+            line = b"data: " + jsontext.encode(line_of(record)) + b"\n\n"
+            made = keep(self._made, record.audit_id, line, CACHED_LINES)
+        return made
+
+
+class LiveFeed:
+    """The feed of one viewer; a push producer, so that it notices a slow viewer."""
+
+    def __init__(
+        self, request: BoundedRequest, clock: IReactorTime, closed: Callable[[], object], lines: EventCache
+    ) -> None:
+        self._lines = lines
+        self._request = request
+        self._clock = clock
+        self._closed = closed
+        self._waiting: deque[Any] = deque(maxlen=LINES_PER_UPDATE)
+        self._arrived = 0
+        self._unread = 0
+        self._paused = False
+        self._has_ended = False
+        self._next: IDelayedCall | None = None
+        self._until = clock.seconds() + FEED_SECONDS
+
+    def begin(self) -> None:
+        """Send the head; lines follow."""
+        fields = self._request.responseHeaders
+        fields.setRawHeaders("Content-Type", ["text/event-stream"])
+        fields.setRawHeaders("Cache-Control", ["no-store"])
+        self._request.notifyFinish().addBoth(lambda _: self._end())
+        self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
+        self._write(RETRY_FIELD)
+        self._next = self._clock.callLater(UPDATE_SECONDS, self._tick)
+
+    def add(self, records: Any) -> None:
+        """Take committed records for the next update."""
+        self._arrived += len(records)
+        self._waiting.extend(records)
+
+    def _tick(self) -> None:
+        self._next = None
+        if self._arrived:
+            missed = self._arrived - len(self._waiting)
+            events = [b"event: skipped\ndata: %d\n\n" % missed] if missed else []
+            events += [self._lines.event(record) for record in self._waiting]
+            self._waiting.clear()
+            self._arrived = 0
+            self._write(b"".join(events))
+        if self._has_ended:
+            return
+        if self._clock.seconds() >= self._until or self._request.channel.is_ending:
+            self._finish()
+        else:
+            self._next = self._clock.callLater(UPDATE_SECONDS, self._tick)
+
+    def _write(self, octets: bytes) -> None:
+        self._unread = self._unread + len(octets) if self._paused else 0
+        if self._unread > MOST_UNREAD:
+            log.info("a live feed was closed: its viewer does not read")
+            self._end()
+            self._request.loseConnection()  # type: ignore[no-untyped-call]
+            return
+        self._request.write(octets)  # type: ignore[no-untyped-call]
+
+    def _finish(self) -> None:
+        self._request.unregisterProducer()  # type: ignore[no-untyped-call]
+        self._request.finish()  # type: ignore[no-untyped-call]
+
+    def _end(self) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        self._closed()
+
+    # IPushProducer
+
+    def pauseProducing(self) -> None:
+        """Note that the viewer reads slowly."""
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        """Note that the viewer has caught up."""
+        self._paused, self._unread = False, 0
+
+    def stopProducing(self) -> None:
+        """Note that the viewer is gone."""
+        self._end()
+
+
+def line_of(record: Any) -> Mapping[str, Any]:
+    """Return a row of the table of :mod:`agtphost.page.call_list`, for the script."""
+    took = "" if record.seconds is None else f"{record.seconds * 1000:.1f}"
+    caller = record.caller or record.caller_id[:12]
+    cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)
+    href = f"/calls/{record.audit_id}" if record.durable else None
+    return {"cells": [show_value(cell, 200) for cell in cells], "href": href, "state": str(record.status)}
+
+
+def _why(record: Any) -> str:
+    """Return the reason of a refusal, the missing scopes, and the rule."""
+    lacking = f": {', '.join(record.lacking)}" if record.lacking else ""
+    rule = f" ({record.rule})" if record.reason and record.rule else ""
+    return f"{record.reason}{lacking}{rule}"

@@ -1,0 +1,122 @@
+"""Draw pages that are not views: how to enter, and why something was not shown or not done."""
+
+from __future__ import annotations
+
+from twisted.web.template import Tag, tags
+
+from agtphost.page import elements
+from agtphost.page.browser_certificates import BrowserCertificate
+from agtphost.page.layout import PageView
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply
+from agtphost.page.value_text import show_value
+
+COMMAND = "agtp page"
+
+
+CERTIFICATE = "certificate"
+"""The form field that asks to enter with the browser's own certificate."""
+
+
+def _certificate_button(given: BrowserCertificate | None) -> list[Tag]:
+    """Return a button for a browser with a listed certificate, or a sentence for one with another."""
+    if given is None:
+        return []
+    if given.certificate is None:
+        return [tags.p(show_value(given.refusal))]
+    person = given.certificate.fingerprint[:16]
+    said = tags.p("This browser shows a certificate that represents ", tags.code(person), ".")
+    button = tags.p(tags.button("Enter with this certificate", type="submit"), class_="buttons")
+    field = tags.input(type="hidden", name=CERTIFICATE, value=given.digest)
+    return [said, tags.form(field, button, method="post", action="/enter")]
+
+
+def enter_page(why: str = "", status: int = 200, certified: BrowserCertificate | None = None) -> PageView:
+    """
+    Return the page that asks for a link: a script takes it from the address, people without a script paste it.
+
+    :param certified: the certificate that the browser has presented.
+    """
+    said = [tags.p(show_value(why), role="alert", class_="refused")] if why else []
+    said += _certificate_button(certified)
+    return PageView(
+        title="Enter",
+        status=status,
+        body=[
+            *said,
+            tags.p(
+                "On the machine that has an operator's certificate, run ", tags.code(COMMAND), " and open its link."
+            ),
+            tags.form(
+                elements.field(
+                    "token",
+                    "Link, or what follows the # in it",
+                    "token",
+                    required="required",
+                    autocomplete="off",
+                    maxlength="4096",
+                ),
+                tags.p(tags.button("Enter", type="submit"), class_="buttons"),
+                method="post",
+                action="/enter",
+                **{"data-enter": ""},
+            ),
+        ],
+    )
+
+
+def _note(title: str, status: int, *sentences: str) -> PageView:
+    return PageView(title=title, status=status, body=[tags.p(show_value(each)) for each in sentences if each])
+
+
+def missing_page() -> PageView:
+    """Return the page for a path without a view."""
+    return _note("Nothing is here", 404, "No view has this address.")
+
+
+def malformed_page(why: str) -> PageView:
+    """Return the page for a request that no form makes."""
+    return _note("Not understood", 400, why)
+
+
+def forged_page() -> PageView:
+    """Return the page for a form without the session's token."""
+    return _note(
+        "Not done", 403, "The form does not belong to this session. Open the view again, and send it from there."
+    )
+
+
+def read_only_page() -> PageView:
+    """Return the page for an action where the operator allows only reading."""
+    return _note("Not done", 403, "Nothing can be done on this page: [admin] writes is false.")
+
+
+async def draw_forbidden(visit: PageVisit) -> PageView:
+    """Return the page for a view that people of ``[notify]`` may not see; they see only what is addressed to them."""
+    return _note("Not shown", 403, "This view is for operators, registrars and viewers. The Inbox is yours.")
+
+
+def ended_page(reply: PageReply, certified: BrowserCertificate | None = None) -> PageView:
+    """Return the page to enter again, because the certificate is not accepted any more."""
+    return enter_page(
+        f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401, certified
+    )
+
+
+def refused_page(reply: PageReply) -> PageView:
+    """Return the page with the host's refusal."""
+    return PageView(
+        title="The host refused",
+        status=reply.status,
+        body=[
+            elements.facts(
+                (
+                    ("Status", reply.status),
+                    ("Reason", reply.reason),
+                    ("Explanation", reply.explanation),
+                    ("What helps", reply.remedy or "-"),
+                    ("Record", elements.call_link(reply.audit_id) if reply.audit_id else "-"),
+                )
+            )
+        ],
+    )

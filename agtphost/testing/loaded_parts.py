@@ -1,0 +1,100 @@
+"""Load and check the parts of a host in memory; only named files are read, and none is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from OpenSSL import SSL
+
+from agtphost.config import Config
+from agtphost.config.loader import read_tree
+from agtphost.errors import ConfigurationError
+from agtphost.host.bindings import ExtraEndpoints
+from agtphost.host.host_loader import LoadedHost, ProblemsByPart, catalogs_of, combine
+from agtphost.host.plugins import Factory
+from agtphost.identity.authorities import Mandates
+from agtphost.identity.directory import AgentDirectory
+from agtphost.identity.keys import SigningKey
+from agtphost.identity.revocation import RevokedLinks
+from agtphost.protocols.tls import PreparedTLS, ServerTLS
+from agtphost.testing.declarations import Declarations
+from agtphost.vocabulary.catalog_set import CatalogSet
+
+SERVER_ID = "host.test"
+
+NOWHERE = Path("/nonexistent/agtphost")
+"""The directory in which ``host.toml`` would be."""
+
+UNREAD = (("tls", "certificate"), ("tls", "key"), ("tls", "client_ca"), ("audit", "key"))
+"""Keys whose files are not read for a host in memory."""
+
+
+def config_of(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Config:
+    """
+    Return a configuration.
+
+    :param settings: the tables of ``host.toml``, over the defaults of a production host.
+    :raises agtphost.errors.ConfigurationError: the settings are not valid; the error lists every problem.
+    """
+    host = {"server_id": SERVER_ID, "profile": "production", **settings.get("host", {})}
+    return read_tree({**settings, "host": host}, NOWHERE / "host.toml", environ, apart_from=UNREAD)
+
+
+_CATALOGS: dict[str, CatalogSet] = {}
+"""Catalogs of this package by settings; most hosts use one, so it is read only once."""
+
+
+def _catalogs(config: Config, parts: ProblemsByPart) -> CatalogSet:
+    asked = repr((config.catalog, config.policies.methods.profiles))
+    known = _CATALOGS.get(asked)
+    if known is not None and config.catalog.path is None:
+        return known
+    found = catalogs_of(config, parts["catalog"])
+    if config.catalog.path is None and not parts["catalog"]:
+        _CATALOGS[asked] = found
+    return found
+
+
+def loaded_of(
+    config: Config,
+    environ: Mapping[str, str],
+    directory: AgentDirectory,
+    declarations: Declarations,
+    key: SigningKey | None,
+    plugins: Mapping[str, Factory],
+) -> LoadedHost:
+    """
+    Load and check everything.
+
+    :param key: signs records and the manifest.
+    :param plugins: factories of plugins that need not be installed, by name.
+    :raises agtphost.errors.ConfigurationError: something is not valid; the error lists every problem.
+    """
+    parts = ProblemsByPart()
+    loaded = combine(
+        config,
+        _catalogs(config, parts),
+        environ,
+        parts,
+        directory=directory,
+        identity=lambda: (key, _tls(config)),
+        given=ExtraEndpoints(declared=declarations.load_declared, find=declarations.find, plugins=plugins),
+        volatile=True,
+    )
+    if loaded is None:
+        raise ConfigurationError([problem for part in parts.values() for problem in part])
+    return loaded
+
+
+def _tls(config: Config) -> ServerTLS:
+    """Return a TLS setup without client certificates and revocation lists, which a test may replace."""
+    prepared = PreparedTLS(
+        context=SSL.Context(SSL.TLS_SERVER_METHOD),
+        revoked=RevokedLinks.from_lists(()),
+        mandates=Mandates(),
+        fingerprint=sha256(config.host.server_id.encode()).hexdigest(),
+    )
+    return ServerTLS(config.tls.model_copy(update={"client_auth": "none"}), prepared)

@@ -1,0 +1,73 @@
+"""A document beyond what one may hold is written as several, each of which conforms; none of its endpoints is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agtphost.agis import normal
+from agtphost.agis.document_split import TooLarge, split_document
+from agtphost.agis.findings import Severity
+from agtphost.agis.validation import validate
+from agtphost.cli import agis_publication
+from agtphost.cli.agis_publication import _export_files, _texts, _write
+from agtphost.cli.failures import WrongInput
+from agtphost.config import load
+from tests.rows import each_row
+from tests.system.hosting import sample
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Mapping[str, Any]:
+    """That of the sample host's endpoints."""
+    return _export_files(load(sample(tmp_path)))[0]
+
+
+@each_row("render", [normal.as_json, normal.as_yaml])
+def test_each_of_several_documents_conforms(
+    document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], str]
+) -> None:
+    """Together they have every endpoint once and in order, each within the bound, with the verbs of its own."""
+    whole = document
+    octets = len(render(whole).encode())
+    assert split_document(whole, render, octets) == [render(whole).encode()]
+    texts = split_document(whole, render, octets // 2)
+    assert 1 < len(texts) <= len(whole["endpoints"]) and all(len(text) <= octets // 2 for text in texts)
+    found: list[tuple[str, str]] = []
+    for text in texts:
+        verdict = validate(text)
+        assert [each for each in verdict.findings if each.severity is Severity.ERROR] == []
+        assert verdict.document is not None
+        own = [(each.method, each.path) for each in verdict.document.endpoints]
+        assert set(verdict.document.vocabulary["declared_verbs"]) == {method for method, _ in own}
+        found += own
+    assert found == [(each["method"], each["path"]) for each in whole["endpoints"]]
+
+
+def test_an_endpoint_beyond_the_bound_is_named(document: Mapping[str, Any]) -> None:
+    """It fits no document, and what is written is never more than readers take."""
+    with pytest.raises(TooLarge, match=r"^[A-Z]+ /\S+ has \d+ octets; the limit of a document is 300$"):
+        split_document(document, normal.as_json, 300)
+
+
+def test_several_files_are_numbered(
+    tmp_path: Path, document: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file has the name that was given; several are all written or none, and standard output takes one alone."""
+    output = tmp_path / "service.agis"
+    assert _write(_texts(document, normal.as_json), output) == [str(output)]
+    most = len(output.read_bytes()) // 2
+    render = split_document
+    monkeypatch.setattr("agtphost.agis.document_split.split_document", lambda *given: render(*given, most))
+    texts = agis_publication._texts(document, normal.as_json)
+    with pytest.raises(WrongInput, match="at most 4 MiB"):
+        _write(texts, None)
+    (tmp_path / "service-2.agis").touch()
+    with pytest.raises(WrongInput, match=r"service-2\.agis exists"):
+        _write(texts, output)
+    assert not (tmp_path / "service-1.agis").exists()
+    (tmp_path / "service-2.agis").unlink()
+    assert _write(texts, output) == [str(tmp_path / f"service-{n}.agis") for n in range(1, len(texts) + 1)]

@@ -1,0 +1,101 @@
+"""Which clients of a surface reach no tool of a server: what ``agtp check`` and a start tell of it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from agtphost.host.client_reach import hides_tools, opens_tool_to, unreached_servers
+from agtphost.host.host_loader import LoadedHost, load_host
+from agtphost.identity.peer import Assurance
+from tests.host.hosts import reloaded
+from tests.rows import each_row
+from tests.system.fronting import front, write_tokens
+from tests.system.hosting import sample
+
+CLIENTS = {"one": "demo", "two": "demo"}
+CLOSED = "min_assurance = 'certificate'"
+NOTE = (
+    '[mcp.front] no tool of files is shown to one, two: a token gives the assurance "gateway", and these tools '
+    'require a client certificate; write min_assurance = "gateway" in its [[mcp.server]], or in '
+    "[mcp.server.tools.NAME] for one tool"
+)
+ANONYMOUS = (
+    "[gateway] no tool of files is shown to anonymous clients: nothing proves who calls; give clients a token of "
+    "[[http.client]]"
+)
+GRANT = "\n[[grant]]\nagent = 'demo'\nallow = {}\n"
+
+
+TOOL = "\n[mcp.server.tools.read_file]\n{}\n"
+
+
+def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> LoadedHost:
+    """
+    The sample host with a front of two clients.
+
+    :param server: lines of its ``[[mcp.server]]``.
+    :param tool: a table of one of its tools.
+    """
+    file = sample(Path(tempfile.mkdtemp(dir=folder)))
+    text, entry = file.read_text(), "timeout = 30\n"
+    assert text.count(entry) == 1
+    table, rest = text.split(entry)[0], text.split(entry)[1].split("\n\n", 1)
+    file.write_text(f"{table}{entry}{rest[0]}\n{server}\n{tool}" + front(8931, CLIENTS) + more)
+    write_tokens(file.parent, CLIENTS)
+    write_tokens(file.parent, {"odd": "librarian"})
+    return load_host(reloaded(file))
+
+
+@each_row(
+    "server, tool, more, expected",
+    [
+        ("", "", "", ""),
+        (CLOSED, "", "", NOTE),
+        (CLOSED, "", GRANT.format("['files.*']"), NOTE),
+        (CLOSED, "", GRANT.format("['QUERY']"), ""),
+        (CLOSED, TOOL.format("min_assurance = 'gateway'"), "", ""),
+        (CLOSED, TOOL.format("min_assurance = 'gateway'\nenabled = false"), "", NOTE),
+        (
+            "scopes = ['a:b']",
+            "",
+            "",
+            "[mcp.front] no tool of files is shown to one, two: calls are made as demo, without",
+        ),
+        ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.read_file']"), NOTE),
+        ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.read*']"), ""),
+        ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.list_files']"), ""),
+        (CLOSED, "", GRANT.format("['files.resource:*', 'files.prompt:*']"), ""),
+        (
+            "",
+            TOOL.format("enabled = false"),
+            GRANT.format("['files.read_file']"),
+            "[mcp.front] no tool of files is shown to one, two: [[grant]] gives demo tools of it that are not enabled",
+        ),
+        (
+            "",
+            "",
+            "\n[[http.client]]\nname = 'odd'\ntoken = 'file:odd.token'\nagent = 'librarian'\nscopes = ['a:b']\n",
+            "[mcp.front] no tool of files is shown to odd: [[http.client]] claims a:b, which the document of librarian",
+        ),
+        ("", "", "\n[gateway]\nlisten = 'tcp:8932:interface=127.0.0.1'\nagent = 'demo'\n", ANONYMOUS),
+    ],
+)
+def test_clients_that_reach_no_tool_are_told(server: str, tool: str, more: str, expected: str, tmp_path: Path) -> None:
+    """Each server that a client is given has a tool for it, or a sentence says which line gives it one."""
+    found = list(unreached_servers(host_of(tmp_path, server, tool, more)))
+    assert len(found) == bool(expected), found
+    assert all(told.startswith(expected) for told in found), found
+
+
+def test_only_tools_that_a_token_does_not_open_are_hidden(tmp_path: Path) -> None:
+    """What clients are hinted at depends on whether any tool is for certificates, and not on which."""
+    for server, tool, hidden, opened in (
+        ("", "", False, True),
+        (CLOSED, "", True, False),
+        ("", TOOL.format("min_assurance = 'certificate'"), True, True),
+    ):
+        config = host_of(tmp_path, server, tool).config
+        assert hides_tools(config, Assurance.GATEWAY) is hidden
+        assert hides_tools(config, Assurance.CERTIFICATE) is False
+        assert opens_tool_to(config, config.mcp.server[0], Assurance.GATEWAY) is opened
