@@ -29,7 +29,7 @@ host or a reactor::
     9: AGIS-P4-case: 'getUser' is not in lower case with hyphens between its words; try: get-user
     9: AGIS-P4-method-in-path: 'getUser' repeats the method GET; try: /user
 
-- :mod:`.reading`, :mod:`.document`: parsed values with their places; the endpoints of both shapes
+- :mod:`.document_reader`, :mod:`.document`: parsed values with their places; the endpoints of both shapes
 - :mod:`.words`: verbs, their forms and effects; ``words.toml`` has the lists
 - :mod:`.acts`: classes of acts, opposites and phrases; ``acts.toml`` has the lists
 - :mod:`.clauses`: the acts that a statement names; :mod:`.conflicts`: contradictions to the method
@@ -38,14 +38,14 @@ host or a reactor::
 - :mod:`.shorthand`: the draft's shorthand for contracts, as JSON Schemas
 - :mod:`.illustrative`: a parser of the notation of the draft's examples
 - :mod:`.passes`: the eight passes; :mod:`.validation`: validation by all passes, and the verdict
-- :mod:`.drafting`: generated documents, with notes for a person to review
+- :mod:`.drafts`: generated documents, with notes for a person to review
 - :mod:`.to_mcp`, :mod:`.from_mcp`: tools of a document, and a document of tools
 - :mod:`.goal_values`: values for the parameters of an endpoint that a goal names
-- :mod:`.matching`: endpoints that match an instruction; ``synonyms.toml`` has the lists
+- :mod:`.endpoint_matching`: endpoints that match an instruction; ``synonyms.toml`` has the lists
 - :mod:`.to_openapi`, :mod:`.from_openapi`: conversion from and to OpenAPI
-- :mod:`.splitting`: splitting of documents with too many endpoints
+- :mod:`.document_split`: splitting of documents with too many endpoints
 - :mod:`.suppression`: warnings that a document leaves out, for a reason
-- :mod:`.normal`: the canonical form; :mod:`.comments`: the comments in it; :mod:`.mending`: automatic corrections
+- :mod:`.normal`: the canonical form; :mod:`.comments`: the comments in it; :mod:`.autofix`: automatic corrections
 - :mod:`.report`: findings as text, JSON, JUnit and SARIF
 - :mod:`.endpoints`: endpoints of AGTP-API as those of AGIS, and back
 - :mod:`.service`: a service's own document, which conforms; :mod:`.summary`: ``/.well-known/agis.json``

@@ -3,7 +3,7 @@ Attribution-Records: what was answered, to whom, provably.
 
 - :mod:`.drafts`: what the dispatcher hands in and gets back
 - :mod:`.ledger`: the reactor's side (:class:`~agtphost.iagtp.ILedger`)
-- :mod:`.collecting`: what is submitted until it is handed over; :mod:`.grouping`: when that is a group
+- :mod:`.submission_queue`: what is submitted until it is handed over; :mod:`.group_timing`: when that is a group
 - :mod:`.writer`: the writer thread's side: one transaction per group; :mod:`.transaction`: one of them in the making
 - :mod:`.state_keeper`: signs what changes in the tables of state, and compares them with that at a start;
   :mod:`.state_digest`: digests of rows and of whole tables; :mod:`.state_check`: which rows are not what was signed
@@ -16,10 +16,10 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.export`: records as JSON lines, to be verified anywhere
 - :mod:`.merkle`, :mod:`.checkpoint`, :mod:`.tree`: the tree over all records, and its signed checkpoints
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store
-- :mod:`.settling`: applies a committed group to the state in memory
-- :mod:`.takeover`: takes over what another process wrote to the store
-- :mod:`.watching`, :mod:`.observed`: the watchers of sealed records, and what they see of them
-- :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.items`: one item of it;
+- :mod:`.apply_committed`: applies a committed group to the state in memory
+- :mod:`.catch_up`: takes over what another process wrote to the store
+- :mod:`.watchers`, :mod:`.observed_records`: the watchers of sealed records, and what they see of them
+- :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.state_item`: one item of it;
   :mod:`.item_tables`: all of one kind; :mod:`.prepared_items`: items that are made ready before their transaction
 - :mod:`.configurations`: the events that tell of the host's configuration
 - :mod:`.leases`: watchers of both, which end together with the configuration that they belong to
@@ -27,9 +27,9 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.domains`: domains that expired, were renewed, or went to another owner
 - :mod:`.keyed`: keyed requests: what an agent's stored answers may take, and what is kept of one that is too long
 - :mod:`.host_clock`: the host's time, and what jumps of the system's clock come to
-- :mod:`.rendering`: a body that names its event, an item that names its record
+- :mod:`.record_references`: a body that names its event, an item that names its record
 - :mod:`.space`: whether the store's disk has room
-- :mod:`.opening`: what a ledger reads from its store before it serves, and how it reports damage
+- :mod:`.recovery`: what a ledger reads from its store before it serves, and how it reports damage
 - :mod:`.retention`: what is kept of a revoked or deprecated agent, for how long, and when its label is free
 - :mod:`.summaries`: records that summarize thousands of refusals, and of reads by unknown callers
 """

@@ -4,11 +4,11 @@ The ledger: every outcome becomes a durable, signed record before it is reported
 Theory of operation. Drafts collect during one turn of the reactor and are handed to one writer thread at its end. The
 thread takes everything that waits, writes it in one transaction (:mod:`agtphost.audit.writer`), and wakes the reactor
 once, which fires all Deferreds. Groups have no fixed size: while one group is being committed, the next one forms, and
-where many calls are open it waits for some of them (:mod:`agtphost.audit.group_timing`). The first failure makes the ledger
-unhealthy: from then on everything fails immediately, until a probe write succeeds (security invariants 1 and 12). Where
-the disk only runs low, what handlers did by then is still written, and what is vital, such as a revocation: that is
-what the space below the floor is kept for. Where that is gone too, the ballast gives back what it holds, a piece for
-each write that needs it.
+where many calls are open it waits for some of them (:mod:`agtphost.audit.group_timing`). The first failure makes the
+ledger unhealthy: from then on everything fails immediately, until a probe write succeeds (security invariants 1 and
+12). Where the disk only runs low, what handlers did by then is still written, and what is vital, such as a revocation:
+that is what the space below the floor is kept for. Where that is gone too, the ballast gives back what it holds, a
+piece for each write that needs it.
 """
 
 from __future__ import annotations

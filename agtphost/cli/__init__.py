@@ -7,7 +7,7 @@ The ``agtp`` command (interface section 2).
 - :mod:`.ports`: free ports for trial hosts
 - :mod:`.colour`, :mod:`.progress`: coloured verdicts and progress of long commands on terminals
 - :mod:`.options`: options that several commands share
-- :mod:`.configured`, :mod:`.identities`: the host on this machine, and its agents
+- :mod:`.host_config`, :mod:`.identities`: the host on this machine, and its agents
 - :mod:`.target`: which host to call, as which agent, with which trust anchors
 - :mod:`.arguments`: ``key=value`` and ``key:=json`` arguments
 - :mod:`.local_files`: keys and documents in files on this machine
@@ -20,9 +20,9 @@ The ``agtp`` command (interface section 2).
 - :mod:`.call`: ``agtp call``: one request, any method
 - :mod:`.can`: ``agtp can``: what the host would decide about a call, without calling
 - :mod:`.check`: ``agtp check``: report every reason that would keep a host from starting
-- :mod:`.completing`: shell completions that come from the configured host
+- :mod:`.completion_sources`: shell completions that come from the configured host
 - :mod:`.completion`: ``agtp completion``: the script that a shell evaluates to complete commands
-- :mod:`.confirming`: ask before calls that cannot be undone
+- :mod:`.confirmation`: ask before calls that cannot be undone
 - :mod:`.conformance`: ``agtp conformance``: test a server from outside, requirement by requirement
 - :mod:`.contracts`: ``agtp contracts``: the contracts negotiated with a host
 - :mod:`.delegation`: ``agtp delegation``: issue the tokens that DELEGATE requires
@@ -42,16 +42,17 @@ The ``agtp`` command (interface section 2).
 - :mod:`.methods`: ``agtp methods``: the methods of the drafts, or those that a host offers
 - :mod:`.agis`: ``agtp agis``: check AGIS documents and write them in canonical form
 - :mod:`.agis_similarity`: the similarity measure of its ``--similarity``
-- :mod:`.agis_matching`: ``agtp agis map`` and ``match``: what a service can do, and which endpoint an instruction means
-- :mod:`.agis_converting`: ``agtp agis to-mcp``, ``from-mcp``, ``to-openapi``, ``from-openapi``
-- :mod:`.agis_publishing`: ``agtp agis import``, ``export``, ``publish``: AGIS documents and the endpoints of a host
-- :mod:`.importing`: drafts of endpoint declarations; :mod:`.own_endpoints`: endpoints declared in a host's files
+- :mod:`.agis_match`: ``agtp agis map`` and ``match``: what a service can do, and which endpoint an instruction means
+- :mod:`.agis_conversion`: ``agtp agis to-mcp``, ``from-mcp``, ``to-openapi``, ``from-openapi``
+- :mod:`.agis_publication`: ``agtp agis import``, ``export``, ``publish``: AGIS documents and the endpoints of a host
+- :mod:`.import_output`: drafts of endpoint declarations; :mod:`.own_endpoints`: endpoints declared in a host's files
 - :mod:`.openapi`: ``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints
 - :mod:`.page`: ``agtp page``: a sign-in link to the operators' page of a host
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, verified
 - :mod:`.reload`: ``agtp reload``: apply a changed configuration without a restart
-- :mod:`.status`: ``agtp status``: the state of a host; :mod:`.resting`: the state that the files of a stopped host show
+- :mod:`.status`: ``agtp status``: the state of a host; :mod:`.offline_status`: the state that the files of a stopped
+  host show
 - :mod:`.run`: ``agtp run``: run a host in the foreground
 - :mod:`.scaffold`: files of a new deployment besides ``host.toml``: an example, ``.gitignore``, a unit
 - :mod:`.shipped`: the sample deployment and the documentation, found in a wheel or a checkout
@@ -60,7 +61,7 @@ The ``agtp`` command (interface section 2).
 - :mod:`.up`: ``agtp up``: create and start a trial host
 - :mod:`.upstreams`: ``agtp upstreams``: the state of a host's MCP servers, A2A agents and ACP servers
 - :mod:`.wellknown`: ``agtp wellknown``: the bootstrap document of a host, for operators who serve it elsewhere
-- :mod:`.approving`: ``agtp tools approve`` and ``agtp upstreams approve``: approve exactly what was shown
+- :mod:`.approval_prompt`: ``agtp tools approve`` and ``agtp upstreams approve``: approve exactly what was shown
 - :mod:`.agent`: ``agtp agent``
 - :mod:`.audit`: ``agtp audit``
 - :mod:`.backup`: ``agtp backup``, ``agtp restore``

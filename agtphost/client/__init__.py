@@ -8,11 +8,11 @@ Calling AGTP hosts.
 - :mod:`.tools`: :class:`Tool` and :class:`ToolResult`
 - :mod:`.reply`: :class:`Reply`, one answer
 - :mod:`.approvals`: :class:`PendingApproval`, what a person has to decide before a call is made
-- :mod:`.printed`: an answer over HTTP as a terminal shows it, read for the record in it
+- :mod:`.printed_answer`: an answer over HTTP as a terminal shows it, read for the record in it
 - :mod:`.verification`: :class:`Verification`, whether its record is genuine
 - :mod:`.catalogs`: which version of the method catalog client and server use
 - :mod:`.manifests`: :class:`.manifests.ServerManifest`, and when it has to be read again
-- :mod:`.locating`, :mod:`.resolution`: what a URI addresses; :class:`.resolution.Resolution`, whether it is to be
+- :mod:`.location`, :mod:`.resolution`: what a URI addresses; :class:`.resolution.Resolution`, whether it is to be
   believed
 - :mod:`.blocking_https`: one document over HTTPS where no reactor runs
 - :mod:`.bootstrap`: what a domain says over HTTPS of where its AGTP endpoint is
@@ -25,13 +25,13 @@ Calling AGTP hosts.
 - :mod:`.terminal`: text of others, made safe to print
 - :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,
   everything verified
-- :mod:`.calls`: what all clients do, from a call to its reply; :mod:`.client`: as the Twisted client does it
+- :mod:`.call_flow`: what all clients do, from a call to its reply; :mod:`.client`: as the Twisted client does it
 - :mod:`.supported_methods`: what servers offer, by the ``Supported-Methods`` of the first answer on a
   connection
 - :mod:`.mcp`: a host's tools, resources and prompts for agent frameworks that take a session of MCP
-- :mod:`.service_documents`: what a server says of its endpoints, examined before it is used; :mod:`.confirming`: asking
-  before what cannot be undone
-- :mod:`.purchasing`: :class:`Buyer`, who verifies a merchant before PURCHASE goes out
+- :mod:`.service_documents`: what a server says of its endpoints, examined before it is used; :mod:`.confirmation`:
+  asking before what cannot be undone
+- :mod:`.purchase`: :class:`Buyer`, who verifies a merchant before PURCHASE goes out
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Check what a URI addresses: core v08 sections 6.2 and 10.2 (level 2).
 
-Without I/O: see :mod:`.locating`.
+Without I/O: see :mod:`.location`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 ``host.toml`` as one frozen value; the only reader of the environment.
 
-- :func:`.reading.load`: reads a file into a :class:`.sections.Config`, or reports every problem of it
+- :func:`.loader.load`: reads a file into a :class:`.sections.Config`, or reports every problem of it
 - :mod:`.sections`, :mod:`.policies`, :mod:`.upstreams`: what each section may say
 - :mod:`.checks`: rules beyond single keys, such as missing key files
 - :mod:`.profiles`: the ``agtp`` command's own file, for remote hosts
@@ -20,13 +20,13 @@
 - :mod:`.http`: what the sections have in common that serve HTTP
 - :mod:`.search`: by what this host finds what there is
 - :mod:`.surfaces`: every surface that speaks HTTP, and what is wrong between those that share a listener
-- :mod:`.launched`: which script a command of an interpreter runs
+- :mod:`.launch_script`: which script a command of an interpreter runs
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
-- :mod:`.live`: which keys a running host takes, and which wait for a restart
+- :mod:`.reloadable_keys`: which keys a running host takes, and which wait for a restart
 - :mod:`.mcp_front`: ``[mcp.front]``: where MCP clients reach this host without a bridge
 - :mod:`.prices`: ``[[methods.price]]``: what calls take, as the operator estimates it
 - :mod:`.signing_keys`: ``[[methods.signing_key]]``: keys of organizations that SIGN signs with
-- :mod:`.sending`: what leaves AGTP by SEND, and what CONNECT may connect
+- :mod:`.send_targets`: what leaves AGTP by SEND, and what CONNECT may connect
 - :mod:`.methods`: ``[methods]``: the standard methods that are on, and what they keep
 - :mod:`.metrics`: ``[metrics]``: where this host tells in numbers how it is
 - :mod:`.registry`: ``[registry]``: cards of agents, and how those elsewhere are reached
@@ -36,7 +36,7 @@
   before it
 - :mod:`.anchor_checks`: rules that span several keys of ``[[identity.anchor]]`` and ``[identity] registrars``
 - :mod:`.web_upstreams_checks`: rules that span several keys of ``[a2a]`` and ``[acp]``
-- :mod:`.places`: the lines of its keys, for messages while it is in use
+- :mod:`.key_lines`: the lines of its keys, for messages while it is in use
 - :mod:`.presence`: what a configuration says of its domain: the facts of the bootstrap document
 - :mod:`.published`: what is published besides the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``,
   ``[wellknown]``
@@ -44,8 +44,8 @@
 - :mod:`.tls`: ``[tls]``: the host's certificates, and what it asks of clients
 - :mod:`.traces`: ``[traces]``: OpenTelemetry traces of calls, sent to a collector
 - :mod:`.values`: the kinds of values that sections are made of, and how each is read from what the file says
-- :mod:`.witnessing`: hosts that witness this one's log, and logs that this one witnesses
-- :mod:`.witnessing_checks`: what witnesses and witnessed logs need besides sound keys
+- :mod:`.witness_settings`: hosts that witness this one's log, and logs that this one witnesses
+- :mod:`.witness_checks`: what witnesses and witnessed logs need besides sound keys
 """
 
 from agtphost.config.loader import Reading, examine, line_of, load, problems_in

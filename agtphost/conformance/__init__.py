@@ -12,7 +12,7 @@ Answers are parsed, and their records, signatures and digests are verified, with
 that a Genesis must have (``identity.genesis``), and the method catalog. An error in these may pass on both sides.
 
 - :mod:`.access`: what the operator of a run supplies
-- :mod:`.asking`: requests as bytes
+- :mod:`.request_bytes`: requests as bytes
 - :mod:`.case`: what a case is, and how the modules of cases are written
 - :mod:`.expectations`: assertions about answers
 - :mod:`.link`: raw bytes over TLS, with the standard library's blocking sockets

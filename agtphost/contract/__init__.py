@@ -2,21 +2,21 @@
 What a host offers and how it decides what a request means: AGTP-API.
 
 - :mod:`.binding`: a method on a path with its handler and requirements
-- :mod:`.carried`: the EXECUTE that calls a hosted tool, and the path it is sent to
+- :mod:`.carried_call`: the EXECUTE that calls a hosted tool, and the path it is sent to
 - :mod:`.endpoint`, :mod:`.semantic`: the operator's endpoints
-- :mod:`.loading`, :mod:`.declaration`: endpoints from TOML, with file and line of every problem
+- :mod:`.endpoint_loading`, :mod:`.declaration`: endpoints from TOML, with file and line of every problem
 - :mod:`.schemas`, :mod:`.schema_rules`, :mod:`.schema_references`: JSON Schemas: what they may contain, what their
   references lead to; compiled once
-- :mod:`.table`: which binding a method and path select
+- :mod:`.endpoint_table`: which binding a method and path select
 - :mod:`.policy`: which methods are accepted, and their aliases
 - :mod:`.examples`: samples of members of a file, for findings without a better hint
-- :mod:`.hints`: what a handler's type hints and docstring add to its endpoint's TOML
+- :mod:`.handler_hints`: what a handler's type hints and docstring add to its endpoint's TOML
 - :mod:`.input_shape`: what a record keeps of an input: its members and their types
 - :mod:`.manifest`: the server manifest; :mod:`.manifest_parts`: manifests that are split into several documents
 - :mod:`.built_in_contracts`: the contracts of the host's own endpoints
 - :mod:`.catalog_diff`: differences between two versions of the method catalog, and what they break in a deployment
 - :mod:`.definitions`: definitions that the schemas of many endpoints share, in a separate file
-- :mod:`.grantable`: what a grant can name here
+- :mod:`.grant_check`: what a grant can name here
 - :mod:`.grants`: a grant: what it names, how long it holds, and who issued it
 - :mod:`.rights`: what the host lets an agent do: grants, which narrow what document and certificate give
 - :mod:`.handler_reference`: the ``handler`` table of an endpoint: one of three binding kinds

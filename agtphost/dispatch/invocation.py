@@ -206,7 +206,7 @@ class Invocation:
         self._inner_calls().announce(calls, lists=lists, alone=alone)
 
     def charge_later(self, octets: int) -> None:
-        """Charge for what is stored in the caller's name after the call; see :func:`.spending.charge_later`."""
+        """Charge for what is stored in the caller's name after the call; see :func:`.call_budget.charge_later`."""
         charge_later(self._dispatcher.charges, self._exchange, octets)
 
     def _inner_calls(self) -> InnerCalls:

@@ -2,7 +2,7 @@
 The agents that a call requires to be in service, and the refusal when one of them is stopped.
 
 The gates look at the states as they are when a call begins; running calls end
-with their agents (:mod:`.running`); and the ledger looks once more where it
+with their agents (:mod:`.running_calls`); and the ledger looks once more where it
 writes the record (:attr:`agtphost.audit.drafts.Draft.standing`), so that no
 record of a success follows the event that stopped its caller or its addressee.
 """

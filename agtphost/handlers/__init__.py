@@ -6,10 +6,10 @@ What answers an endpoint.
 - :mod:`.parameters`: reading a method's parameters
 - :mod:`.authorization`: who acts for the people: operators, registrars, overseers; :mod:`.addresses`: people and groups
 - :mod:`.function` and :mod:`.threads`: registered Python functions
-- :mod:`.asyncio_loop`: functions of asyncio; :mod:`.suitable`: whether a function can answer where it runs
-- :mod:`.endpoint` and :mod:`.typed`: ``@endpoint``: what type hints and docstrings say of an endpoint
-- :mod:`.composition` and :mod:`.steps`: recipes
+- :mod:`.asyncio_loop`: functions of asyncio; :mod:`.function_check`: whether a function can answer where it runs
+- :mod:`.endpoint` and :mod:`.type_schemas`: ``@endpoint``: what type hints and docstrings say of an endpoint
+- :mod:`.composition` and :mod:`.recipe_step`: recipes
 - :mod:`.deadlines`: one timer for many waits
 - :mod:`.external`, over :mod:`.upstream`: HTTPS services; :mod:`.http_bodies`: forms, files and header values
-- :mod:`.calls`: which call a line of the log belongs to; :mod:`.tracing`: and to which trace the call itself does
+- :mod:`.log_context`: which call a line of the log belongs to; :mod:`.tracing`: and to which trace the call itself does
 """

@@ -30,7 +30,9 @@ from agtphost.vocabulary.tomltext import Location
 GROUP = "agtphost.plugins"
 
 OPTIONAL_MEMBERS = frozenset({"call_of", "hosted_protocols"})
-"""Methods that older payload adapters lack; :mod:`agtphost.adapters.operator_adapter` supports adapters without them."""
+"""
+Methods that older payload adapters lack; :mod:`agtphost.adapters.operator_adapter` supports adapters without them.
+"""
 
 
 class UnusablePlugin(Exception):

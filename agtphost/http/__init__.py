@@ -1,10 +1,10 @@
 """
 Serve and call HTTP.
 
-- :mod:`.wellknown`: the bootstrap document of ``/.well-known/agtp``, as a value
-- :mod:`.pages`: documents that are the same for every client, over HTTP
+- :mod:`.bootstrap_document`: the bootstrap document of ``/.well-known/agtp``, as a value
+- :mod:`.static_pages`: documents that are the same for every client, over HTTP
 - :mod:`.mounts`: the surfaces of one listener: each at its own paths, behind common rules
-- :mod:`.access`: the members of an access line for one HTTP request
+- :mod:`.access_members`: the members of an access line for one HTTP request
 - :mod:`.a2a_card`: the Agent Card of a hosted agent, derived from its Identity Document
 - :mod:`.clients`: the identity of an HTTP client, for every surface: by its certificate, by a token, or by an identity
   provider's token
@@ -24,9 +24,9 @@ Serve and call HTTP.
 - :mod:`.viewer_files`: the page of the OpenAPI document: Swagger UI from a package, and a few own files
 - :mod:`.gateway_events`: streamed answers of the gateway
 - :mod:`.channel`: the server's side of one HTTP connection: Twisted's HTTP/1.1 with deadlines and bounded memory
-- :mod:`.framing`: the framing of requests: Twisted's parser without ambiguous forms
-- :mod:`.heads`: parsing of complete request heads in one step instead of line by line
-- :mod:`.exchange`: one HTTP request and its answer: admission before its body is read, a body of bounded length
+- :mod:`.framed_channel`: the framing of requests: Twisted's parser without ambiguous forms
+- :mod:`.request_heads`: parsing of complete request heads in one step instead of line by line
+- :mod:`.bounded_request`: one HTTP request and its answer: admission before its body is read, a body of bounded length
 - :mod:`.fetch`: documents fetched over HTTPS for the operator: bounded, verified, never redirected
 - :mod:`.registry`: the registry over HTTP (HAIDIP): cards, search, registration and calls
 - :mod:`.registry_routes`: the paths of the registry, and the AGTP request for each HTTP request
@@ -34,7 +34,7 @@ Serve and call HTTP.
 - :mod:`.registry_errors`: errors of the registry in the form of its clients
 - :mod:`.registry_document`: the OpenAPI document of the registry
 - :mod:`.refusals`: refusals of a surface before anything is called: one form for all, recorded if they name a caller
-- :mod:`.site`: the service of an HTTP listener
+- :mod:`.http_service`: the service of an HTTP listener
 - :mod:`.translation`: translation between HTTP and AGTP, for the gateway: one request, one answer
 - :mod:`.status`: the table of HTTP statuses of AGTP answers, for every surface
 - :mod:`.tool_calls`: ``POST /tools/SERVER/TOOL`` of the gateway: a call of one hosted tool

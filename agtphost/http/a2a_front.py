@@ -155,8 +155,8 @@ class A2aFrontResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """
-        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A client that may not call sends no
-        body.
+        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A client that may not call
+        sends no body.
         """
         path = request.path.decode("ascii", "replace")
         if self.other is not None and path == PATH and asks_for_haidip(request):

@@ -1,8 +1,8 @@
 """
 Split the octets of a connection into requests: Twisted's HTTP/1.1 parser without ambiguous forms.
 
-A head that arrived completely and is plainly well-formed, as nearly all are, is parsed in one step (:mod:`.heads`),
-with its body if that is complete too. Twisted parses every other head and body line by line.
+A head that arrived completely and is plainly well-formed, as nearly all are, is parsed in one step
+(:mod:`.request_heads`), with its body if that is complete too. Twisted parses every other head and body line by line.
 """
 
 from __future__ import annotations

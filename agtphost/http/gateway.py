@@ -114,8 +114,8 @@ class GatewayResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """
-        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A client that may not call sends no
-        body.
+        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A client that may not call
+        sends no body.
         """
         method = request.method.decode("ascii", "replace")
         if method in translation.HTTP_ONLY_METHODS:

@@ -94,7 +94,8 @@ class HttpService(ListeningService):
     :param mounts: of which no two overlap.
     :param what: the surfaces' names, for the log and for messages about ``listen``.
     :param names: those of the certificate, see :class:`agtphost.http.mounts.Mounts`.
-    :param access: takes the members of each request's access line, see :func:`agtphost.http.access_members.access_members`.
+    :param access: takes the members of each request's access line, see
+        :func:`agtphost.http.access_members.access_members`.
     :raises agtphost.errors.ConfigurationError: ``listen`` is not an endpoint.
     """
 

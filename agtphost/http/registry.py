@@ -111,8 +111,8 @@ class RegistryResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """
-        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A client that may not call sends no
-        body.
+        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A client that may not call
+        sends no body.
         """
         path = request.path.decode("ascii", "replace")
         below = path.removeprefix(self._facts.path)

@@ -10,9 +10,9 @@ Agents' identities and their proofs. Without Twisted and without network access.
 - :mod:`.peer`: the other end of a connection
 - :mod:`.required_assurance`: how surely a caller must be known, where the operator wrote nothing
 - :mod:`.certificates`, :mod:`.extensions`: X.509 with the AGTP extensions
-- :mod:`.provisioning`: new agents, and the development profile's files; :mod:`.redescribing`: descriptions that were
-  edited since; :mod:`.files`: writing them whole
-- :mod:`.anchoring`: what a Tier 1 Genesis rests on, as far as the DNS can show it
+- :mod:`.provisioning`: new agents, and the development profile's files; :mod:`.description_update`: descriptions that
+  were edited since; :mod:`.files`: writing them whole
+- :mod:`.dns_anchor`: what a Tier 1 Genesis rests on, as far as the DNS can show it
 - :mod:`.authorities`: which client authority may vouch for which agents: what ``[[tls.client_authority]]`` gives it,
   and no others
 - :mod:`.bearer`: bearer tokens of external identity providers: on whose behalf an agent acts
@@ -23,15 +23,15 @@ Agents' identities and their proofs. Without Twisted and without network access.
 - :mod:`.expiry`: certificates, lists and grants that expire, and the warnings before that
 - :mod:`.renewal`: a certificate issued again, for the same key and saying the same
 - :mod:`.intent`: Intent-Assertions: a principal wants one purchase, and the platform that governs its agent says so
-- :mod:`.issuing`: issuing an agent: what is checked before, and the registrar's statement of it
-- :mod:`.kept_forms`: long arrays of a document that keep their texts, so that the whole is written and signed without
-  looking at each item
+- :mod:`.issuance`: issuing an agent: what is checked before, and the registrar's statement of it
+- :mod:`.cached_encoding`: long arrays of a document that keep their texts, so that the whole is written and signed
+  without looking at each item
 - :mod:`.key_history`: the host's signing key and those before it: issue of a new one, the statement that links both,
   and what is kept
 - :mod:`.key_ring`: the keys of one host over time: which are trusted, which followed which, and until when each
   counts
 - :mod:`.manifest_signature`: the signature of a server manifest
 - :mod:`.packages`: packaged agents
-- :mod:`.rendering`: an Identity Document for people
+- :mod:`.document_view`: an Identity Document for people
 - :mod:`.revocation`: certificate revocation lists: reading them, issuing them, and asking them on every request
 """

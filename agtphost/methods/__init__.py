@@ -2,7 +2,7 @@
 The protocol's own methods, each a binding like any endpoint: core v08 section 7.2.
 
 - :mod:`.execution`: EXECUTE and the payloads it carries
-- :mod:`.granting`: grants: what operators let agents call
+- :mod:`.grants`: grants: what operators let agents call
 - :mod:`.lifecycle`: ACTIVATE, DEACTIVATE, REINSTATE, REVOKE, DEPRECATE
 - :mod:`.continuation`: Continuation-Tokens of lists
 - :mod:`.domains`: telling the host of a domain: DEACTIVATE and REINSTATE with ``org_domain``
@@ -12,7 +12,7 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 - :mod:`.proposal`: PROPOSE, and what becomes of proposals
 - :mod:`.reload`: ACTIVATE on ``/configuration``: change without a restart
 - :mod:`.verification`: statements of verified evidence: ``CONFIRM /verifications`` and ``QUERY /verifications``
-- :mod:`.witnessing`: witnessing the logs of other hosts: ``CONFIRM /checkpoints`` and ``QUERY /checkpoints``
+- :mod:`.checkpoint_methods`: witnessing the logs of other hosts: ``CONFIRM /checkpoints`` and ``QUERY /checkpoints``
 - :mod:`.cognitive`: QUERY, SUMMARIZE and PLAN
 - :mod:`.delegation`: DELEGATE
 - :mod:`.discovery`: DISCOVER and DESCRIBE

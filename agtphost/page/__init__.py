@@ -7,28 +7,29 @@ Every view is complete HTML without a script.
 
 - :mod:`.resource`: its HTTP: admission, routing and form submissions
 - :mod:`.entrance`: single-use links, and the sessions that they open
-- :mod:`.browsers`, :mod:`.entering`: the list of browser certificates, and entering with one instead of a link
+- :mod:`.browser_certificates`, :mod:`.certificate_entry`: the list of browser certificates, and entering with one
+  instead of a link
 - :mod:`.fields`: header fields of its answers, and the cookie of a session
-- :mod:`.asking`: requests to the dispatcher, and their answers
-- :mod:`.visit`: one request for one view
+- :mod:`.person_client`: requests to the dispatcher, and their answers
+- :mod:`.page_visit`: one request for one view
 - :mod:`.layout`: the frame around every view
 - :mod:`.markup`: tags as octets of HTML
-- :mod:`.parts`: tables, lists of facts and forms for views
-- :mod:`.text`: values as text for people
-- :mod:`.notes`: pages that are not views
+- :mod:`.elements`: tables, lists of facts and forms for views
+- :mod:`.value_text`: values as text for people
+- :mod:`.note_pages`: pages that are not views
 - :mod:`.actions`: forms, and the request that each becomes
 - :mod:`.views`: the paths of the views
-- :mod:`.now`: whether the host is healthy
+- :mod:`.overview`: whether the host is healthy
 - :mod:`.inbox`: everything that waits for a person
-- :mod:`.calls`, :mod:`.call`: waiting, new and past calls, and one of them
-- :mod:`.live`: the feed of calls as they are recorded
+- :mod:`.call_list`, :mod:`.call`: waiting, new and past calls, and one of them
+- :mod:`.live_feed`: the feed of calls as they are recorded
 - :mod:`.agents`: agents, and changes of their state
 - :mod:`.sessions`: sessions, and suspended tasks
 - :mod:`.tools`: servers behind the host
 - :mod:`.chains`: chains and the tree over all records
-- :mod:`.can`: the decision about a hypothetical call
+- :mod:`.decision_view`: the decision about a hypothetical call
 - :mod:`.contracts`: negotiated contracts
 - :mod:`.configuration`: the configuration in force
-- :mod:`.exporting`: exports of chains and ranges, as files that verify without a host
+- :mod:`.record_export`: exports of chains and ranges, as files that verify without a host
 - :mod:`.evidence`: records, proofs and keys for the script, which verifies them in the browser
 """

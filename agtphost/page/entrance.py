@@ -3,8 +3,8 @@ Let people enter: single-use links, and the sessions that they open.
 
 Passwords do not exist. The holder of a certificate gets a link over AGTP (``AUTHORIZE /page``). The session that it
 opens *is* that certificate, so the end of the certificate ends the session. For a browser with a listed certificate
-(:mod:`agtphost.page.browser_certificates`) the page requests the link itself, and the session is valid only together with that
-certificate.
+(:mod:`agtphost.page.browser_certificates`) the page requests the link itself, and the session is valid only together
+with that certificate.
 
 A good token always works, however many wrong ones others send from the same address: every limit counts only wrong
 tokens. The limits do not protect a token from being guessed; its 256 random bits do. With :data:`MOST_LINKS` links

@@ -13,13 +13,13 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`~agtphost.protocols.steady_timers`: timers that no jump of the system's clock moves
 - :mod:`~agtphost.protocols.listener`: :class:`ListeningService`, which drains when it stops
 - :mod:`.holder`: who listens on a port already
-- :mod:`.accepting`: the connections of a listener for any protocol: admission, deadlines and closing
+- :mod:`.listener_connections`: the connections of a listener for any protocol: admission, deadlines and closing
 - :mod:`.records`: TLS that takes a whole record as a whole record
 - :mod:`.openssl`: OpenSSL's own functions, for what is done with every record
 - :mod:`.polling`: reading from connections in fewer steps than epoll's reactor takes
 - :mod:`.output_queue`: octets that wait for a peer, long answers without a copy
 - :mod:`.pacing`: handshakes, and reads of a few octets, are done for a few peers at a time
-- :mod:`.reading`: whether a peer reads what it is sent: what its system has acknowledged, where ours says so
+- :mod:`.peer_liveness`: whether a peer reads what it is sent: what its system has acknowledged, where ours says so
 """
 
 from agtphost.protocols.limits import ConnectionLimits

@@ -1,9 +1,8 @@
 """
 The server's side of one connection: Twisted below, the sans-I/O core within, the dispatcher above.
 
-How it works. Octets from the transport go into :class:`agtphost.wire.Connection`, the requests that come out go to
-the dispatcher one at a time, and the answers go back. :mod:`agtphost.protocols.connection_states` decides the order.
-The rules:
+Octets from the transport go into :class:`agtphost.wire.Connection`, the requests that come out go to the dispatcher one
+at a time, and the answers go back. :mod:`agtphost.protocols.connection_states` decides the order. The rules:
 
 - Nothing is read before the TLS handshake is complete, and nothing written.
 - Between any two requests, also of one read, the loop checks whether it may go on: not while a request is unanswered,

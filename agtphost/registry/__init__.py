@@ -15,7 +15,7 @@ Registered cards are state items and change with the record of the call that cha
 after a start every agent counts as just seen. Cards of hosted agents and servers are generated when they are read.
 
 - :mod:`.card`: cards as values
-- :mod:`.reading`: the strict parser of cards
+- :mod:`.card_reader`: the strict parser of cards
 - :mod:`.shorthand`: the draft's ``{"text": "string"}`` as a JSON Schema
 - :mod:`.endpoints`: which endpoint URLs a card may have
 - :mod:`.entry`: what the registry states about a card
@@ -24,13 +24,13 @@ after a start every agent counts as just seen. Cards of hosted agents and server
 - :mod:`.leases`: which registered agents are alive
 - :mod:`.catalogue`: all cards, and who is shown which
 - :mod:`.filters`: filters of lists and searches
-- :mod:`.showing`: QUERY; :mod:`.finding`: FIND
-- :mod:`.changing`: REGISTER, RENEW, WITHDRAW and APPROVE
-- :mod:`.invoking`: EXECUTE
-- :mod:`.elsewhere`: calls of agents that are not hosted here
-- :mod:`.pacing`: the rate limit of searches by strangers
+- :mod:`.listing`: QUERY; :mod:`.card_search`: FIND
+- :mod:`.registration`: REGISTER, RENEW, WITHDRAW and APPROVE
+- :mod:`.invocation`: EXECUTE
+- :mod:`.remote_agents`: calls of agents that are not hosted here
+- :mod:`.search_rate`: the rate limit of searches by strangers
 - :mod:`.mcp_servers`: hosted MCP servers in the format of the MCP registry
 - :mod:`.providers`: origins that this host may call for cards
-- :mod:`.fetching`: cards from their URLs
+- :mod:`.card_fetcher`: cards from their URLs
 - :mod:`.maintenance`: refetching, probing and forgetting of cards
 """

@@ -2,7 +2,7 @@
 EXECUTE on ``/cards/{id}``: calls of what a card describes (HAIDIP-027).
 
 What is hosted here is called as it would be without the registry: as the same caller and through every gate. This makes
-two records that refer to each other. Agents elsewhere are called by :mod:`.elsewhere`.
+two records that refer to each other. Agents elsewhere are called by :mod:`.remote_agents`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Scores are fused, never ranks: the cosine plus a tenth of BM25 relative to its b
 fails, BM25 is used, and ``engine`` tells that.
 
 - :mod:`.index`: entries, queries, and ranking
-- :mod:`.words`: the words of a text, and their stems
+- :mod:`.word_stems`: the words of a text, and their stems
 - :mod:`.lexical`: BM25 over an inverted index of words
 - :mod:`.languages`: the language that a query asks for
 - :mod:`.engine`: searches with an embedder outside of the reactor, and its failures

@@ -3,22 +3,22 @@ Where records are kept.
 
 - :mod:`.interfaces`: what a store provides, by who needs it; :mod:`.rows`: what goes in and out
 - :mod:`.sqlite`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
-- :mod:`.reading`: the reading side, paged and re-hashed
+- :mod:`.record_reader`: the reading side, paged and re-hashed
 - :mod:`.row_shapes`: what each column can hold; :mod:`.table_rows`: rows as they are stored, to be compared
 - :mod:`.schema_check`: whether tables, keys and indexes are those of ``schema/``, and no trigger was added
 - :mod:`.keyed_digests`: what is signed of a keyed request
 - :mod:`.state_rows`: rows of the host's state, and the records that sign it, as they are
-- :mod:`.soundness`: which records of a damaged file can be read
-- :mod:`.searching`: records across all chains, newest first
+- :mod:`.database_check`: which records of a damaged file can be read
+- :mod:`.record_search`: records across all chains, newest first
 - :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)
 - :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
 - :mod:`.state_lock`: one host per state directory and store
 - :mod:`.memory`: a store without a disk
 - :mod:`.ballast`: a file that takes space on the store's disk, to be given back piece by piece when the disk is full
-- :mod:`.folding`: checkpoints the write-ahead log in a thread, so that no commit waits for it
+- :mod:`.wal_checkpoint`: checkpoints the write-ahead log in a thread, so that no commit waits for it
 - :mod:`.snapshot`: a copy of a database that is in use, as it is at one moment
-- :mod:`.glimpse`: finds identifiers by their first characters, for commands and for shell completion
-- :mod:`.rehearsed`: a store as a host would find it, for looking whether it could start: nothing is written
+- :mod:`.prefix_lookup`: finds identifiers by their first characters, for commands and for shell completion
+- :mod:`.dry_run_store`: a store as a host would find it, for looking whether it could start: nothing is written
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Test utilities: a whole host in memory.
 - :class:`.identities.Identities` and :class:`.identities.TestAgent`: agents with real documents, keys and certificates
 - :class:`.connection.MemoryConnection` and :class:`.connection.Answer`: a connection to it, and an answer
 - :mod:`.declarations`: endpoints as functions, tables or files
-- :mod:`.loaded`: configuration and endpoints without files
+- :mod:`.loaded_parts`: configuration and endpoints without files
 - :mod:`.reactor` and :mod:`.ledger`: time that the test advances, and records that are written synchronously
 - :mod:`.plugin`: the pytest fixture ``agtp_host``
 - :mod:`.stores`: the requirements of every store, as tests for your own store

@@ -6,8 +6,8 @@ The common part of all services behind this host, for every protocol.
     :mod:`.throttle` limits what it makes the host read and log, and :mod:`.log` writes its part of the host's log.
 
 - :mod:`.pins`: approved definitions of upstreams; :mod:`.approval`: operators approve changed ones
-- :mod:`.offered`: the tools and actions of upstreams, and why some are off
-- :mod:`.web`: upstreams over HTTP: the client and the service; :mod:`.bodies`: bounded readers of answers
+- :mod:`.offered_tools`: the tools and actions of upstreams, and why some are off
+- :mod:`.web_upstream`: upstreams over HTTP: the client and the service; :mod:`.bodies`: bounded readers of answers
 - :mod:`.ownership`: the owner of each task of an upstream; :mod:`.cancellation` ends tasks of stopped callers
 - :mod:`.addresses`: connections only to addresses that a policy admits
 - :mod:`.https`: the one HTTPS client of this project: pooled connections, verified TLS, no redirects, no cookies

@@ -24,21 +24,21 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.catalog_versions`: versions of the method catalog: semver, and which one two parties use
 - :mod:`.bounds`: what such a bound says: its members, units and shares
 - :mod:`.escaping`: untrusted texts with invisible and reordering characters escaped
-- :mod:`.holdings`: the bounds of all state that requests make the host keep, in one list
+- :mod:`.quotas`: the bounds of all state that requests make the host keep, in one list
 - :mod:`.jsonc`: JSON with comments, as editors keep their settings in, and one member of it changed
 - :mod:`.jsonslices`: large JSON texts, written in slices, so that the writer can do other work in between
 - :mod:`.money`: amounts of money in requests: of PURCHASE, of carts, and of the ceiling that a principal allows
 - :mod:`.mount_paths`: what part of an HTTP listener's paths a surface has
-- :mod:`.newest`: tables that keep what is newest, the one way of bounding what is remembered
+- :mod:`.lru`: tables that keep what is newest, the one way of bounding what is remembered
 - :mod:`.origins`: scheme, host and port of a URL in one spelling
 - :mod:`.own_address`: which ``agtp:`` URIs name this host itself
-- :mod:`.places`: places inside of JSON, such as ``order.customer.city``
+- :mod:`.json_paths`: places inside of JSON, such as ``order.customer.city``
 - :mod:`.formulas`: formulas as trees over decimal numbers
 - :mod:`.quantities`: durations and sizes as text for people
 - :mod:`.reasons`: every reason that the host refuses for: token, status, meaning, remedy, source
-- :mod:`.retelling`: what a record says was asked, as a question that the gates can be asked today
+- :mod:`.replay`: what a record says was asked, as a question that the gates can be asked today
 - :mod:`.sorted_blocks`: many things in the order of their keys, as they were at one moment
-- :mod:`.spoken`: what a call is called where people read of it
+- :mod:`.display_names`: what a call is called where people read of it
 - :mod:`.steps`: long work that is cut into steps, so that others can have their turn in between
 - :mod:`.trace_context`: W3C Trace Context: which trace a call belongs to, as its caller says
 - :mod:`.uri_templates`: URI templates as far as it takes to see whose a URI may be

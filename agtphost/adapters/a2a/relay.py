@@ -1,5 +1,5 @@
 """
-Carry whole A2A operations from the front to an agent behind the host; :mod:`.relayed` translates their ids.
+Carry whole A2A operations from the front to an agent behind the host; :mod:`.relay_requests` translates their ids.
 
 Each operation is a separate action, so that every gate decides about it and its record names it. The agent's answers go
 to the client, errors included; only the owner of the task is kept.

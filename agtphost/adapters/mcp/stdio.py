@@ -11,7 +11,7 @@ started. A link ends in one of three ways, each exactly once:
   (TERM, KILL), for a server that breaks the rules, including one that reads nothing for ``input_timeout`` seconds.
 
 A line over the size limit ends only its own call: :mod:`.long_lines`. Where many calls wait, answers are read in
-batches: :mod:`.gathering`.
+batches: :mod:`.read_batching`.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 ``agtp agent``: the agents of a host.
 
 - :mod:`.commands`: the group, and commands for the agents of a host and their lifecycle
-- :mod:`.granting`: ``agtp agent grant``, ``ungrant`` and ``grants``: what a host lets its agents call
-- :mod:`.kept_grants`: grants stored with a host
-- :mod:`.listing`: ``agtp agent ls`` for agents stored with a host
+- :mod:`.grants`: ``agtp agent grant``, ``ungrant`` and ``grants``: what a host lets its agents call
+- :mod:`.stored_grants`: grants stored with a host
+- :mod:`.agent_list`: ``agtp agent ls`` for agents stored with a host
 - :mod:`.renewal`: ``agtp agent renew``: issue an agent's certificate again
-- :mod:`.admitting`: make a running host admit an agent that was issued while it runs
+- :mod:`.admission`: make a running host admit an agent that was issued while it runs
 - :mod:`.issue`: ``agtp agent new``: issue an agent with the keys of a host
 """

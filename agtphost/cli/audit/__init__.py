@@ -2,7 +2,7 @@
 ``agtp audit``: verify, export and prove records.
 
 - :mod:`.commands`: the group, and commands for single records and chains
-- :mod:`.answered`: verify the record of an HTTP answer on standard input
+- :mod:`.http_answer`: verify the record of an HTTP answer on standard input
 - :mod:`.accept`: ``agtp audit accept-store``: accept a store that its witness file contradicts
 - :mod:`.entries`: verified records from answers of INSPECT
 - :mod:`.export`: ``agtp audit export``: write records to a file that anyone can verify

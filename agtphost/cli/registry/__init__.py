@@ -4,5 +4,5 @@
 - :mod:`.commands`: the group and its commands
 - :mod:`.native`: the registry of a host, over AGTP
 - :mod:`.foreign`: any registry that follows HAIDIP, over HTTP, and agents that are called directly
-- :mod:`.printing`: print cards and entries for people
+- :mod:`.card_output`: print cards and entries for people
 """

@@ -7,7 +7,7 @@ A host's tools, resources and prompts, as MCP clients see them.
 - :mod:`.view`, :mod:`.names`, :mod:`.addresses`: names of tools and prompts, and whose each resource is, where several
   servers are behind the host
 - :mod:`.endpoints`: the host's own endpoints, as tools
-- :mod:`.held`: tools whose calls a person approves, and calls that wait for that
+- :mod:`.held_calls`: tools whose calls a person approves, and calls that wait for that
 - :mod:`.refusals`: what the host says no with
 - :mod:`.tool_search`: two tools in place of hundreds
 - :mod:`.requests`: each operation as one EXECUTE

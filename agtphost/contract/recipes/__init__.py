@@ -5,6 +5,6 @@ Recipes: chains of calls to endpoints of the same host, as data. :mod:`agtphost.
 - :mod:`.recipe`: the recipe: a named, versioned chain of calls to endpoints of the same host
 - :mod:`.book`: the recipes of a host, for all readers but the composition handler
 - :mod:`.graph`: the endpoints and recipes that a recipe's steps lead to
-- :mod:`.loading`: loading of recipes from one TOML file
-- :mod:`.settling`: the recipes and endpoints that remain callable in every step
+- :mod:`.recipe_loading`: loading of recipes from one TOML file
+- :mod:`.selection`: the recipes and endpoints that remain callable in every step
 """

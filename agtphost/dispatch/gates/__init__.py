@@ -7,7 +7,7 @@ The gates: each asks one question of a request, and refuses it or lets it pass.
 - :mod:`.method`: reserved headers, alias, catalog, path grammar, the operator's policy
 - :mod:`.endpoint`: contract presentation, endpoint, the input's schema
 - :mod:`.authority`: callers without a name, Authority-Scope, required scopes and assurance
-- :mod:`.granted`: tokens of AUTHORIZE: what another agent authorized the caller to do
+- :mod:`.authorization_token`: tokens of AUTHORIZE: what another agent authorized the caller to do
 - :mod:`.idempotency`: a key is used once; and whether a record can be kept at all
 - :mod:`.approval`: what a person approves, call by call
 - :mod:`.action`: the action of EXECUTE, and of a QUERY with a modality

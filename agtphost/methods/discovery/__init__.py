@@ -6,10 +6,10 @@ DISCOVER and DESCRIBE: what a host offers, and to whom it shows it.
 - :mod:`.agis`: what one caller may call, as an AGIS document: ``format=agis`` of DISCOVER and DESCRIBE
 - :mod:`.candidates`: candidate search: DISCOVER with ``criteria``
 - :mod:`.filters`: the ``filter`` of a candidate search: what a candidate has to be, besides meeting the criteria
-- :mod:`.kept_documents`: documents written for a caller, kept for everybody of the same authority
+- :mod:`.document_cache`: documents written for a caller, kept for everybody of the same authority
 - :mod:`.namespace`: the signed Agent Namespace Document
 - :mod:`.openapi`: what one caller may call, for clients of HTTP: ``DISCOVER /methods`` with ``format=openapi``
-- :mod:`.publishing`: documents about agents in the form that was asked for, signed
+- :mod:`.publication`: documents about agents in the form that was asked for, signed
 - :mod:`.status_document`: the status document of an agent
 - :mod:`.visibility`: what is shown of the hosted agents, and to whom: the one rule of every list and document
 - :mod:`.zones`: which hosted agents a caller may be shown

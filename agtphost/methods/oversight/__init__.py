@@ -6,5 +6,5 @@ People and agents that look after agents: ESCALATE, CONFIRM, NOTIFY, SUSPEND, RE
 - :mod:`.confirmation`: CONFIRM: a decision, or an item of a list
 - :mod:`.notification`: NOTIFY and the inboxes it fills
 - :mod:`.suspension`: SUSPEND and RESUME
-- :mod:`.sharing`: shares of the operator's inbox, by the sender's owner
+- :mod:`.inbox_shares`: shares of the operator's inbox, by the sender's owner
 """

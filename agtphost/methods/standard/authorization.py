@@ -3,9 +3,9 @@ AUTHORIZE: what one agent lets another do in its place, and never more than it m
 
 Methods v01 sections 5.4 and 10.2.
 
-The grant is a state item and a token of it. Its subject sends the token as ``Delegation-Token`` with a call that
-the grant names: :mod:`agtphost.dispatch.gates.authorization_token` has that call run with the granted scope and nothing else, and
-its record names both agents. What exceeds the caller's own scope is 455, and on record.
+The grant is a state item and a token of it. Its subject sends the token as ``Delegation-Token`` with a call that the
+grant names: :mod:`agtphost.dispatch.gates.authorization_token` has that call run with the granted scope and nothing
+else, and its record names both agents. What exceeds the caller's own scope is 455, and on record.
 """
 
 from __future__ import annotations

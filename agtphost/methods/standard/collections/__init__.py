@@ -4,9 +4,9 @@ Collections: JSON documents that agents keep on a host, each with its owner, its
 - :mod:`.family`: what answers each method
 - :mod:`.selection`: rows that follow criteria, found in worker processes chunk by chunk
 - :mod:`.store`: which there are, and who may read and write them; :mod:`.index`: what is in them, in order
-- :mod:`.reading`: SEARCH and SCAN
-- :mod:`.fetching`: FETCH, and what else a resource may be
-- :mod:`.entering`: REGISTER and IMPORT
-- :mod:`.relating`: LINK and EMBED
-- :mod:`.syncing`: SYNC
+- :mod:`.search`: SEARCH and SCAN
+- :mod:`.fetch`: FETCH, and what else a resource may be
+- :mod:`.registration`: REGISTER and IMPORT
+- :mod:`.relations`: LINK and EMBED
+- :mod:`.sync`: SYNC
 """

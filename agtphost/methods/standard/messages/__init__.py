@@ -8,7 +8,7 @@ through endpoints that its operator has configured, and through nothing that a c
 - :mod:`.alerts`: ALERT, its acknowledgement, and its escalation without one
 - :mod:`.broadcasts`: BROADCAST
 - :mod:`.replies`: REPLY
-- :mod:`.sending`: SEND
+- :mod:`.send`: SEND
 - :mod:`.reports`: REPORT
-- :mod:`.rendering`: documents of rows, as JSON, Markdown or HTML
+- :mod:`.row_documents`: documents of rows, as JSON, Markdown or HTML
 """

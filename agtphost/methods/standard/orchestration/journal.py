@@ -1,4 +1,6 @@
-"""What becomes true with the record of one step's call: see :mod:`agtphost.methods.standard.orchestration.workflow_items`."""
+"""
+What becomes true with the record of one step's call: see :mod:`agtphost.methods.standard.orchestration.workflow_items`.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 Takes the steps of one workflow, one after the other.
 
 The engine is that of recipes: each step is a :class:`agtphost.handlers.recipe_step.StepCall`. What is added here is the
-journal (:mod:`agtphost.methods.standard.orchestration.workflow_items`), what happens where a step fails, and where it stops.
+journal (:mod:`agtphost.methods.standard.orchestration.workflow_items`), what happens where a step fails, and where it
+stops.
 """
 
 from __future__ import annotations
