@@ -151,18 +151,12 @@ class BoundedChannel(FramedChannel):
 
     @property
     def unread(self) -> int:
-        """
-        Return the octets that the peer has not read; see
-        :class:`agtphost.protocols.listener_connections.Accepted`.
-        """
+        """Return the octets that the peer has not read, as :class:`~.listener_connections.Accepted` asks."""
         return self._output.octets_in_memory
 
     @property
     def expendable(self) -> int:
-        """
-        Return the preference for closing this connection; see
-        :class:`agtphost.protocols.listener_connections.Accepted`.
-        """
+        """Return the preference for closing this connection, as :class:`~.listener_connections.Accepted` asks."""
         # A client that pipelines requests is not in a hurry for the present answer.
         return CLOSE_PREFERENCE.get(self._wait, 1 if self._dataBuffer else 0)
 
