@@ -110,31 +110,31 @@ def _has_no_loop(given: Any) -> bool:
 
 FUNCTIONS: Final[Mapping[str, Function]] = {
     "analyze": Function(path=f"{_PURE}.statistics:analyze"),
-    "calculate": Function(path=f"{_PURE}.calculating:calculate", cheap=_has_no_loop),
-    "calculate-registered": Function(path=f"{_PURE}.calculating:calculate_registered", cheap=_has_no_loop),
-    "classify": Function(path=f"{_PURE}.classifying:classify", small=40),
+    "calculate": Function(path=f"{_PURE}.calculate:calculate", cheap=_has_no_loop),
+    "calculate-registered": Function(path=f"{_PURE}.calculate:calculate_registered", cheap=_has_no_loop),
+    "classify": Function(path=f"{_PURE}.classify:classify", small=40),
     "evaluate": Function(path=f"{_PURE}.scorecards:evaluate", small=40),
-    "held-items": Function(path=f"{_PURE}.held_items:compute", small=0, prepare=f"{_PURE}.held_items:prepare"),
-    "match-items": Function(path=f"{_PURE}.matching:match", small=0, prepare=f"{_PURE}.matching:prepare"),
+    "held-items": Function(path=f"{_PURE}.collection_methods:compute", small=0, prepare=f"{_PURE}.collection_methods:prepare"),
+    "match-items": Function(path=f"{_PURE}.item_criteria:match", small=0, prepare=f"{_PURE}.item_criteria:prepare"),
     "extract": Function(path=f"{_PURE}.extraction:extract", small=0),
-    "filter": Function(path=f"{_PURE}.filtering:filter_records", cheap=_is_plain_filter),
+    "filter": Function(path=f"{_PURE}.filter_records:filter_records", cheap=_is_plain_filter),
     "generate": Function(path=f"{_PURE}.templates:generate"),
-    "map": Function(path=f"{_PURE}.mapping:map_fields", small=20),
-    "merge": Function(path=f"{_PURE}.merging:merge"),
-    "normalize-date": Function(path=f"{_PURE}.normalizing:normalize"),
+    "map": Function(path=f"{_PURE}.map_fields:map_fields", small=20),
+    "merge": Function(path=f"{_PURE}.merge:merge"),
+    "normalize-date": Function(path=f"{_PURE}.normalize:normalize"),
     # Phone numbers, amounts and units need packages whose tables take up to a second to read.
     "normalize-currency": Function(
-        path=f"{_PURE}.normalizing:normalize", small=0, prepare=f"{_PURE}.normalizing:prepare_currency"
+        path=f"{_PURE}.normalize:normalize", small=0, prepare=f"{_PURE}.normalize:prepare_currency"
     ),
     "normalize-phone": Function(
-        path=f"{_PURE}.normalizing:normalize", small=0, prepare=f"{_PURE}.normalizing:prepare_phone"
+        path=f"{_PURE}.normalize:normalize", small=0, prepare=f"{_PURE}.normalize:prepare_phone"
     ),
     "normalize-unit": Function(
-        path=f"{_PURE}.normalizing:normalize", small=0, prepare=f"{_PURE}.normalizing:prepare_unit"
+        path=f"{_PURE}.normalize:normalize", small=0, prepare=f"{_PURE}.normalize:prepare_unit"
     ),
-    "rank": Function(path=f"{_PURE}.ranking:rank"),
-    "transform": Function(path=f"{_PURE}.transforming:transform", cheap=_is_short_text),
-    "validate": Function(path=f"{_PURE}.validating:validate", small=40, cheap=_has_schema),
+    "rank": Function(path=f"{_PURE}.rank:rank"),
+    "transform": Function(path=f"{_PURE}.transform:transform", cheap=_is_short_text),
+    "validate": Function(path=f"{_PURE}.validate:validate", small=40, cheap=_has_schema),
 }
 """By name. A worker runs these and no others."""
 
