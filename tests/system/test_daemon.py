@@ -131,7 +131,6 @@ def test_a_daemon_that_starts_lets_go_of_the_shell(tmp_path: Path) -> None:
 
 OF_OLD = """
 import sys
-from agtphost.host import standing_down
 from twisted.scripts.twistd import run
 
 class CannotStart(SystemExit):
