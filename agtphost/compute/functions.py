@@ -114,7 +114,9 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "calculate-registered": Function(path=f"{_PURE}.calculate:calculate_registered", cheap=_has_no_loop),
     "classify": Function(path=f"{_PURE}.classify:classify", small=40),
     "evaluate": Function(path=f"{_PURE}.scorecards:evaluate", small=40),
-    "held-items": Function(path=f"{_PURE}.collection_methods:compute", small=0, prepare=f"{_PURE}.collection_methods:prepare"),
+    "held-items": Function(
+        path=f"{_PURE}.collection_methods:compute", small=0, prepare=f"{_PURE}.collection_methods:prepare"
+    ),
     "match-items": Function(path=f"{_PURE}.item_criteria:match", small=0, prepare=f"{_PURE}.item_criteria:prepare"),
     "extract": Function(path=f"{_PURE}.extraction:extract", small=0),
     "filter": Function(path=f"{_PURE}.filter_records:filter_records", cheap=_is_plain_filter),
@@ -129,9 +131,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "normalize-phone": Function(
         path=f"{_PURE}.normalize:normalize", small=0, prepare=f"{_PURE}.normalize:prepare_phone"
     ),
-    "normalize-unit": Function(
-        path=f"{_PURE}.normalize:normalize", small=0, prepare=f"{_PURE}.normalize:prepare_unit"
-    ),
+    "normalize-unit": Function(path=f"{_PURE}.normalize:normalize", small=0, prepare=f"{_PURE}.normalize:prepare_unit"),
     "rank": Function(path=f"{_PURE}.rank:rank"),
     "transform": Function(path=f"{_PURE}.transform:transform", cheap=_is_short_text),
     "validate": Function(path=f"{_PURE}.validate:validate", small=40, cheap=_has_schema),
