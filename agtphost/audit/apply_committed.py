@@ -38,19 +38,19 @@ class CommitApplier:
         self._held = held
         self._takeover = takeover
         self._groups: deque[Steps] = deque()
-        self._going = False
+        self._applying = False
         self._scheduled = False
         self._taking_over = False
         self.door = Door(later)
         """Where calls wait while something is taken over in more than one turn."""
 
-    def settle(self, entries: Sequence[Entry], told: Callable[[], Steps]) -> None:
+    def settle(self, entries: Sequence[Entry], notify: Callable[[], Steps]) -> None:
         """
         Fire the Deferreds of a group, once its effects are in force.
 
-        :param told: called at the end.
+        :param notify: called at the end.
         """
-        self._begin(self._steps(entries, told))
+        self._begin(self._steps(entries, notify))
 
     def fail(self, entries: Sequence[Entry], error: Callable[[], Exception]) -> None:
         """Tell everybody of a group that it failed, behind the groups before it."""
@@ -67,21 +67,21 @@ class CommitApplier:
 
     def finish(self) -> None:
         """Settle now what waits: nothing comes any more."""
-        while self._groups and not self._going:
+        while self._groups and not self._applying:
             run_to_end(self._groups.popleft())
         self.door.open()
 
     def _begin(self, steps: Steps) -> None:
-        if self._going:  # Only without waiting callers: another record was sealed before this call returned.
+        if self._applying:  # Only without waiting callers: another record was sealed before this call returned.
             run_to_end(steps)
             return
         self._groups.append(steps)
         if not self._scheduled:
-            self._go()
+            self._apply_waiting()
 
-    def _go(self) -> None:
+    def _apply_waiting(self) -> None:
         self._scheduled = False
-        self._going = True
+        self._applying = True
         # The thread's own clock costs a call of the system; it never goes faster than the other one.
         began, clock = time.thread_time(), time.perf_counter()
         try:
@@ -91,16 +91,16 @@ class CommitApplier:
                         self._scheduled = True
                         if self._taking_over:
                             self.door.close()
-                        self._later(0, self._go)
+                        self._later(0, self._apply_waiting)
                         return
                 self._groups.popleft()
         finally:
-            self._going = False
+            self._applying = False
         self._taking_over = False
         if self.door.shut:
             self.door.open()
 
-    def _steps(self, entries: Sequence[Entry], told: Callable[[], Steps]) -> Steps:
+    def _steps(self, entries: Sequence[Entry], notify: Callable[[], Steps]) -> Steps:
         changing = 0
         for entry in entries:
             # Most records change nothing.
@@ -117,7 +117,7 @@ class CommitApplier:
                 entry.deferred.callback(entry.outcome)
             if not number % AT_ONCE:
                 yield
-        yield from told()
+        yield from notify()
 
     def _take_effect(self, entry: Submission) -> None:
         """Apply the transition and the changed state items of an entry."""

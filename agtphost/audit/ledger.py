@@ -287,8 +287,8 @@ class Ledger:
 
     def _settle(self, entries: Sequence[Entry], seconds: float) -> None:
         """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
-        told = partial(self._watchers.report_group, entries, self._arrival(), seconds)
-        self._collecting.note_finished(entries, partial(self._settling.settle, entries, told), seconds)
+        notify = partial(self._watchers.report_group, entries, self._arrival(), seconds)
+        self._collecting.note_finished(entries, partial(self._settling.settle, entries, notify), seconds)
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
         failed = partial(self._settling.fail, entries, partial(LedgerUnavailable, error))

@@ -211,7 +211,7 @@ class LifecycleTable:
         self._watchers.append(watcher)
         self.leasing.note_entry(lambda: self._watchers.remove(watcher))
 
-    def _tell(self, agent_id: str, state: LifecycleState) -> None:
+    def _notify_watchers(self, agent_id: str, state: LifecycleState) -> None:
         for watcher in tuple(self._watchers):
             watcher(agent_id, state)
 
@@ -220,7 +220,7 @@ class LifecycleTable:
         before, self._states = self._states, {agent_id: state_of_row(row) for agent_id, row in rows.items()}
         for agent_id, state in self._states.items():
             if state != before.get(agent_id):
-                self._tell(agent_id, state)
+                self._notify_watchers(agent_id, state)
 
     def snapshot(self) -> dict[str, LifecycleState]:
         """All of them, as they are at one moment; for any thread."""
@@ -232,7 +232,7 @@ class LifecycleTable:
             self._states.pop(agent_id, None)
             return
         state = self._states[agent_id] = state_of_row(row)
-        self._tell(agent_id, state)
+        self._notify_watchers(agent_id, state)
 
     def find_recorded(self, agent_id: str) -> LifecycleState | None:
         """Return the stored state; None where no event was ever recorded."""

@@ -301,7 +301,7 @@ class StateTable:
         self.apply([row for row in rows if row.kind in self._kinds])
         for kind, key in gone:
             if self.get(kind, key) is None:
-                self._tell(kind, key, None)
+                self._notify_watchers(kind, key, None)
 
     def apply(self, rows: Sequence[ItemRow], made: Sequence[StateItem | None] = ()) -> None:
         """
@@ -320,7 +320,7 @@ class StateTable:
                 self._ends.drop((before.expires_at, row.kind, row.key))
             if item is not None and item.expires_at is not None:
                 self._ends.put((item.expires_at, row.kind, row.key), None)
-            self._tell(row.kind, row.key, item)
+            self._notify_watchers(row.kind, row.key, item)
 
     def prune(self, most: int = AT_ONCE) -> bool:
         """
@@ -339,7 +339,7 @@ class StateTable:
             place = first[0]
             self._ends.drop(place)
             self._tables[place[1]].drop(place[2])
-            self._tell(place[1], place[2], None)
+            self._notify_watchers(place[1], place[2], None)
         return self._overdue()
 
     def _overdue(self) -> bool:
@@ -351,6 +351,6 @@ class StateTable:
         if self.prune(FEW):
             self.overdue()
 
-    def _tell(self, kind: str, key: str, item: StateItem | None) -> None:
+    def _notify_watchers(self, kind: str, key: str, item: StateItem | None) -> None:
         for watcher in tuple(self._watchers.get(kind, ())):
             watcher(key, item)

@@ -362,7 +362,7 @@ class Group:
         assert tally is not None
         self._store.clear_state_changes()
         entries = tally.begin_anew(leaves_of(self._store.lifecycle_states(), self._store.list_items()))
-        self._say(event_type, fields, tally.sign(self._next, entries, baseline=True))
+        self._add_host_event(event_type, fields, tally.sign(self._next, entries, baseline=True))
 
     def expire(self, rows: Sequence[ItemRow]) -> None:
         """Remove state items that have expired; the end of the group signs that."""
@@ -372,7 +372,7 @@ class Group:
                 self.tally.unsigned += self.tally.change([(row.kind, row.key, item_leaf(row), None)])
             self._store.put_held((gone,))
 
-    def _say(self, event_type: str, fields: Mapping[str, Any], statement: Statement) -> None:
+    def _add_host_event(self, event_type: str, fields: Mapping[str, Any], statement: Statement) -> None:
         """Add an event to the host's own chain."""
         event = StreamEvent(chain=HOST_CHAIN, event_type=event_type, fields=fields)
         payload = self._event_payload(event, HOST_CHAIN, Draft(chain=HOST_CHAIN, payload={}))
@@ -411,7 +411,7 @@ class Group:
         if self.tally is not None:
             if self.tally.unsigned:
                 kinds = Counter(entry.kind or "lifecycle" for entry in self.tally.unsigned)
-                self._say(CHANGED, {"rows": dict(kinds)}, self.tally.sign(self._next, self.tally.unsigned))
+                self._add_host_event(CHANGED, {"rows": dict(kinds)}, self.tally.sign(self._next, self.tally.unsigned))
             if self.tally.signed:
                 self._store.put_state_changes(self.tally.signed)
         if claims:

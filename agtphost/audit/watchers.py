@@ -53,14 +53,14 @@ class Watchers:
             # Of state items alone there is nothing to tell, nor of what could not be written.
             if isinstance(sealed, Sealed) and sealed.audit_id:
                 records.append(_observe(entry.draft, sealed, now, entry.draft.chain, True))
-        yield from self._tell(ObservedGroup(records, seconds))
+        yield from self._notify(ObservedGroup(records, seconds))
 
     def undurable(self, draft: Draft, sealed: Sealed, now: float) -> None:
         """A record was signed that is in no chain."""
         if self._watchers:
-            run_to_end(self._tell(ObservedGroup((_observe(draft, sealed, now, "", False),), None)))
+            run_to_end(self._notify(ObservedGroup((_observe(draft, sealed, now, "", False),), None)))
 
-    def _tell(self, group: ObservedGroup) -> Steps:
+    def _notify(self, group: ObservedGroup) -> Steps:
         for watcher in self._watchers:
             try:
                 going = watcher(group)

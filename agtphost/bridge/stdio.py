@@ -92,7 +92,7 @@ class StdioClient(Protocol):
 
     def _dispatch(self, message: Message) -> None:
         if message.is_request:
-            self._ask(message)
+            self._take_request(message)
         elif message.method:
             # A request is cancelled by its id, in either era, and also while it waits for its turn.
             self._handshake_connection.take_notification(message)
@@ -102,7 +102,7 @@ class StdioClient(Protocol):
         else:
             self._handshake_connection.take_answer(message)
 
-    def _ask(self, message: Message) -> None:
+    def _take_request(self, message: Message) -> None:
         number = message.id
         assert number is not None, "it is a request"
         taker = self._handshake_connection

@@ -171,12 +171,12 @@ def publish(check: bool, where: Connection, as_json: bool) -> None:
     else:
         for problem in problems:
             echo(visible(str(problem)), Colour.BAD)
-        _tell(config, len(endpoints), len(problems), served)
+        _print_outcome(config, len(endpoints), len(problems), served)
     if problems:
         click.get_current_context().exit(1)
 
 
-def _tell(config: Config, endpoints: int, problems: int, served: Mapping[str, Any] | None) -> None:
+def _print_outcome(config: Config, endpoints: int, problems: int, served: Mapping[str, Any] | None) -> None:
     if problems:
         echo(f"{endpoints} endpoints, {problems} findings: the document does not conform", Colour.BAD)
         return

@@ -127,7 +127,7 @@ def export(
     exported = export_openapi(manifest, link=link, server_url=server_url, built_ins=built_ins)
     if output is not None:
         write_new(output, _render(exported.document))
-    _tell(exported, output, as_json)
+    _print_outcome(exported, output, as_json)
 
 
 def _render(document: Mapping[str, Any]) -> bytes:
@@ -166,7 +166,7 @@ def _members(
     yield f"\n{indent}}}".encode() if members else b"{}"
 
 
-def _tell(exported: ExportResult, output: Path | None, as_json: bool) -> None:
+def _print_outcome(exported: ExportResult, output: Path | None, as_json: bool) -> None:
     if as_json:
         answer: dict[str, Any] = {"operations": exported.operations, "losses": list(exported.losses)}
         answer |= {"document": exported.document} if output is None else {"file": str(output)}

@@ -263,14 +263,14 @@ class _Worker(ProcessProtocol):
     def take(self, call: _Call) -> None:
         """Compute this, as soon as its input is encoded."""
         self.call = call
-        self._set(LONGEST, self._expire)
+        self._set(LONGEST, self._fail_late_call)
         Deferred.fromCoroutine(_encode_call(call)).addCallbacks(self._begin, self._cannot_begin, (call,), {}, (call,))
 
     def _begin(self, octets: bytes, call: _Call) -> None:
         if self.call is not call or self._gone:
             return
         if call.answer.called:
-            self._over_with(Failure(CancelledError()))  # type: ignore[no-untyped-call]
+            self._end_computation(Failure(CancelledError()))  # type: ignore[no-untyped-call]
             return
         self._begun = True
         self._number += 1
@@ -279,7 +279,7 @@ class _Worker(ProcessProtocol):
 
     def _cannot_begin(self, failure: Failure, call: _Call) -> None:
         if self.call is call:
-            self._over_with(failure)
+            self._end_computation(failure)
 
     def stop(self) -> None:
         """Stop what it computes: it says so, or is killed."""
@@ -312,7 +312,7 @@ class _Worker(ProcessProtocol):
             self.transport.closeStdin()
             self._set(PATIENCE, lambda: self._signal(signal.SIGKILL))
 
-    def _expire(self) -> None:
+    def _fail_late_call(self) -> None:
         call = self.call
         if call is not None and not call.answer.called:
             call.answer.errback(Failure(_too_long()))  # type: ignore[no-untyped-call]
@@ -344,13 +344,13 @@ class _Worker(ProcessProtocol):
             said = bytes(memoryview(self._buffer)[head.size : head.size + length])
             self._buffer = self._buffer[head.size + length :]
             if kind != functions.READY:
-                self._over_with(_outcome(kind, said))
+                self._end_computation(_outcome(kind, said))
 
     def errReceived(self, data: bytes) -> None:
         """Log what the worker writes to standard error, which only a broken one does."""
         log.error("a worker process says: {text}", text=data[:2_000].decode("utf-8", "replace"))
 
-    def _over_with(self, outcome: Any) -> None:
+    def _end_computation(self, outcome: Any) -> None:
         """End the present computation with this outcome."""
         call, self.call, self._begun = self.call, None, False
         if self._retiring:

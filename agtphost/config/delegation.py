@@ -89,11 +89,11 @@ _REQUIRED = {
 }
 
 
-def delegation_faults(given: DelegationSection, server_id: str) -> Iterator[ConfigFault]:
+def delegation_faults(section: DelegationSection, server_id: str) -> Iterator[ConfigFault]:
     """Every fault of the section whose single keys are sound."""
-    hosts: dict[str, int] = {}
-    names: set[str] = set()
-    for number, peer in enumerate(given.peers):
+    hosted_by: dict[str, int] = {}
+    server_ids: set[str] = set()
+    for number, peer in enumerate(section.peers):
         location: Location = ("delegation", "peers", number)
         for name, hint in _REQUIRED.items():
             if not getattr(peer, name):
@@ -104,14 +104,14 @@ def delegation_faults(given: DelegationSection, server_id: str) -> Iterator[Conf
                 yield ConfigFault(location=(*location, name), message=f"names a file that does not exist: {path}")
         if peer.server_id and peer.server_id == server_id:
             yield ConfigFault(location=(*location, "server_id"), message="is this host itself")
-        if peer.server_id in names:
+        if peer.server_id in server_ids:
             yield ConfigFault(location=(*location, "server_id"), message="stands twice")
-        names.add(peer.server_id)
+        server_ids.add(peer.server_id)
         for agent_id in peer.agents:
-            if agent_id in hosts and hosts[agent_id] != number:
+            if agent_id in hosted_by and hosted_by[agent_id] != number:
                 yield ConfigFault(
                     location=(*location, "agents"),
                     message=f"names {agent_id[:16]}..., which another peer hosts already",
-                    concerns=(("delegation", "peers", hosts[agent_id], "agents"),),
+                    concerns=(("delegation", "peers", hosted_by[agent_id], "agents"),),
                 )
-            hosts[agent_id] = number
+            hosted_by[agent_id] = number

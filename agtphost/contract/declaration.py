@@ -110,14 +110,14 @@ class Declaration:
         self._folder = folder
         self._definitions: DefinitionFile | None = None
         self._rules = rules
-        self._tell = say
+        self._report = say
         self._wrong = False
         self.removed = ""
         """The endpoint's method if the catalog removed it (AGTP-API section 4.5); this is not reported as a fault."""
 
     def endpoint(self, file: str, line: int) -> Endpoint | None:
         """Return the endpoint; None if anything is wrong."""
-        table, unfound = complete_declaration(self._table, self._rules.hints, self._say)
+        table, unfound = complete_declaration(self._table, self._rules.hints, self._add_fault)
         if table is None:
             return None
         self._table = table
@@ -133,7 +133,7 @@ class Declaration:
         self._parameters(path)
         self._hints(block)
         for name, sentence in parameter_faults(method, self._table.get("input_schema")):
-            self._say(("input_schema",), sentence, hint(name))
+            self._add_fault(("input_schema",), sentence, hint(name))
         impact = Impact(block["impact"]) if block is not None else Impact.IRREVERSIBLE
         found = {
             "errors": self._names("errors", _ERROR_NAME.fullmatch, "an error name such as room_unavailable"),
@@ -151,7 +151,7 @@ class Declaration:
         if self._wrong or block is None or taken is None or given is None:
             if unfound is not None:
                 # The handler is only created for a sound declaration, so report its fault here.
-                self._say(("handler", "function"), str(unfound), unfound.hint)
+                self._add_fault(("handler", "function"), str(unfound), unfound.hint)
             return None
         return Endpoint(
             method=method,
@@ -166,9 +166,9 @@ class Declaration:
             **found,  # type: ignore[arg-type]
         )
 
-    def _say(self, location: Location, message: str, hint: str = "") -> None:
+    def _add_fault(self, location: Location, message: str, hint: str = "") -> None:
         self._wrong = True
-        self._tell(location, message, hint or example(ENDPOINT, location))
+        self._report(location, message, hint or example(ENDPOINT, location))
 
     # Members of any kind
 
@@ -181,40 +181,40 @@ class Declaration:
             if name not in known:
                 listed = f"leave it out; known here: {', '.join(known)}"
                 hint = f"did you mean {meant[name]!r}?" if name in meant else listed
-                self._say((*at, name), f"{inside}{name[:64]} is unknown", hint)
+                self._add_fault((*at, name), f"{inside}{name[:64]} is unknown", hint)
         for name in required:
             if name not in table and name not in meant.values():
-                self._say(at, f"{inside}{name} is missing", example(ENDPOINT, at, name))
+                self._add_fault(at, f"{inside}{name} is missing", example(ENDPOINT, at, name))
 
     def _table_at(self, name: str, shape: str) -> Mapping[str, Any] | None:
         value = self._table.get(name)
         if value is not None and not isinstance(value, Mapping):
-            self._say((name,), f"{name} must be a table", f"write {shape}")
+            self._add_fault((name,), f"{name} must be a table", f"write {shape}")
             return None
         return value
 
     def _line(self, name: str, at: Location) -> str:
         value = self._table.get(name)
         if value is not None and not is_statement(value):
-            self._say((*at, name), f"{name} must be one line of text of 1 to 1000 characters")
+            self._add_fault((*at, name), f"{name} must be one line of text of 1 to 1000 characters")
         return value if isinstance(value, str) else ""
 
     def _flag(self, name: str) -> bool:
         value = self._table.get(name, False)
         if not isinstance(value, bool):
-            self._say((name,), f"{name} must be true or false")
+            self._add_fault((name,), f"{name} must be true or false")
         return value is True
 
     def _names(self, name: str, grammar: Callable[[str], object], form: str) -> tuple[str, ...]:
         values = self._table.get(name, [])
         if not isinstance(values, list):
-            self._say((name,), f"{name} must be a list")
+            self._add_fault((name,), f"{name} must be a list")
             return ()
         for index, value in enumerate(values):
             if not isinstance(value, str) or not grammar(value):
-                self._say((name, index), f"{name} has {str(value)[:64]!r}, which is not {form}")
+                self._add_fault((name, index), f"{name} has {str(value)[:64]!r}, which is not {form}")
             elif value in values[:index]:
-                self._say((name, index), f"{name} has {value!r} twice")
+                self._add_fault((name, index), f"{name} has {value!r} twice")
         return tuple(map(str, values))
 
     # Method and path
@@ -225,17 +225,17 @@ class Declaration:
             return ""
         catalog = self._rules.catalog
         if not isinstance(method, str) or not is_method_name(method):
-            self._say(("method",), f"method {str(method)[:40]!r} is not a method name (3 to 32 letters A-Z)")
+            self._add_fault(("method",), f"method {str(method)[:40]!r} is not a method name (3 to 32 letters A-Z)")
         elif method in LEGACY:
             hint = f"use {catalog.legacy[method]}; callers can still send {method} if an alias maps it"
-            self._say(("method",), f"method {method} is an HTTP verb, which new endpoints may not use", hint)
+            self._add_fault(("method",), f"method {method} is an HTTP verb, which new endpoints may not use", hint)
         elif catalog.knows(method) or method in self._rules.custom:
             return method
         elif method in self._rules.removed:
             self.removed, self._wrong = method, True
         else:
             close = ", ".join(catalog.close_matches(method))
-            self._say(
+            self._add_fault(
                 ("method",),
                 f"method {method} is not in catalog {catalog.version}",
                 f"similar methods: {close}" if close else "",
@@ -247,24 +247,24 @@ class Declaration:
         if path is None:
             return ""
         if not isinstance(path, str):
-            self._say(("path",), "path must be a text")
+            self._add_fault(("path",), "path must be a text")
             return ""
         for fault in paths.template_faults(path, self._rules.catalog.methods):
-            self._say(("path",), f"path {path[:128]}: {fault}")
+            self._add_fault(("path",), f"path {path[:128]}: {fault}")
         return path
 
     def _reservations(self, method: str, path: str) -> None:
         first = path[1:].partition("/")[0].lower()
         if method == "DISCOVER" and (path == "/" or first.startswith(RESERVED_DISCOVER)):
-            self._say(
+            self._add_fault(
                 ("path",),
                 f"DISCOVER {path[:128]} is reserved for the host's own documents",
                 "another path, or another method such as QUERY",
             )
         elif first == "agents":
-            self._say(("path",), f"path {path[:128]} is reserved: /agents/NAME addresses the agents of this host")
+            self._add_fault(("path",), f"path {path[:128]} is reserved: /agents/NAME addresses the agents of this host")
         elif (method, path) in self._rules.reserved:
-            self._say(("path",), f"{method} {path[:128]} is answered by the host itself; choose another path")
+            self._add_fault(("path",), f"{method} {path[:128]} is answered by the host itself; choose another path")
 
     def _action(self, method: str, path: str) -> str:
         """Return the application's name for the endpoint, by which ``EXECUTE /`` calls it (core v08 section 7.2.8)."""
@@ -272,19 +272,19 @@ class Declaration:
         if "action" not in self._table:
             return ""
         if not isinstance(value, str) or len(value) > 64 or _ACTION.fullmatch(value) is None:
-            self._say(("action",), f"action {str(value)[:64]!r} is not a valid name such as reserve-flight")
+            self._add_fault(("action",), f"action {str(value)[:64]!r} is not a valid name such as reserve-flight")
         elif value.partition(".")[0] in FRAMEWORKS:
-            self._say(
+            self._add_fault(
                 ("action",),
                 f"action {value!r} begins with the name of a framework, which is reserved: {', '.join(FRAMEWORKS)}",
             )
         if method != "EXECUTE":
-            self._say(
+            self._add_fault(
                 ("action",),
                 f"action is allowed only with method EXECUTE, and this endpoint has {method or 'no method'}",
             )
         if "{" in path:
-            self._say(("action",), "an endpoint with an action must not have parameters in its path")
+            self._add_fault(("action",), "an endpoint with an action must not have parameters in its path")
         return str(value)
 
     def _parameters(self, path: str) -> None:
@@ -297,12 +297,12 @@ class Declaration:
             return
         for name in re.findall(r"\{([A-Za-z0-9_]+)\}", path):
             if name not in properties:
-                self._say(("input_schema",), f"the path's parameter {name!r} is not declared in input_schema")
+                self._add_fault(("input_schema",), f"the path's parameter {name!r} is not declared in input_schema")
                 continue
             inner = properties[name]
             declared = inner.get("type", "string") if isinstance(inner, Mapping) else "string"
             if declared not in IN_PATHS and (not isinstance(declared, list) or "string" not in declared):
-                self._say(
+                self._add_fault(
                     ("input_schema", "properties", name),
                     f"the path's parameter {name!r} is declared as {declared}, which a part of a path cannot be",
                     f"use one of {', '.join(IN_PATHS)}",
@@ -316,7 +316,9 @@ class Declaration:
             if isinstance(properties, Mapping) and name not in properties:
                 known = f"its parameters: {', '.join(map(str, properties)) or 'none'}"
                 at = ("semantic", "parameter_hints", name)
-                self._say(at, f"semantic.parameter_hints.{str(name)[:64]} is not a parameter of input_schema", known)
+                self._add_fault(
+                    at, f"semantic.parameter_hints.{str(name)[:64]} is not a parameter of input_schema", known
+                )
 
     # Blocks
 
@@ -329,7 +331,7 @@ class Declaration:
         faults = list(semantic_faults(block, self._rules.catalog.categories))
         for member, sentence in faults:
             if member in block or member not in meant.values():
-                self._say(("semantic", member), sentence)
+                self._add_fault(("semantic", member), sentence)
         return None if faults else {name: value for name, value in block.items() if name in (*MEMBERS, *FOR_TOOLS)}
 
     def _schema(self, name: str, role: Role, *, strict: bool = False) -> CompiledSchema | None:
@@ -348,7 +350,7 @@ class Declaration:
                 said = f"{name} {fault}"
                 if shared is not None and where[:1] == ("$defs",) and shared.has_given(schema, where[1:2]):
                     said += f", at {shared.file.name}:{shared.line(where[1])}"
-                self._say((name, *where), said, keyword_example(where, fault.message))
+                self._add_fault((name, *where), said, keyword_example(where, fault.message))
             return None
 
     def _definition_file(self) -> DefinitionFile | None:
@@ -357,16 +359,18 @@ class Declaration:
         if value is None:
             return None
         if not isinstance(value, str) or not value:
-            self._say(("definitions",), "definitions must be the name of a file", 'write definitions = "NAME.json"')
+            self._add_fault(
+                ("definitions",), "definitions must be the name of a file", 'write definitions = "NAME.json"'
+            )
         elif self._folder is None:
-            self._say(
+            self._add_fault(
                 ("definitions",), "definitions names a file, but this text is not in a file", "write $defs instead"
             )
         else:
             try:
                 return self._rules.schemas.definitions(self._folder / value)
             except DefinitionsError as error:
-                self._say(("definitions",), f"{DEFINITIONS}{value[:128]} {error}", error.hint)
+                self._add_fault(("definitions",), f"{DEFINITIONS}{value[:128]} {error}", error.hint)
         return None
 
     def _handler(self) -> HandlerReference | None:
@@ -379,7 +383,7 @@ class Declaration:
             errors if isinstance(errors, list) else None,
             schema if isinstance(schema, Mapping) else {},
             members=self._members,
-            say=self._say,
+            say=self._add_fault,
         )
 
     def _read_deprecation(self) -> Deprecation | None:
@@ -390,17 +394,17 @@ class Declaration:
         for member in ("deprecated_in", "removed_in"):
             value = block.get(member)
             if value is not None and (not isinstance(value, str) or _VERSION.fullmatch(value) is None):
-                self._say(("deprecated", member), f"deprecated.{member} must be a version such as 2.1.0")
+                self._add_fault(("deprecated", member), f"deprecated.{member} must be a version such as 2.1.0")
         successor = block.get("successor", {})
         if not isinstance(successor, Mapping):
-            self._say(("deprecated", "successor"), "deprecated.successor must be a table of method and path")
+            self._add_fault(("deprecated", "successor"), "deprecated.successor must be a table of method and path")
             successor = {}
         self._members(successor, ("method", "path"), (), ("deprecated", "successor"))
         method, path = successor.get("method"), successor.get("path")
         if method is not None and (not isinstance(method, str) or not is_method_name(method)):
-            self._say(("deprecated", "successor", "method"), "deprecated.successor.method is not a method name")
+            self._add_fault(("deprecated", "successor", "method"), "deprecated.successor.method is not a method name")
         if path is not None and (not isinstance(path, str) or any(paths.template_faults(path))):
-            self._say(("deprecated", "successor", "path"), "deprecated.successor.path is not a path")
+            self._add_fault(("deprecated", "successor", "path"), "deprecated.successor.path is not a path")
         return Deprecation(
             deprecated_in=str(block.get("deprecated_in")),
             removed_in=block.get("removed_in"),
@@ -415,17 +419,21 @@ class Declaration:
             return default_assurance(floor, changes=impact is not Impact.INFORMATIONAL)
         labels = {level.label: level for level in Assurance}
         if value not in labels:
-            self._say(("min_assurance",), f"min_assurance is not one of {', '.join(labels)}")
+            self._add_fault(("min_assurance",), f"min_assurance is not one of {', '.join(labels)}")
         return labels.get(str(value), Assurance.CERTIFICATE)
 
     def _approval(self, impact: Impact, anonymous: bool) -> bool:
         """Return whether a person approves each call, by the declaration or by ``[approvals] irreversible``."""
         value = self._table.get("approval")
         if value not in (None, REQUIRED_APPROVAL):
-            self._say(("approval",), "approval has an unknown value", 'write approval = "required", or leave it out')
+            self._add_fault(
+                ("approval",), "approval has an unknown value", 'write approval = "required", or leave it out'
+            )
         needed = value == REQUIRED_APPROVAL or (self._rules.irreversible_approved and impact is Impact.IRREVERSIBLE)
         if needed and anonymous:
-            self._say(("min_assurance",), "min_assurance is none, but an approval needs a known caller", "leave it out")
+            self._add_fault(
+                ("min_assurance",), "min_assurance is none, but an approval needs a known caller", "leave it out"
+            )
         return needed
 
     def _cost(self) -> Mapping[str, Decimal] | None:
@@ -437,7 +445,7 @@ class Declaration:
                 raise budget.BudgetError("it must be a text")
             return budget.parse(value) or None
         except budget.BudgetError as error:
-            self._say(("cost",), f"cost is not a valid price: {error}", 'write "tokens=500, USD=0.02"')
+            self._add_fault(("cost",), f"cost is not a valid price: {error}", 'write "tokens=500, USD=0.02"')
             return None
 
     def _timeout(self) -> float | None:
@@ -445,6 +453,6 @@ class Declaration:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT:
-            self._say(("timeout",), f"timeout must be a number of seconds up to {LONGEST_TIMEOUT:.0f}")
+            self._add_fault(("timeout",), f"timeout must be a number of seconds up to {LONGEST_TIMEOUT:.0f}")
             return None
         return float(value)

@@ -107,7 +107,7 @@ class _Examination:
     def __init__(self, manifest: Any, catalog: Catalog | None) -> None:
         self.findings: list[ManifestFinding] = []
         if not isinstance(manifest, Mapping):
-            self._say((), "is not a JSON object", "manifest-structure.object")
+            self._add((), "is not a JSON object", "manifest-structure.object")
             return
         self._manifest = manifest
         version = manifest.get("catalog_version")
@@ -125,7 +125,7 @@ class _Examination:
         self._policies()
         self._signature()
 
-    def _say(self, at: Pointer, message: str, rule: str) -> None:
+    def _add(self, at: Pointer, message: str, rule: str) -> None:
         pointer = "".join(f"/{escape(token)}" for token in at)[:512]
         self.findings.append(ManifestFinding(pointer=pointer, message=message, rule=rule))
 
@@ -146,10 +146,10 @@ class _Examination:
         here = (*at, name)
         if name not in table:
             if required:
-                self._say(here, "is missing", rule)
+                self._add(here, "is missing", rule)
             return False
         if not right(table[name]):
-            self._say(here, f"is not {shape}", rule)
+            self._add(here, f"is not {shape}", rule)
             return False
         return True
 
@@ -159,7 +159,7 @@ class _Examination:
             return []
         for index, item in enumerate(table[name]):
             if not isinstance(item, str) or not is_method_name(item):
-                self._say((*at, name, index), "is not a method name (3 to 32 letters A-Z)", "method-name.listed")
+                self._add((*at, name, index), "is not a method name (3 to 32 letters A-Z)", "method-name.listed")
         return [item for item in table[name] if isinstance(item, str)]
 
     # The parts
@@ -169,7 +169,7 @@ class _Examination:
         for name in ("agtp_version", "agtp_api_version"):
             rule = f"manifest-structure.{name.replace('_', '-')}"
             if self._expect(manifest, name, (), _is_text, "text", rule) and manifest[name] not in VERSIONS:
-                self._say((name,), f"is not {' or '.join(VERSIONS)}", rule)
+                self._add((name,), f"is not {' or '.join(VERSIONS)}", rule)
         self._expect(manifest, "document_version", (), _is_text, "text", "manifest-structure.document-version")
         rule = "catalog-version.current"
         current = self._expect(manifest, "catalog_version", (), _is_version, "a version such as 1.0.0", rule)
@@ -179,13 +179,13 @@ class _Examination:
         versions = manifest[here]
         for index, version in enumerate(versions):
             if not _is_version(version):
-                self._say((here, index), "is not a version such as 1.0.0", "catalog-version.supported")
+                self._add((here, index), "is not a version such as 1.0.0", "catalog-version.supported")
         if current and manifest["catalog_version"] not in versions:
-            self._say(
+            self._add(
                 (here,), f"does not hold catalog_version {manifest['catalog_version']}", "catalog-version.included"
             )
         if len(versions) > 1:
-            self._say(
+            self._add(
                 (here,),
                 "has more than one version, which this revision of the drafts reserves",
                 "catalog-versions.single",
@@ -207,15 +207,15 @@ class _Examination:
             issued, updated = _moment(server["issued"]), _moment(server["updated"])
             assert issued is not None and updated is not None, "both were read above"
             if updated < issued:
-                self._say((*at, "updated"), "is before issued", "server-block.order")
+                self._add((*at, "updated"), "is before issued", "server-block.order")
 
     def _methods(self) -> None:
         embedded = self._names(self._manifest, "embedded_methods", (), "method-inventory.embedded", required=True)
         if embedded or isinstance(self._manifest.get("embedded_methods"), list):
             for name in sorted(set(FLOOR) - set(embedded)):
-                self._say(("embedded_methods",), f"lacks the floor method {name}", "method-inventory.floor")
+                self._add(("embedded_methods",), f"lacks the floor method {name}", "method-inventory.floor")
             for name in sorted(set(embedded) - set(FLOOR)):
-                self._say(
+                self._add(
                     ("embedded_methods",),
                     f"holds {name[:40]}, which is not a floor method",
                     "method-inventory.floor-only",
@@ -223,7 +223,7 @@ class _Examination:
         customs = self._names(self._manifest, "custom_methods", (), "method-inventory.custom", required=False)
         for index, name in enumerate(customs):
             if name in LEGACY:
-                self._say(("custom_methods", index), f"is the HTTP verb {name}", "legacy-verb.custom")
+                self._add(("custom_methods", index), f"is the HTTP verb {name}", "legacy-verb.custom")
 
     def _endpoints(self) -> None:
         if not self._expect(self._manifest, "endpoints", (), _is_list, "a list", "endpoint-projection.list"):
@@ -233,12 +233,12 @@ class _Examination:
         for index, endpoint in enumerate(self._manifest["endpoints"]):
             at: Pointer = ("endpoints", index)
             if not isinstance(endpoint, Mapping):
-                self._say(at, "is not an object", "endpoint-unique.object")
+                self._add(at, "is not an object", "endpoint-unique.object")
                 continue
             self._endpoint(endpoint, at, words)
             key = str(endpoint.get("method")), str(endpoint.get("path"))
             if first.setdefault(key, index) != index:
-                self._say(
+                self._add(
                     at, f"is {' '.join(key)[:128]} again: /endpoints/{first[key]} is the same", "endpoint-unique.pair"
                 )
 
@@ -255,11 +255,11 @@ class _Examination:
         if self._expect(endpoint, "semantic", at, _is_object, "an object", "semantic-block.object"):
             for member, sentence in semantic_faults(endpoint["semantic"], CATEGORIES):
                 rule = f"semantic-block.{member.replace('_', '-')}"
-                self._say((*at, "semantic", member), sentence.partition(" ")[2], rule)
+                self._add((*at, "semantic", member), sentence.partition(" ")[2], rule)
             for member, sentence in effect_faults(endpoint, self._outcomes, self._catalog) if own else ():
-                self._say((*at, "semantic", member), sentence, "semantic-block.own-effects")
+                self._add((*at, "semantic", member), sentence, "semantic-block.own-effects")
         for _, sentence in parameter_faults(str(endpoint.get("method")), endpoint.get("input_schema")):
-            self._say((*at, "input_schema"), sentence, "endpoint-contract.method-parameters")
+            self._add((*at, "input_schema"), sentence, "endpoint-contract.method-parameters")
         for name in ("input_schema", "output_schema"):
             rule = f"endpoint-contract.{name.replace('_', '-')}"
             if self._expect(endpoint, name, at, _is_object, "an object", rule):
@@ -277,21 +277,21 @@ class _Examination:
 
     def _endpoint_method(self, method: str, at: Pointer) -> None:
         if not is_method_name(method):
-            self._say(at, "is not a method name (3 to 32 letters A-Z)", "method-name.endpoint")
+            self._add(at, "is not a method name (3 to 32 letters A-Z)", "method-name.endpoint")
         elif method in LEGACY:
-            self._say(at, f"is the HTTP verb {method}, which no endpoint may be defined with", "legacy-verb.endpoint")
+            self._add(at, f"is the HTTP verb {method}, which no endpoint may be defined with", "legacy-verb.endpoint")
         elif self._catalog is not None and not self._catalog.knows(method) and method not in self._customs:
             known = f"neither in catalog {self._catalog.version} nor in custom_methods"
-            self._say(at, f"is {known}: {method}", "endpoint-contract.method-known")
+            self._add(at, f"is {known}: {method}", "endpoint-contract.method-known")
 
     def _endpoint_path(self, endpoint: Mapping[str, Any], at: Pointer, words: Collection[str], *, own: bool) -> None:
         path = endpoint["path"]
         faults = list(template_faults(path, words))
         for fault in faults:
-            self._say((*at, "path"), f"breaks the path grammar: {fault}", "path-grammar.template")
+            self._add((*at, "path"), f"breaks the path grammar: {fault}", "path-grammar.template")
         first = path[1:].partition("/")[0].lower()
         if not own and endpoint.get("method") == "DISCOVER" and (path == "/" or first in RESERVED_DISCOVER):
-            self._say(
+            self._add(
                 (*at, "path"),
                 f"DISCOVER {path[:64]} is reserved for the server's own documents",
                 "reserved-path.discover",
@@ -302,25 +302,25 @@ class _Examination:
             name = segment[1:-1]
             if segment.startswith("{") and isinstance(properties, Mapping) and name not in properties:
                 here = (*at, "input_schema", "properties", name)
-                self._say(here, "is missing: the path has a parameter of this name", "path-parameter.declared")
+                self._add(here, "is missing: the path has a parameter of this name", "path-parameter.declared")
 
     def _schema(self, schema: Mapping[str, Any], at: Pointer, *, closed: bool) -> None:
         dialect = schema.get("$schema", DIALECT)
         if dialect != DIALECT:
-            self._say((*at, "$schema"), f"is not {DIALECT}", "endpoint-contract.dialect")
+            self._add((*at, "$schema"), f"is not {DIALECT}", "endpoint-contract.dialect")
             return
         if not self._is_sound(schema):
             for reference in remote_references(schema):
-                self._say(at, f"refers to {reference[:128]}, outside the schema", "endpoint-contract.references")
+                self._add(at, f"refers to {reference[:128]}, outside the schema", "endpoint-contract.references")
             error = schema_error(schema)
             if error is not None:
                 where, reason = error
-                self._say((*at, *where), f"is not JSON Schema 2020-12: {reason}", "endpoint-contract.schema")
+                self._add((*at, *where), f"is not JSON Schema 2020-12: {reason}", "endpoint-contract.schema")
         if closed:
             if schema.get("type") != "object":
-                self._say((*at, "type"), 'is not "object"', "endpoint-contract.input-type")
+                self._add((*at, "type"), 'is not "object"', "endpoint-contract.input-type")
             if schema.get("additionalProperties") is not False:
-                self._say((*at, "additionalProperties"), "is not false", "input-strictness.closed")
+                self._add((*at, "additionalProperties"), "is not false", "input-strictness.closed")
 
     def _is_sound(self, schema: Mapping[str, Any]) -> bool:
         """
@@ -341,18 +341,18 @@ class _Examination:
 
     def _handler(self, handler: Mapping[str, Any], at: Pointer, errors: Collection[str] | None) -> None:
         for name in sorted(handler.keys() - {"type"}):
-            self._say(
+            self._add(
                 (*at, name), "is shown, but only the type of a handler may be published", "endpoint-projection.handler"
             )
         if not self._expect(handler, "type", at, _is_text, "text", "endpoint-contract.handler"):
             return
         kind = handler["type"]
         if kind not in HANDLERS:
-            self._say((*at, "type"), f"is not {', '.join(HANDLERS)}", "handler-binding.type")
+            self._add((*at, "type"), f"is not {', '.join(HANDLERS)}", "handler-binding.type")
         declared = DEMANDED.get(kind, ()) if errors is None else errors
         for name in DEMANDED.get(kind, ()):
             if name not in declared:
-                self._say(
+                self._add(
                     (*at[:-1], "errors"), f"lacks {name}, which {kind} endpoints declare", "handler-binding.errors"
                 )
 
@@ -372,7 +372,7 @@ class _Examination:
         listed = self._expect(manifest, "hosted_agents", (), _is_list, "a list", "agent-disclosure.agents")
         if known and listed and manifest["agent_disclosure"] == "private" and manifest["hosted_agents"]:
             message = "is not empty, though agent_disclosure is private"
-            self._say(("hosted_agents",), message, "agent-disclosure.private")
+            self._add(("hosted_agents",), message, "agent-disclosure.private")
         notice, rule = "agent_disclosure_notice", "agent-disclosure.notice"
         self._expect(manifest, notice, (), _is_text_or_null, "text or null", rule, required=False)
 
@@ -381,7 +381,7 @@ class _Examination:
             if self._expect(self._manifest, name, (), _is_list, "a list", rule, required=False):
                 for index, entry in enumerate(self._manifest[name]):
                     if not isinstance(entry, Mapping):
-                        self._say((name, index), "is not an object", rule)
+                        self._add((name, index), "is not an object", rule)
         self._data_manifest()
         protocols = self._manifest.get("hosted_protocols")
         rule = "protocol-surface.protocol-members"
@@ -401,7 +401,7 @@ class _Examination:
             for index, entry in enumerate(block["available_data"]):
                 here = (*at, "available_data", index)
                 if not isinstance(entry, Mapping):
-                    self._say(here, "is not an object", rule)
+                    self._add(here, "is not an object", rule)
                 else:
                     self._expect(entry, "class", here, _is_text, "text", rule)
 
@@ -422,14 +422,14 @@ class _Examination:
         self._names(policy, "disallow", at, "method-policy.disallow", required=False)
         legacy = policy.get("legacy", "NONE")
         if legacy not in ("*", "NONE") and not (_is_list(legacy) and all(verb in LEGACY for verb in legacy)):
-            self._say((*at, "legacy"), f'is not "*", "NONE" or a list of {", ".join(LEGACY)}', "method-policy.legacy")
+            self._add((*at, "legacy"), f'is not "*", "NONE" or a list of {", ".join(LEGACY)}', "method-policy.legacy")
         if self._expect(policy, "aliases", at, _is_object, "an object", "method-policy.aliases", required=False):
             aliases = policy["aliases"]
             for name, target in aliases.items():
                 if not isinstance(target, str):
-                    self._say((*at, "aliases", name), "is not text", "method-policy.aliases")
+                    self._add((*at, "aliases", name), "is not text", "method-policy.aliases")
                 elif target in aliases:
-                    self._say(
+                    self._add(
                         (*at, "aliases", name), f"leads to {target[:40]}, itself an alias", "method-policy.alias-chain"
                     )
         rule = "method-policy.redirects"
@@ -437,7 +437,7 @@ class _Examination:
             for index, entry in enumerate(policy["redirects"]):
                 here = (*at, "redirects", index)
                 if not isinstance(entry, Mapping):
-                    self._say(here, "is not an object", rule)
+                    self._add(here, "is not an object", rule)
                     continue
                 for member in ("from_method", "to_method"):
                     self._expect(entry, member, here, _is_text, "text", rule)
@@ -447,9 +447,9 @@ class _Examination:
     def _signature(self) -> None:
         signature = self._manifest.get(SIGNATURE)
         if signature is None:
-            self._say((SIGNATURE,), "is missing: the manifest is not signed", "manifest-signature.present")
+            self._add((SIGNATURE,), "is missing: the manifest is not signed", "manifest-signature.present")
         elif not isinstance(signature, str) or signature.count(".") != 2:
-            self._say((SIGNATURE,), "is not a JWS in compact form", "manifest-signature.form")
+            self._add((SIGNATURE,), "is not a JWS in compact form", "manifest-signature.form")
 
 
 def _is_text(value: Any) -> bool:

@@ -64,11 +64,11 @@ class StepBudget:
             raise UnsupportedPattern
 
 
-def automaton(pattern: str, allowance: StepBudget) -> Automaton | None:
+def automaton(pattern: str, budget: StepBudget) -> Automaton | None:
     """Return the automaton of an expression; None if it is too large, or uses unsupported syntax."""
     try:
         expression = parse(pattern)
-        return _Positions(allowance).build_automaton(expression.node, expression.from_start, expression.to_end)
+        return _Positions(budget).build_automaton(expression.node, expression.from_start, expression.to_end)
     except (UnsupportedPattern, RecursionError):
         return None
 
@@ -93,8 +93,8 @@ _NOTHING = _Part(True, 0, 0)
 
 
 class _Positions:
-    def __init__(self, allowance: StepBudget) -> None:
-        self._allowance = allowance
+    def __init__(self, budget: StepBudget) -> None:
+        self._budget = budget
         self._chars: list[Chars] = []
         self._follow: list[int] = []
 
@@ -115,7 +115,7 @@ class _Positions:
                 for position in _bits(live):
                     after |= self._follow[position]
                     size += 1
-                self._allowance.take(2 + size)
+                self._budget.take(2 + size)
                 state = (after, bool(live & whole.last) or (whole.empty and not from_start))
                 if state not in known:
                     known.add(state)
@@ -131,7 +131,7 @@ class _Positions:
             of_chars[chars] = of_chars.get(chars, 0) | 1 << at
         found = set()
         for cut in cuts:
-            self._allowance.take(len(of_chars))
+            self._budget.take(len(of_chars))
             mask = 0
             for chars, positions in of_chars.items():
                 if any(low <= cut <= high for low, high in chars):
@@ -141,7 +141,7 @@ class _Positions:
         return list(found)
 
     def _build(self, node: Node) -> _Part:
-        self._allowance.take(1)
+        self._budget.take(1)
         match node:
             case ("chars", chars):
                 if len(self._chars) >= MOST_POSITIONS:
@@ -168,7 +168,7 @@ class _Positions:
     def _build_repetition(self, inner: Node, least: int, most: int | None) -> _Part:
         if most is None:
             part = self._build(inner)
-            self._link(part.last, part.first)
+            self._add_followers(part.last, part.first)
             rest = part if least else _Part(True, part.first, part.last)
             mandatory = max(least - 1, 0)
         else:
@@ -182,13 +182,13 @@ class _Positions:
         return rest
 
     def _concatenate(self, left: _Part, right: _Part) -> _Part:
-        self._link(left.last, right.first)
+        self._add_followers(left.last, right.first)
         first = left.first | right.first if left.empty else left.first
         last = left.last | right.last if right.empty else right.last
         return _Part(left.empty and right.empty, first, last)
 
-    def _link(self, last: int, first: int) -> None:
+    def _add_followers(self, last: int, first: int) -> None:
         if first:
             for position in _bits(last):
-                self._allowance.take(1)
+                self._budget.take(1)
                 self._follow[position] |= first

@@ -125,11 +125,11 @@ class References:
         elif fragment and self._numbered:
             self._anchor(resource, fragment, pointer, "$id")
         elif fragment or (identifier is not None and not isinstance(identifier, str)):
-            self._say(pointer, "$id", "is not an address without a fragment")
+            self._add_fault(pointer, "$id", "is not an address without a fragment")
         if address:
             base = join(resource.base, address)
             if base is None or base in self._resources:
-                self._say(
+                self._add_fault(
                     pointer, "$id", "is relative, but a base address is missing" if base is None else "is used twice"
                 )
             else:
@@ -140,9 +140,9 @@ class References:
 
     def _anchor(self, resource: _Resource, name: Any, pointer: str, keyword: str) -> None:
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-            self._say(pointer, keyword, "is not a name")
+            self._add_fault(pointer, keyword, "is not a name")
         elif resource.anchors.setdefault(name, pointer) != pointer:
-            self._say(pointer, keyword, "is used twice")
+            self._add_fault(pointer, keyword, "is used twice")
         elif keyword == "$dynamicAnchor":
             resource.dynamic[name] = pointer
 
@@ -154,10 +154,10 @@ class References:
                 continue
             target = self._target(self._of[pointer], place[keyword])
             if keyword == "$recursiveRef" and place[keyword] != "#":
-                self._say(pointer, keyword, 'is not "#"')
+                self._add_fault(pointer, keyword, 'is not "#"')
             elif target is None:
                 said = str(place[keyword])[:120]
-                self._say(
+                self._add_fault(
                     pointer, keyword, f"does not lead to a schema in this document, and nothing is fetched: {said}"
                 )
             else:
@@ -179,7 +179,7 @@ class References:
             return target if target in self._places else None
         return found.anchors.get(fragment)
 
-    def _say(self, pointer: str, keyword: str, sentence: str) -> None:
+    def _add_fault(self, pointer: str, keyword: str, sentence: str) -> None:
         self.faults.append((f"{pointer}/{keyword}"[:160], sentence))
 
     # The schema without them

@@ -192,7 +192,7 @@ class Walk:
         self.cleaned = {}
         """The schema with only the keywords that were checked."""
 
-    def _say(self, pointer: str, message: str) -> None:
+    def _add_fault(self, pointer: str, message: str) -> None:
         self.faults.append(SchemaFault(pointer=pointer, message=message))
 
     def _write_out(self) -> None:
@@ -202,7 +202,7 @@ class Walk:
             self.faults.extend(SchemaFault(pointer=pointer, message=message) for pointer, message in links.faults)
             plain = {} if self.faults else links.write_out()
         except TooManySchemas:
-            self._say("", f"has more than {self._schemas} schemas when its dynamic references are followed")
+            self._add_fault("", f"has more than {self._schemas} schemas when its dynamic references are followed")
         if self.faults:
             return
         walk = Walk(plain, closed=self._closed, share=self._share, dialect=self._dialect)
@@ -211,16 +211,16 @@ class Walk:
 
     def _size(self, schema: Mapping[str, Any]) -> bool:
         if not may_fit(schema, self._octets):
-            self._say("", f"has more than {self._octets} octets")
+            self._add_fault("", f"has more than {self._octets} octets")
             return False
         try:
             text = json.dumps(schema, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
             octets = len(text.encode("utf-8"))
         except (TypeError, ValueError, RecursionError) as error:
-            self._say("", f"is not JSON: {error}"[:160])
+            self._add_fault("", f"is not JSON: {error}"[:160])
             return False
         if octets > self._octets:
-            self._say("", f"has {octets} octets; the limit is {self._octets}")
+            self._add_fault("", f"has {octets} octets; the limit is {self._octets}")
         return octets <= self._octets
 
     def _schema(self, schema: Any, pointer: str, depth: int) -> Any:
@@ -228,14 +228,14 @@ class Walk:
             self.places[pointer] = SchemaPlace()
             return schema
         if not isinstance(schema, Mapping):
-            self._say(pointer, "is neither a schema object nor true or false")
+            self._add_fault(pointer, "is neither a schema object nor true or false")
             return True
         if depth > MAX_DEPTH:
-            self._say(pointer, f"is more than {MAX_DEPTH} schemas deep")
+            self._add_fault(pointer, f"is more than {MAX_DEPTH} schemas deep")
             return True
         if len(self.places) >= self._schemas:
             if not self._full:
-                self._say("", f"has more than {self._schemas} schemas in it")
+                self._add_fault("", f"has more than {self._schemas} schemas in it")
             self._full = True
             return True
         place = self.places[pointer] = SchemaPlace()
@@ -268,13 +268,13 @@ class Walk:
     def _unknown(self, keyword: str, here: str, schema: Mapping[str, Any], *, top: bool) -> None:
         if keyword == "$schema" and (top or "$id" in schema):
             if not top and str(schema[keyword]).removesuffix("#") != self._dialect:
-                self._say(here[:160], "is not the dialect of the whole schema")
+                self._add_fault(here[:160], "is not the dialect of the whole schema")
         elif keyword in MOVING:
-            self._say(here[:160], f"is not followed in {self._dialect}"[:160])
+            self._add_fault(here[:160], f"is not followed in {self._dialect}"[:160])
         elif self._closed and not keyword.startswith("x-"):
             close = difflib.get_close_matches(keyword, SUPPORTED, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            self._say(here[:160], f"is not a keyword of the supported vocabulary{hint}")
+            self._add_fault(here[:160], f"is not a keyword of the supported vocabulary{hint}")
 
     # Where schemas stand inside a schema
 
@@ -292,7 +292,7 @@ class Walk:
 
     def _list(self, place: SchemaPlace, keyword: str, value: Any, here: str, depth: int) -> Any:
         if not isinstance(value, list) or keyword not in (*LIST, "items"):
-            self._say(here, "has a value that the keyword does not accept")
+            self._add_fault(here, "has a value that the keyword does not accept")
             return []
         self.branching = self.branching or keyword in ("anyOf", "oneOf")
         into = getattr(place, INTO.get(keyword, "indexed"))
@@ -304,7 +304,7 @@ class Walk:
 
     def _map(self, place: SchemaPlace, keyword: str, value: Any, here: str, depth: int) -> Any:
         if not isinstance(value, Mapping):
-            self._say(here, "is not an object")
+            self._add_fault(here, "is not an object")
             return {}
         if keyword == "dependencies":
             place.cost.keyword(keyword, value)
@@ -336,38 +336,38 @@ class Walk:
         elif keyword == "uniqueItems" and value is True:
             most = schema.get("maxItems")
             if not isinstance(most, int) or most > MAX_UNIQUE:
-                self._say(here, f"needs maxItems of at most {MAX_UNIQUE} in the same schema")
+                self._add_fault(here, f"needs maxItems of at most {MAX_UNIQUE} in the same schema")
         elif keyword == "format" and self._closed and str(value) not in ASSERTED_FORMATS:
             known = ", ".join(sorted(ASSERTED_FORMATS))
-            self._say(here, f"{str(value)[:64]!r} is not one of the supported formats: {known}")
+            self._add_fault(here, f"{str(value)[:64]!r} is not one of the supported formats: {known}")
 
     def _number(self, keyword: str, value: Any, here: str) -> None:
         """Check that a bound or divisor is within the range that every reader of numbers supports."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return  # The dialect's metaschema reports this.
         if isinstance(value, int) and abs(value) > LARGEST:
-            self._say(here, "is beyond 2**63")
+            self._add_fault(here, "is beyond 2**63")
         elif keyword == "multipleOf" and not 1 / LARGEST <= value <= LARGEST:
-            self._say(here, "is not between 2**-63 and 2**63")
+            self._add_fault(here, "is not between 2**-63 and 2**63")
 
     def _pattern(self, value: Any, here: str) -> None:
         if not isinstance(value, str):
-            self._say(here[:160], "is not a regular expression")
+            self._add_fault(here[:160], "is not a regular expression")
         elif len(value) > MAX_PATTERN:
-            self._say(here[:160], f"is a regular expression of more than {MAX_PATTERN} characters")
+            self._add_fault(here[:160], f"is a regular expression of more than {MAX_PATTERN} characters")
         elif value not in self.states and sum(self.states.values()) <= self._expressions:
             try:
                 self.states[value] = re2.compile(value, _OPTIONS).programsize
                 self._automata[value] = automaton(value, self._allowance)
                 if sum(self.states.values()) > self._expressions:
-                    self._say("", f"has regular expressions of more than {self._expressions} states in all")
+                    self._add_fault("", f"has regular expressions of more than {self._expressions} states in all")
             except (re2.error, UnicodeError) as error:
                 reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
-                self._say(here[:160], f"is not a regular expression that matches in linear time: {reason}")
+                self._add_fault(here[:160], f"is not a regular expression that matches in linear time: {reason}")
 
     def _reference(self, value: Any, here: str, pointer: str) -> None:
         if not isinstance(value, str):
-            self._say(here, "is not a reference to a place in the schema; nothing is fetched")
+            self._add_fault(here, "is not a reference to a place in the schema; nothing is fetched")
         elif value != "#" and not value.startswith("#/"):
             self.moving = True
         else:
@@ -378,7 +378,7 @@ class Walk:
             if target in self.places:
                 self.places[pointer].same.append(target)
             else:
-                self._say(f"{pointer}/$ref", f"does not lead to a schema: #{target[:120]}")
+                self._add_fault(f"{pointer}/$ref", f"does not lead to a schema: #{target[:120]}")
 
 
 def _budget(places: Mapping[str, SchemaPlace], applied: AppliedSchemas, share: int) -> Budget:

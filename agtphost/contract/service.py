@@ -179,12 +179,12 @@ class _ServiceReader:
 
     def __init__(self, block: Mapping[str, Any], say: Say) -> None:
         self._block = block
-        self._tell = say
+        self._report = say
         self._wrong = False
 
-    def _say(self, location: tuple[str | int, ...], message: str, hint: str = "") -> None:
+    def _add_fault(self, location: tuple[str | int, ...], message: str, hint: str = "") -> None:
         self._wrong = True
-        self._tell(location, f"handler.{message}", hint)
+        self._report(location, f"handler.{message}", hint)
 
     def service(self) -> ServiceReference | None:
         block = self._block
@@ -197,10 +197,10 @@ class _ServiceReader:
             "error_map": self._error_map(),
             "timeout": self._number("timeout_seconds", DEFAULT_TIMEOUT, LONGEST_TIMEOUT),
             "query": self._query(),
-            "body": read_body_format(block, self._say),
+            "body": read_body_format(block, self._add_fault),
             "whole_body": self._text("whole_body"),
             "input_headers": self._input_headers(),
-            "encoding": read_encodings(block, self._say),
+            "encoding": read_encodings(block, self._add_fault),
             "empty_response": self._flag("empty_response"),
             "ca": self._text("ca"),
             "allow_addresses": self._networks(),
@@ -219,14 +219,14 @@ class _ServiceReader:
         kind, whole = found["body"], found["whole_body"]
         if (kind or whole) and found["method"] not in (MAY_HAVE_BODY if kind else BODY_METHODS):
             name = "body" if kind else "whole_body"
-            self._say((name,), f"{name} is only for methods with a body, but method is {found['method']}")
+            self._add_fault((name,), f"{name} is only for methods with a body, but method is {found['method']}")
         if kind == "raw" and not whole:
-            self._say(("body",), 'body = "raw" sends one member unchanged, but whole_body does not name one')
+            self._add_fault(("body",), 'body = "raw" sends one member unchanged, but whole_body does not name one')
         if whole and kind in ("form", "multipart"):
-            self._say(("whole_body",), f'whole_body sends one value, but body = "{kind}" sends fields')
+            self._add_fault(("whole_body",), f'whole_body sends one value, but body = "{kind}" sends fields')
         if kind == "multipart" and any(name.lower() == "content-type" for name in found["headers"]):
             hint = "leave it out, because the host writes it with the boundary"
-            self._say(("headers",), 'headers must not have a Content-Type if body = "multipart"', hint)
+            self._add_fault(("headers",), 'headers must not have a Content-Type if body = "multipart"', hint)
 
     def _input_headers(self) -> Mapping[str, str]:
         """Return the header fields that callers set: none that the host or the operator sets."""
@@ -240,28 +240,28 @@ class _ServiceReader:
                 continue
             fault = header_input_fault(field_name)
             if fault is not None:
-                self._say(at, f"input_headers.{name[:64]}: {field_name[:64]} {fault}")
+                self._add_fault(at, f"input_headers.{name[:64]}: {field_name[:64]} {fault}")
             elif field_name.lower() in taken:
-                self._say(at, f"input_headers.{name[:64]}: {field_name[:64]} is set twice")
+                self._add_fault(at, f"input_headers.{name[:64]}: {field_name[:64]} is set twice")
             taken.add(field_name.lower())
         return {str(name): str(value) for name, value in given.items()}
 
     def _url(self) -> str:
         url = self._block.get("url", "https://-.invalid")
         for fault in url_faults(url):
-            self._say(("url",), f"url {fault}", "such as https://api.example.com/rooms/{room_id}")
+            self._add_fault(("url",), f"url {fault}", "such as https://api.example.com/rooms/{room_id}")
         return str(url)
 
     def _method(self) -> str:
         method = self._block.get("method", "GET")
         if method not in METHODS:
-            self._say(("method",), f"method {str(method)[:32]!r} is not one of {', '.join(METHODS)}")
+            self._add_fault(("method",), f"method {str(method)[:32]!r} is not one of {', '.join(METHODS)}")
         return str(method)
 
     def _table(self, name: str) -> Mapping[str, Any]:
         value = self._block.get(name, {})
         if not isinstance(value, Mapping):
-            self._say((name,), f"{name} must be a table")
+            self._add_fault((name,), f"{name} must be a table")
             return {}
         return value
 
@@ -271,36 +271,38 @@ class _ServiceReader:
             at = ("headers", name)
             self._header_name(at, name)
             if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value.strip():
-                self._say(at, f"headers.{name[:64]} must be one line of ASCII text")
+                self._add_fault(at, f"headers.{name[:64]} must be one line of ASCII text")
             elif name.lower() in CREDENTIAL_HEADERS and _REFERENCE.search(value) is None:
                 hint = 'write "Bearer ${VARIABLE}", "env:NAME" or "file:PATH"'
-                self._say(at, f"headers.{name[:64]} has a credential in plain text", hint)
+                self._add_fault(at, f"headers.{name[:64]} has a credential in plain text", hint)
         return dict(given)
 
     def _header_name(self, at: tuple[str, ...], name: Any) -> str:
         if name is None:
             return ""
         for fault in header_name_faults(name):
-            self._say(at, f"{'.'.join(at)[:80]}{fault}")
+            self._add_fault(at, f"{'.'.join(at)[:80]}{fault}")
         return str(name)
 
     def _renames(self, member: str) -> Mapping[str, str]:
         given = self._table(member)
         for name, other in given.items():
             if not isinstance(other, str) or not other:
-                self._say((member, name), f"{member}.{name[:64]} is not a name")
+                self._add_fault((member, name), f"{member}.{name[:64]} is not a name")
         # For the input it depends on where each member is sent: see `sent_alike`.
         if member == "output_transform" and len({str(other) for other in given.values()}) < len(given):
-            self._say((member,), f"{member} gives two members the same name")
+            self._add_fault((member,), f"{member} gives two members the same name")
         return dict(given)
 
     def _error_map(self) -> Mapping[int, str]:
         found: dict[int, str] = {}
         for status, error in self._table("error_map").items():
             if re.fullmatch(r"[345][0-9]{2}", status, re.ASCII) is None:
-                self._say(("error_map", status), f"error_map.{status[:32]} must be an HTTP status from 300 to 599")
+                self._add_fault(
+                    ("error_map", status), f"error_map.{status[:32]} must be an HTTP status from 300 to 599"
+                )
             elif not isinstance(error, str):
-                self._say(("error_map", status), f"error_map.{status} must be the name of an error")
+                self._add_fault(("error_map", status), f"error_map.{status} must be the name of an error")
             else:
                 found[int(status)] = error
         return found
@@ -308,14 +310,14 @@ class _ServiceReader:
     def _query(self) -> tuple[str, ...]:
         given = self._block.get("query", [])
         if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-            self._say(("query",), "query must be a list of input members")
+            self._add_fault(("query",), "query must be a list of input members")
             return ()
         return tuple(given)
 
     def _networks(self) -> tuple[IPNetwork, ...]:
         given = self._block.get("allow_addresses", [])
         if not isinstance(given, list):
-            self._say(("allow_addresses",), "allow_addresses must be a list")
+            self._add_fault(("allow_addresses",), "allow_addresses must be a list")
             return ()
         found: list[IPNetwork] = []
         for index, text in enumerate(given):
@@ -323,7 +325,7 @@ class _ServiceReader:
                 found.append(ipaddress.ip_network(text if isinstance(text, str) else ""))
             except ValueError:
                 hint = 'such as "10.1.2.3" or "10.1.0.0/16"'
-                self._say(
+                self._add_fault(
                     ("allow_addresses", index),
                     f"allow_addresses has {str(text)[:64]!r}, which is not an address or network",
                     hint,
@@ -333,26 +335,26 @@ class _ServiceReader:
     def _text(self, name: str) -> str:
         value = self._block.get(name, "")
         if not isinstance(value, str) or (name in self._block and not value):
-            self._say((name,), f"{name} must be a text")
+            self._add_fault((name,), f"{name} must be a text")
         return str(value)
 
     def _flag(self, name: str) -> bool:
         value = self._block.get(name, False)
         if not isinstance(value, bool):
-            self._say((name,), f"{name} must be true or false")
+            self._add_fault((name,), f"{name} must be true or false")
         return value is True
 
     def _number(self, name: str, default: float, most: float) -> float:
         value = self._block.get(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
-            self._say((name,), f"{name} must be a positive number of seconds up to {most:.0f}")
+            self._add_fault((name,), f"{name} must be a positive number of seconds up to {most:.0f}")
             return default
         return float(value)
 
     def _count(self, name: str, default: int, most: int) -> int:
         value = self._block.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
-            self._say((name,), f"{name} must be a whole number from 1 to {most}")
+            self._add_fault((name,), f"{name} must be a whole number from 1 to {most}")
             return default
         return value
 

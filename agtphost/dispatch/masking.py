@@ -62,7 +62,7 @@ DEMANDED = frozenset({"RUN", "TRANSFER"})
 PARTIES = ("from_principal", "to_principal")
 
 
-def demanded_of(exchange: Exchange, binding: Binding) -> dict[str, object]:
+def prescribed_members(exchange: Exchange, binding: Binding) -> dict[str, object]:
     """
     Return the members that the drafts demand of the record of such a call.
 

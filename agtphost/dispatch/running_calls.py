@@ -112,14 +112,14 @@ class RunningCalls:
     def note_state(self, agent_id: str, state: LifecycleState) -> None:
         """Note an agent's new state, and end its calls if it is stopped."""
         if state.is_stopped and agent_id in self._stops:
-            self._clock.callLater(0, self._end, agent_id)
+            self._clock.callLater(0, self._end_calls_of, agent_id)
 
-    def _end(self, agent_id: str) -> None:
+    def _end_calls_of(self, agent_id: str) -> None:
         stops = deque(self._stops.get(agent_id, ()))
         log.info("{count} running calls of {agent_id} are ended", count=len(stops), agent_id=agent_id)
-        self._go_on(agent_id, stops)
+        self._end_remaining(agent_id, stops)
 
-    def _go_on(self, agent_id: str, stops: deque[Stop]) -> None:
+    def _end_remaining(self, agent_id: str, stops: deque[Stop]) -> None:
         """End the calls that still wait; in one turn of the reactor only so many as it has time for."""
         began = time.thread_time()
         while stops:
@@ -131,7 +131,7 @@ class RunningCalls:
             except Exception:
                 log.failure("a running call of {agent_id} could not be ended cleanly", agent_id=agent_id)
             if time.thread_time() - began > TURN / 2:
-                self._clock.callLater(0, self._go_on, agent_id, stops)
+                self._clock.callLater(0, self._end_remaining, agent_id, stops)
                 return
 
     def objection(self, exchange: Exchange) -> StoppedAgent | None:

@@ -21,7 +21,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.input_shape import shape_of
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.failed_calls import Failures
-from agtphost.dispatch.masking import DEMANDED, demanded_of
+from agtphost.dispatch.masking import DEMANDED, prescribed_members
 from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
 from agtphost.dispatch.required_agents import required_agents
 from agtphost.dispatch.rule_source import RuleSource
@@ -389,7 +389,7 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
     if binding.extra:
         _extend(payload, binding.extra)
     if binding.method in DEMANDED and exchange.input:
-        _extend(payload, demanded_of(exchange, binding))
+        _extend(payload, prescribed_members(exchange, binding))
     if binding.input_schema is not None and binding.tier != "A":
         shape = shape_of(binding.input_schema.schema, exchange.input)
         if shape:

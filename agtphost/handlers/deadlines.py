@@ -88,9 +88,9 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._at = at
-        self._timer = self._clock.callLater(max(seconds, 0.0), self._look)
+        self._timer = self._clock.callLater(max(seconds, 0.0), self._call_overdue)
 
-    def _look(self) -> None:
+    def _call_overdue(self) -> None:
         # Only those that the timer was set for: where the reactor comes late, the deadlines of others come in between,
         # such as that of an upstream, which is to be over before the call that waits for it.
         at, self._timer, self._at = self._at, None, inf

@@ -203,7 +203,7 @@ class ExternalService:
         decided = False
         self._running += 1
         try:
-            answer = await self._ask(url, {**self._fields(context), **given}, body)
+            answer = await self._exchange_in_span(url, {**self._fields(context), **given}, body)
             result = self._result(answer)
             decided = True
             self._circuit.note_success()
@@ -216,7 +216,7 @@ class ExternalService:
             if not decided:
                 self._circuit.note_undecided()
 
-    async def _ask(self, url: str, fields: Mapping[str, str], body: bytes | None) -> Answer:
+    async def _exchange_in_span(self, url: str, fields: Mapping[str, str], body: bytes | None) -> Answer:
         span = client_span(*self._span)
         if span is not None:
             fields = {**fields, **dict(span.fields)}

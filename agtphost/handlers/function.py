@@ -84,10 +84,10 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
     except ModuleNotFoundError as error:
         hint = _instead_of(module_name, name, find) or SOUGHT
         said = f"the module {module_name} cannot be imported: {error!r}"
-        raise UnresolvableFunction(said, hint, _place_of(error)) from error
+        raise UnresolvableFunction(said, hint, _failed_line(error)) from error
     except (Exception, SystemExit) as error:
         # An error of the module's own code is reported to the operator, and must not crash the start.
-        said, place = f"the module {module_name} cannot be imported: {error!r}", _place_of(error)
+        said, place = f"the module {module_name} cannot be imported: {error!r}", _failed_line(error)
         raise UnresolvableFunction(said, "mend that line, or what it needs" if place else SOUGHT, place) from error
     function = getattr(module, name, _ABSENT)
     if function is _ABSENT:
@@ -99,7 +99,7 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
     return function
 
 
-def _place_of(error: BaseException) -> tuple[str, int] | None:
+def _failed_line(error: BaseException) -> tuple[str, int] | None:
     """Return the file and the line of a module's own code that an import ended at; None where it never ran."""
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):

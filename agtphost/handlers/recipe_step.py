@@ -101,7 +101,7 @@ class StepCall:
             outcome: Deferred[Any] = maybeDeferred(self._ready, scope)
         else:
             outcome = ensureDeferred(_await_call(offload(self._ready, scope)))
-        outcome.addCallback(self._go)
+        outcome.addCallback(self._call_unless_left_out)
         if self._step.proceed:
             outcome.addErrback(self._passed_over)
         return outcome
@@ -113,7 +113,7 @@ class StepCall:
             return None
         return self._path(scope), self._input(scope)
 
-    def _go(self, ready: tuple[str, Mapping[str, Any]] | None) -> Any:
+    def _call_unless_left_out(self, ready: tuple[str, Mapping[str, Any]] | None) -> Any:
         if ready is None:
             return None
         if self._cancelled:

@@ -72,18 +72,18 @@ class Generations:
     """
     Builds generations, puts them in force, and ends them.
 
-    :param on: the services of the first one.
+    :param services: the services of the first one.
     :param factory: owns the threads that all of them share.
     """
 
-    def __init__(self, on: HostServices, upstreaming: UpstreamFactory, factory: HandlerFactory) -> None:
-        self._services = on
-        self._upstreaming = upstreaming
+    def __init__(self, services: HostServices, upstreams: UpstreamFactory, factory: HandlerFactory) -> None:
+        self._services = services
+        self._upstreams = upstreams
         self._factory = factory
         self._before_turn: list[Callable[[Core], None]] = []
         self._after_turn: list[Callable[[Core], None]] = []
-        self._keys: list[list[IssuerKeys]] = []
-        self._garbage = 0
+        self._issuer_keys: list[list[IssuerKeys]] = []
+        self._garbage_objects = 0
         self.front = Front()
         self.unfinished = 0
         """Generations that still have calls, with the one in force."""
@@ -91,7 +91,7 @@ class Generations:
         self.keys = MultiService()  # type: ignore[no-untyped-call]
         """The parent of the services that refresh keys of identity providers."""
 
-        self.core = run_to_end(self._compose(on))
+        self.core = run_to_end(self._compose(services))
         self._begin(self.core)
         self._put_in_force(self.core)
 
@@ -126,12 +126,12 @@ class Generations:
             prepare(core)
         return core
 
-    def _compose(self, on: HostServices) -> Generator[None, None, Core]:
-        connected, factory = self._upstreaming.build(on), self._factory.fork()
+    def _compose(self, services: HostServices) -> Generator[None, None, Core]:
+        connected, factory = self._upstreams.build(services), self._factory.fork()
         try:
-            return (yield from compose(on, connected, factory))
+            return (yield from compose(services, connected, factory))
         except BaseException:
-            self._upstreaming.discard(connected)
+            self._upstreams.discard(connected)
             self._factory.close(factory)
             raise
 
@@ -150,8 +150,8 @@ class Generations:
             await deferLater(reactor, LOOK_EVERY)
 
     def _begin(self, core: Core) -> list[Any]:
-        fresh = self._upstreaming.start(core.connected)
-        self._keys.append(list(core.admission.issuer_keys))
+        fresh = self._upstreams.start(core.connected)
+        self._issuer_keys.append(list(core.admission.issuer_keys))
         for keys in core.admission.issuer_keys:
             if keys.parent is None:
                 keys.setServiceParent(self.keys)  # type: ignore[no-untyped-call]
@@ -180,7 +180,7 @@ class Generations:
         lasting.approvals.policy = config.approvals
         core.on.evidence.ledger.expect(core.admission.dispatcher.under_way.__len__)
         lasting.principals.turn_to(core.admission.principals)
-        self._upstreaming.adopt(core.connected)
+        self._upstreams.adopt(core.connected)
         key = core.on.loaded.key
         if key is not None:
             # The key may have been rotated since the candidate was built.
@@ -198,20 +198,20 @@ class Generations:
         core.on.lease.release()
         self._close(core)
         core.on.registry.clear()
-        self._garbage += 1_000 + OBJECTS_PER_ENDPOINT * len(core.bound)
-        if self._garbage >= 1_000 * COLLECT_AFTER:
+        self._garbage_objects += 1_000 + OBJECTS_PER_ENDPOINT * len(core.bound)
+        if self._garbage_objects >= 1_000 * COLLECT_AFTER:
             # The collector runs so rarely that hundreds of retired generations would accumulate.
-            self._garbage = 0
+            self._garbage_objects = 0
             gc.collect()
 
     def _close(self, core: Core) -> None:
-        self._upstreaming.discard(core.connected)
+        self._upstreams.discard(core.connected)
         closing: Deferred[Any] = self._factory.close(core.factory)
         closing.addErrback(lambda failure: log.failure("connections to services were not closed", failure=failure))
         self._services.lasting.searching.keep_only(self.core.on.config.search)
         mine = list(core.admission.issuer_keys)
-        if mine in self._keys:
-            self._keys.remove(mine)
+        if mine in self._issuer_keys:
+            self._issuer_keys.remove(mine)
         for keys in mine:
-            if keys.parent is not None and not any(keys in others for others in self._keys):
+            if keys.parent is not None and not any(keys in others for others in self._issuer_keys):
                 keys.disownServiceParent()  # type: ignore[no-untyped-call]

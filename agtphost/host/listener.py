@@ -123,9 +123,9 @@ class Announcement(Service):
     def _wait_for_servers(self, address: IAddress) -> None:
         self._address = address
         self._since = self._reactor.seconds()
-        self._reactor.callWhenRunning(self._look)
+        self._reactor.callWhenRunning(self._check_servers)
 
-    def _look(self) -> None:
+    def _check_servers(self) -> None:
         # A server that failed once is not waited for again: its next attempts may fail for days.
         self._starting = [server for server in self._starting if server.state is UpstreamState.STARTING]
         if not self.running:
@@ -141,11 +141,11 @@ class Announcement(Service):
                 left=START_TIMEOUT - waited,
                 names=_names(self._starting),
             )
-        self._reactor.callLater(0.05, self._look)
+        self._reactor.callLater(0.05, self._check_servers)
 
     def _announce(self) -> None:
         why = self._hindered()
-        self._say(NOT_READY if why else READY, why)
+        self._log_state(NOT_READY if why else READY, why)
         self._ready(f"serving at agtp://{self._host}:{getattr(self._address, 'port', 0)}")
         down = [server for server in self._servers if server.state not in AVAILABLE]
         if down:
@@ -159,14 +159,14 @@ class Announcement(Service):
         if self._hindered():
             self._reactor.callLater(LOOK_EVERY, self._look_again)
         else:
-            self._say(READY)
+            self._log_state(READY)
 
     @property
     def _host(self) -> str:
         host = getattr(self._address, "host", "")
         return f"[{host}]" if ":" in host else host
 
-    def _say(self, line: str, why: str = "") -> None:
+    def _log_state(self, line: str, why: str = "") -> None:
         report = log.error if why else log.info
         report(line, host=self._host, port=getattr(self._address, "port", 0), why=why, **self._summary())
 

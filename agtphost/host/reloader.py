@@ -104,13 +104,13 @@ class Reloader:
 
     async def _reload(self, requester: Requester, check: bool) -> ReloadOutcome:
         imported = NewImports(self._config.endpoints.python_path)
-        outcome = await self._attempt(requester, check)
+        outcome = await self._read_and_apply(requester, check)
         if check or outcome.is_refused:
             # Otherwise Python would keep the refused code of a module, even after its correction.
             imported.forget()
         return outcome
 
-    async def _attempt(self, requester: Requester, check: bool) -> ReloadOutcome:
+    async def _read_and_apply(self, requester: Requester, check: bool) -> ReloadOutcome:
         candidate, core = None, None
         try:
             candidate = await self._read()

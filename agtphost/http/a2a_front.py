@@ -347,7 +347,7 @@ class A2aFrontResource(Resource):
             raise RpcFault(NO_PUSH, "Push notifications are not supported")
         message = call.params.get("message")
         if isinstance(message, dict) and message.get("taskId"):
-            await self._ask(client, "QUERY", f"{TASKS}/{_task_id(message['taskId'])}")
+            await self._dispatch(client, "QUERY", f"{TASKS}/{_task_id(message['taskId'])}")
             raise RpcFault(
                 UNSUPPORTED,
                 "Tasks take no further messages here; send the message with the contextId and without the taskId",
@@ -366,7 +366,7 @@ class A2aFrontResource(Resource):
         return {"task": dict(run.document)}
 
     async def _get(self, client: HttpClient, call: Call) -> Mapping[str, Any]:
-        found = await self._ask(client, "QUERY", f"{TASKS}/{_task_id(call.params.get('id'))}")
+        found = await self._dispatch(client, "QUERY", f"{TASKS}/{_task_id(call.params.get('id'))}")
         task: Mapping[str, Any] = found["task"]
         return task
 
@@ -374,12 +374,12 @@ class A2aFrontResource(Resource):
         given = {name: call.params[name] for name in _LISTING if name in call.params}
         if type(given.get("pageSize", 0)) is not int:
             raise invalid("pageSize is not a whole number")
-        return await self._ask(client, "QUERY", TASKS, given)
+        return await self._dispatch(client, "QUERY", TASKS, given)
 
     async def _cancel(self, client: HttpClient, call: Call) -> Mapping[str, Any]:
         task_id = _task_id(call.params.get("id"))
         run = self._runs.get(task_id)
-        await self._ask(client, "SUSPEND", f"{TASKS}/{task_id}")
+        await self._dispatch(client, "SUSPEND", f"{TASKS}/{task_id}")
         if run is not None:
             await run.when_ended()
         task = await self._get(client, call)
@@ -389,13 +389,13 @@ class A2aFrontResource(Resource):
 
     async def _find_run(self, client: HttpClient, call: Call) -> TaskRun:
         task_id = _task_id(call.params.get("id"))
-        await self._ask(client, "QUERY", f"{TASKS}/{task_id}")
+        await self._dispatch(client, "QUERY", f"{TASKS}/{task_id}")
         run = self._runs.get(task_id)
         if run is None:
             raise RpcFault(UNSUPPORTED, "The task has ended; read it with GetTask")
         return run
 
-    async def _ask(
+    async def _dispatch(
         self, client: HttpClient, method: str, path: str, given: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         """Return the dispatcher's answer to a client's request."""

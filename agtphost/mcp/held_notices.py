@@ -21,21 +21,21 @@ class HeldNotices:
     def __init__(self, context: Context, clock: IReactorTime) -> None:
         self._context = context
         self._clock = clock
-        self._telling: LoopingCall | None = None
+        self._sending: LoopingCall | None = None
         self._progress = 0.0
 
     def begin(self, approval_id: str) -> None:
         """Begin to send progress, because the request is held."""
-        if self._telling is None:
-            self._telling = LoopingCall(self._tell, approval_id)
-            self._telling.clock = self._clock
-            self._telling.start(INTERVAL)
+        if self._sending is None:
+            self._sending = LoopingCall(self._send_notice, approval_id)
+            self._sending.clock = self._clock
+            self._sending.start(INTERVAL)
 
     def end(self) -> None:
         """Stop sending, because the request goes on or has ended."""
-        if self._telling is not None and self._telling.running:
-            self._telling.stop()
+        if self._sending is not None and self._sending.running:
+            self._sending.stop()
 
-    def _tell(self, approval_id: str) -> None:
+    def _send_notice(self, approval_id: str) -> None:
         self._context.progress(self._progress, None, escape(f"held for a person to approve: {approval_id}"))
         self._progress += STEP

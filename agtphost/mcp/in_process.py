@@ -63,13 +63,13 @@ class InProcessLink:
         fields = [("Session-ID", operation.session_id)]
         if operation.task_id is not None:
             fields.append(("Task-ID", operation.task_id))
-        return await self._ask("EXECUTE", self._path, given, fields, context, on_event)
+        return await self._dispatch("EXECUTE", self._path, given, fields, context, on_event)
 
     async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
         """Call an endpoint; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
         context = None if wait_for_approval is None else {"stream": True, WAIT: wait_for_approval}
         fields = [("Session-ID", call.session_id)]
-        return await self._ask(call.method, call.path, call.input, fields, context, None)
+        return await self._dispatch(call.method, call.path, call.input, fields, context, None)
 
     async def manifest(self) -> Mapping[str, Any]:
         """Return the manifest, not filtered by caller; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
@@ -86,7 +86,7 @@ class InProcessLink:
         if reply.status in (401, 410) or (reply.status == 403 and "stopped" in reply.reason):
             raise refusal_fault(reply, modern=True)
 
-    async def _ask(
+    async def _dispatch(
         self,
         method: str,
         path: str,

@@ -132,7 +132,7 @@ class SilentAnswers:
         """Add an answer to the table."""
         self._due[stream] = self._clock.seconds() + PING
         if self._timer is None:
-            self._timer = self._clock.callLater(PING, self._look)
+            self._timer = self._clock.callLater(PING, self._begin_late)
 
     def remove(self, stream: EventStreamAnswer) -> None:
         """Remove an answer, which does not need to become a stream any more."""
@@ -145,12 +145,12 @@ class SilentAnswers:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _begin_late(self) -> None:
         self._timer, now = None, self._clock.seconds()
         while self._due:
             stream, due = next(iter(self._due.items()))
             if due > now:
-                self._timer = self._clock.callLater(due - now, self._look)
+                self._timer = self._clock.callLater(due - now, self._begin_late)
                 return
             del self._due[stream]
             stream.begin()

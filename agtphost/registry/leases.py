@@ -199,16 +199,16 @@ class Leases:
             if self._timer.getTime() <= moment:
                 return
             self._timer.cancel()
-        self._timer = self._clock.callLater(max(moment - self._clock.seconds(), 0.0), self._look)
+        self._timer = self._clock.callLater(max(moment - self._clock.seconds(), 0.0), self._update_states)
 
-    def _look(self) -> None:
+    def _update_states(self) -> None:
         """Update the states whose time has come, in slices: the leases of all cards may end at the same moment."""
         if self._update_steps is None:
             self._update_steps = self._update_due()
         began = time.thread_time()
         for _ in self._update_steps:
             if time.thread_time() - began > TURN / 2:
-                self._timer = self._clock.callLater(0, self._look)
+                self._timer = self._clock.callLater(0, self._update_states)
                 return
         self._update_steps = None
         self._set_timer()

@@ -81,7 +81,7 @@ class RemoteEmbedder:
 
     async def _some(self, texts: Sequence[str]) -> list[bytes]:
         body = json.dumps({"model": self._model, "input": list(texts), "encoding_format": "float"}).encode()
-        asking: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._ask(body))
+        asking: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._post(body))
         asking.addTimeout(self._timeout, self._reactor)
         try:
             status, octets = await asking
@@ -97,7 +97,7 @@ class RemoteEmbedder:
         self.dimensions = len(vectors[0]) // 4
         return vectors
 
-    async def _ask(self, body: bytes) -> tuple[int, bytes]:
+    async def _post(self, body: bytes) -> tuple[int, bytes]:
         response = await self._client.request("POST", self._url, self._headers, body)
         return response.code, await read(response, LARGEST, measured=False)
 

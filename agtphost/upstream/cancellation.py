@@ -43,7 +43,7 @@ class TaskCancellation(Service):
     """
     The service that ends tasks of one protocol's upstreams.
 
-    :param over: whether a state is final.
+    :param is_final: whether a state is final.
     :param clock: times the pauses between attempts.
     """
 
@@ -52,7 +52,7 @@ class TaskCancellation(Service):
         protocol: str,
         links: TaskOwnership,
         cancel: Cancel,
-        over: Callable[[str], bool],
+        is_final: Callable[[str], bool],
         submit: Submit,
         clock: Any,
     ) -> None:
@@ -60,7 +60,7 @@ class TaskCancellation(Service):
         self._protocol = protocol
         self._links = links
         self._cancel = cancel
-        self._is_final = over
+        self._is_final = is_final
         self._submit = submit
         self._clock = clock
         self._ending: dict[str, Deferred[None]] = {}

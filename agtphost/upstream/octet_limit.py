@@ -42,14 +42,14 @@ class LimitedConnection(ProtocolWrapper):
         """Count and pass on octets of the answer."""
         self._received += len(data)
         if self._head is not None:
-            self._look(self._head, data)
+            self._find_head_end(self._head, data)
         factory: Any = self.factory
         if self._received > (factory.most if self._head is None else MOST_HEAD):
             self.abortConnection()
             return
         super().dataReceived(data)  # type: ignore[no-untyped-call]
 
-    def _look(self, head: bytearray, data: bytes) -> None:
+    def _find_head_end(self, head: bytearray, data: bytes) -> None:
         """Find the end of the head, which is not that of an interim response."""
         known = max(len(head) - _ENDING, 0)
         head += data
@@ -62,15 +62,15 @@ class LimitedConnection(ProtocolWrapper):
 
     def write(self, data: bytes) -> None:
         """Write octets of a request, whose answer is counted from zero."""
-        self._ask_again()
+        self._begin_request()
         super().write(data)  # type: ignore[no-untyped-call]
 
     def writeSequence(self, data: Any) -> None:
         """Write parts of a request, whose answer is counted from zero."""
-        self._ask_again()
+        self._begin_request()
         super().writeSequence(data)  # type: ignore[no-untyped-call]
 
-    def _ask_again(self) -> None:
+    def _begin_request(self) -> None:
         self._received = 0
         self._head = bytearray()
 

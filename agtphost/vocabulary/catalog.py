@@ -291,73 +291,73 @@ class _Check:
         self._check_successors()
         return self._faults
 
-    def _say(self, fault: str) -> None:
+    def _add_fault(self, fault: str) -> None:
         self._faults.append(fault)
 
     def _version(self, where: str, value: object) -> None:
         if not is_version(value):
-            self._say(f"{where} is not a version of the form MAJOR.MINOR.PATCH")
+            self._add_fault(f"{where} is not a version of the form MAJOR.MINOR.PATCH")
 
     def _top(self) -> None:
         for name in sorted(self._document.keys() - _MEMBERS - {"methods"}):
-            self._say(f"{name[:64]} is not a member of a catalog")
+            self._add_fault(f"{name[:64]} is not a member of a catalog")
         self._version("version", self._document.get("version"))
         if not self._verbs:
-            self._say("verbs is missing, empty, or not an object")
+            self._add_fault("verbs is missing, empty, or not an object")
         if set(self._categories) != set(CATEGORIES):
-            self._say(f"categories are not the nine of AGTP-API: {', '.join(CATEGORIES)}")
+            self._add_fault(f"categories are not the nine of AGTP-API: {', '.join(CATEGORIES)}")
         for name, text in self._categories.items():
             if not isinstance(text, str) or not text:
-                self._say(f"categories.{name[:64]} has no description")
+                self._add_fault(f"categories.{name[:64]} has no description")
 
     def _check_embedded(self) -> None:
         embedded = self._document.get("embedded")
         if not isinstance(embedded, list) or sorted(map(str, embedded)) != sorted(FLOOR):
-            self._say("embedded is not the list of the eighteen floor methods")
+            self._add_fault("embedded is not the list of the eighteen floor methods")
         missing = [name for name in FLOOR if name not in self._verbs]
         self._faults.extend(f"verbs lacks the floor method {name}" for name in missing)
 
     def _legacy(self) -> None:
         legacy = self._document.get("legacy")
         if not isinstance(legacy, dict) or set(legacy) != set(LEGACY):
-            self._say(f"legacy does not list exactly {', '.join(LEGACY)}")
+            self._add_fault(f"legacy does not list exactly {', '.join(LEGACY)}")
             return
         for name, entry in legacy.items():
             preferred = entry.get("preferred") if isinstance(entry, dict) else None
             if preferred not in self._verbs:
-                self._say(f"legacy.{name}.preferred is not a verb of this catalog")
+                self._add_fault(f"legacy.{name}.preferred is not a verb of this catalog")
 
     def _verb(self, name: str, verb: object) -> None:
         where = f"verbs.{name[:64]}"
         if not is_method_name(name):
-            self._say(f"{where} is not a method name (3 to 32 letters A-Z)")
+            self._add_fault(f"{where} is not a method name (3 to 32 letters A-Z)")
         elif name in LEGACY:
-            self._say(f"{where} is an HTTP verb, which belongs in legacy")
+            self._add_fault(f"{where} is an HTTP verb, which belongs in legacy")
         if not isinstance(verb, dict):
-            self._say(f"{where} is not an object")
+            self._add_fault(f"{where} is not an object")
             return
         for member in sorted(verb.keys() - _ENTRY_MEMBERS):
-            self._say(f"{where}.{member[:64]} is unknown")
+            self._add_fault(f"{where}.{member[:64]} is unknown")
         description = verb.get("description")
         if not isinstance(description, str) or not description.strip():
-            self._say(f"{where}.description is missing or empty")
+            self._add_fault(f"{where}.description is missing or empty")
         categories = verb.get("categories")
         known = isinstance(categories, list) and {*map(str, categories)} <= {*CATEGORIES}
         if not known or not categories:
-            self._say(f"{where}.categories is not a list of one or more of the nine categories")
+            self._add_fault(f"{where}.categories is not a list of one or more of the nine categories")
         self._deprecation(where, verb)
         for member in ("floor", "standard"):
             if member in verb and not isinstance(verb[member], dict):
-                self._say(f"{where}.{member} is not an object")
+                self._add_fault(f"{where}.{member} is not an object")
 
     def _deprecation(self, where: str, verb: Mapping[str, Any]) -> None:
         for member in ("deprecated_in", "removed_in"):
             if member in verb:
                 self._version(f"{where}.{member}", verb[member])
         if "successor" in verb and self._successor_of(verb) is None:
-            self._say(f"{where}.successor is not a verb of this catalog")
+            self._add_fault(f"{where}.successor is not a verb of this catalog")
         if "deprecated_in" not in verb and ("removed_in" in verb or "successor" in verb):
-            self._say(f"{where} has a removal or a successor, but no deprecated_in")
+            self._add_fault(f"{where} has a removal or a successor, but no deprecated_in")
 
     def _successor_of(self, verb: object) -> str | None:
         successor = verb.get("successor") if isinstance(verb, dict) else None
@@ -375,5 +375,7 @@ class _Check:
             if at is not None and at in trail:
                 words = list(trail)
                 circle = [word[:64] for word in words[words.index(at) :]]
-                self._say(f"verbs.{circle[0]}.successor leads back to itself: {' -> '.join([*circle, circle[0]][:8])}")
+                self._add_fault(
+                    f"verbs.{circle[0]}.successor leads back to itself: {' -> '.join([*circle, circle[0]][:8])}"
+                )
             settled.update(trail)

@@ -145,7 +145,7 @@ def prepare_encoder(encoder: json.JSONEncoder) -> Callable[[Any], str]:
 _encode = prepare_encoder(_ENCODER)
 
 
-def _measure(value: Any, max_depth: int, max_tokens: int) -> None:
+def _require_bounds(value: Any, max_depth: int, max_tokens: int) -> None:
     """Refuse ``value`` when it is nested too deeply or has too many values and names."""
     tokens = depth = 0
     # Only arrays and objects are carried from level to level: of what is flat, nothing is looked at twice.
@@ -167,9 +167,9 @@ def _measure(value: Any, max_depth: int, max_tokens: int) -> None:
         level = below
 
 
-def _measure_outside(outside: bytes, max_depth: int, max_tokens: int) -> None:
+def _require_bounds_outside(outside: bytes, max_depth: int, max_tokens: int) -> None:
     """
-    The same as :func:`_measure` of a large text that was read, in passes in C.
+    The same as :func:`_require_bounds` of a large text that was read, in passes in C.
 
     :param outside: the part of the text outside of strings.
     """
@@ -320,9 +320,9 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         raise JSONTextError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     if openings > max_depth or many:
         if outside or len(octets) >= LONG:
-            _measure_outside(outside or _outside_strings(octets, max_tokens), max_depth, max_tokens)
+            _require_bounds_outside(outside or _outside_strings(octets, max_tokens), max_depth, max_tokens)
         else:
-            _measure(value, max_depth, max_tokens)
+            _require_bounds(value, max_depth, max_tokens)
     if b"\\" in octets and (len(octets) >= LARGE or _SURROGATE.search(octets)):
         try:
             _require_text(value)

@@ -246,7 +246,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "methods.standard.collections.index:Stocks._gifts",
             "methods.standard.collections.index:Stocks._given",
             "methods.standard.orchestration.monitors:Monitors._again",
-            "methods.standard.orchestration.monitors:Monitors._aims",
+            "methods.standard.orchestration.monitors:Monitors._agents",
             "methods.standard.orchestration.monitors:Monitors._busy",
             "methods.standard.orchestration.monitors:Monitors._of_agents",
             "methods.standard.orchestration.workflows:Workflows._carried",

@@ -202,8 +202,8 @@ def test_what_is_counted_in_a_text_is_what_is_counted_in_its_value() -> None:
         text = json.dumps(value, ensure_ascii=bool(number % 2), indent=chance.choice([None, 1])).encode()
         outside = (jsontext._outside_strings, jsontext._outside_long_strings)[number % 3 == 0](text, 1_000)
         bounds = chance.randrange(1, 8), chance.randrange(1, 40)
-        expected = refused(partial(jsontext._measure, value), *bounds)
-        assert refused(partial(jsontext._measure_outside, outside), *bounds) == expected, (value, bounds)
+        expected = refused(partial(jsontext._require_bounds, value), *bounds)
+        assert refused(partial(jsontext._require_bounds_outside, outside), *bounds) == expected, (value, bounds)
         found.add(expected)
     assert found == {True, False}
 

@@ -44,7 +44,7 @@ class A2aAction(upstream_actions.UpstreamAction):
         super().__init__(agent, links)
         self._agent = agent
 
-    async def _ask(self, context: BuiltInContext, operation: A2aOperation, params: Mapping[str, Any]) -> Any:
+    async def _call_agent(self, context: BuiltInContext, operation: A2aOperation, params: Mapping[str, Any]) -> Any:
         return await self._await_outcome(self._agent.ask(operation, params, self._seconds(context), caller_of(context)))
 
     def _update_link(self, context: BuiltInContext, task: Mapping[str, Any], before: OwnedTask) -> OwnedTask:
@@ -83,7 +83,7 @@ class SendMessage(A2aAction):
         if _wants_stream(context, sending) and (card is None or card.streaming):
             progress = await self._stream(context, sending)
         else:
-            progress = self._read(await self._ask(context, A2aOperation.SEND, sending.params))
+            progress = self._read(await self._call_agent(context, A2aOperation.SEND, sending.params))
         return self._answer(context, sending, progress, extra)
 
     async def _stream(self, context: BuiltInContext, sending: messages.OutgoingMessage) -> TaskProgress:
@@ -226,7 +226,7 @@ class TaskAction(A2aAction):
         params: dict[str, Any] = {"id": link.remote_id}
         if self._operation is A2aOperation.GET and "historyLength" in payload:
             params["historyLength"] = payload["historyLength"]
-        result = await self._ask(context, self._operation, params)
+        result = await self._call_agent(context, self._operation, params)
         try:
             task = task_in(result)
         except UpstreamFailure as failure:
@@ -307,7 +307,7 @@ class ReadCard(A2aAction):
     async def handle(self, context: BuiltInContext) -> Answer:
         """Return the approved card, or the one that the agent shows to known clients."""
         if self._extended:
-            return Answer(result={"card": await self._ask(context, A2aOperation.EXTENDED_CARD, {})})
+            return Answer(result={"card": await self._call_agent(context, A2aOperation.EXTENDED_CARD, {})})
         if self._agent.card is None:
             await self._await_description(context)
         card = self._agent.card
@@ -346,7 +346,7 @@ class PushAction(A2aAction):
             params["url"] = self._agent.settings.push_url
         elif self._operation is not A2aOperation.PUSH_LIST:
             params["id"] = str(payload.get("id", ""))
-        result = await self._ask(context, self._operation, params)
+        result = await self._call_agent(context, self._operation, params)
         return Answer(result={"push": _without_secrets(result), "task_id": link.task_id})
 
 

@@ -36,7 +36,9 @@ class _AcpAction(upstream_actions.UpstreamAction):
         super().__init__(server, links)
         self._server = server
 
-    async def _ask(self, context: BuiltInContext, method: str, path: tuple[str, ...], body: object = None) -> Any:
+    async def _call_server(
+        self, context: BuiltInContext, method: str, path: tuple[str, ...], body: object = None
+    ) -> Any:
         return await self._await_outcome(
             self._server.ask(method, path, self._seconds(context), body, caller_of(context))
         )
@@ -110,7 +112,7 @@ class _RunExecution(_AcpAction):
         if mode == "sync" and link is None:
             mode, body = "stream", {**body, "mode": "stream"}
         if mode != "stream":
-            run = self._check_run(await self._ask(context, "POST", path, body), link)
+            run = self._check_run(await self._call_server(context, "POST", path, body), link)
             return self._answer(context, run, self._update_link(run, link or begun(run)), extra)
         known = link
         last: dict[str, Any] = {}
@@ -250,9 +252,9 @@ class RunAction(_AcpAction):
         """Read or cancel one of the caller's own runs."""
         link = self._find_link(context)
         if self._cancel:
-            value = await self._ask(context, "POST", ("runs", link.remote_id, "cancel"))
+            value = await self._call_server(context, "POST", ("runs", link.remote_id, "cancel"))
         else:
-            value = await self._ask(context, "GET", ("runs", link.remote_id))
+            value = await self._call_server(context, "GET", ("runs", link.remote_id))
         run = self._check_run(value, link)
         after = self._update_link(run, link)
         return Answer(
@@ -270,7 +272,7 @@ class RunEvents(_AcpAction):
     async def handle(self, context: BuiltInContext) -> Answer:
         """Return the events of one of the caller's own runs."""
         link = self._find_link(context)
-        value = await self._ask(context, "GET", ("runs", link.remote_id, "events"))
+        value = await self._call_server(context, "GET", ("runs", link.remote_id, "events"))
         events = value.get("events") if isinstance(value, dict) else None
         if not isinstance(events, list):
             raise self._to_refusal(UnreadableAnswer("its list of events is malformed"))
@@ -286,7 +288,7 @@ class ReadSession(_AcpAction):
         session = self._links.find_conversation(owner_of(context), self._name, context.session_id)
         if not session:
             raise not_found(Reason.UNKNOWN_SESSION)
-        value = await self._ask(context, "GET", ("sessions", session))
+        value = await self._call_server(context, "GET", ("sessions", session))
         return Answer(result={"session": value, "acp_session_id": session})
 
 
@@ -296,7 +298,7 @@ class Ping(_AcpAction):
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """Check that the server answers."""
-        await self._ask(context, "GET", ("ping",))
+        await self._call_server(context, "GET", ("ping",))
         return Answer(result={"pong": True})
 
 
@@ -312,7 +314,7 @@ class ReadAgents(_AcpAction):
         """Return the manifests of the agents that may be reached."""
         server = self._server
         if not server.manifests and not server.changed:
-            await self._ask(context, "GET", ("ping",))
+            await self._call_server(context, "GET", ("ping",))
         if not self._one:
             return Answer(result={"agents": [dict(manifest) for manifest in server.manifests.values()]})
         name = context.input.get("name", context.input.get("agent_name"))

@@ -88,7 +88,7 @@ class TokenSource:
         waiters = self._fetching = []
         failure: UpstreamFailure | None = None
         try:
-            await self._ask()
+            await self._request_token()
         except UpstreamFailure as error:
             failure = error
             raise
@@ -103,14 +103,14 @@ class TokenSource:
                 else:
                     waiter.errback(UpstreamRefused(0, str(failure)))
 
-    async def _ask(self) -> None:
-        given = self._credentials
+    async def _request_token(self) -> None:
+        credentials = self._credentials
         form = {"grant_type": "client_credentials"}
-        if given.scope:
-            form["scope"] = given.scope
-        if given.resource:
-            form["resource"] = given.resource
-        pair = f"{quote_plus(given.client_id)}:{quote_plus(given.client_secret.reveal())}"
+        if credentials.scope:
+            form["scope"] = credentials.scope
+        if credentials.resource:
+            form["resource"] = credentials.resource
+        pair = f"{quote_plus(credentials.client_id)}:{quote_plus(credentials.client_secret.reveal())}"
         fields = Headers(
             {
                 "Authorization": [f"Basic {base64.b64encode(pair.encode()).decode()}"],
@@ -118,7 +118,7 @@ class TokenSource:
                 "Accept": ["application/json"],
             }
         )
-        asking = Deferred.fromCoroutine(self._exchange(fields, urlencode(form).encode("ascii")))
+        asking = Deferred.fromCoroutine(self._post(fields, urlencode(form).encode("ascii")))
         asking.addTimeout(TIMEOUT, self._clock)
         answer = await asking
         token = answer.get("access_token") if isinstance(answer, dict) else None
@@ -133,7 +133,7 @@ class TokenSource:
         self._expires = self._clock.seconds() + lifetime
         self._renew_in(lifetime * RENEWED_AT)
 
-    async def _exchange(self, fields: Headers, body: bytes) -> Any:
+    async def _post(self, fields: Headers, body: bytes) -> Any:
         try:
             response = await self._client.request("POST", self._credentials.token_url, fields, body)
             octets = await read(response, MAX_ANSWER)

@@ -134,17 +134,17 @@ class _Follower:
                 time.sleep(RETRY_DELAYS[min(failed, len(RETRY_DELAYS) - 1)])
                 failed += 1
 
-    def _ask(self, client: Client, moment: str, **more: Any) -> Mapping[str, Any]:
+    def _inspect_feed(self, client: Client, moment: str, **more: Any) -> Mapping[str, Any]:
         place = {} if self._after is None else {"after": self._after}
         return inspect(client, self._target, {"target": "feed", "moment": moment, **place, **more})
 
     def _open(self, client: Client) -> None:
         if self._after is None and self._since is not None:
             self._after = _place_of(client, self._target, self._since)
-        self._after = int(self._ask(client, "opens").get("after") or 0)
+        self._after = int(self._inspect_feed(client, "opens").get("after") or 0)
 
     def _more(self, client: Client, keys: Mapping[str, VerifyingKey]) -> Iterator[tuple[int, Entry]]:
-        told = self._ask(client, "goes on", wait=WAIT)
+        told = self._inspect_feed(client, "goes on", wait=WAIT)
         assert self._after is not None
         for listed in entries_of(told.get("records"), "records"):
             number = int(listed.get("number") or 0)
@@ -164,7 +164,7 @@ class _Follower:
             return
         try:
             with open_client(self._target) as client:
-                self._ask(client, "closes")
+                self._inspect_feed(client, "closes")
         except NoConnection:
             click.echo("the host does not answer, so the end of the feed is not recorded", err=True)
 

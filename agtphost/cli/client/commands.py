@@ -152,10 +152,10 @@ def connect(
     if as_json:
         print_json(answer)
     else:
-        _tell(answer, former, place.server)
+        _print_outcome(answer, former, place.server)
 
 
-def _tell(answer: Mapping[str, Any], former: str, server: str | None) -> None:
+def _print_outcome(answer: Mapping[str, Any], former: str, server: str | None) -> None:
     """Print what was done."""
     click.echo(f"{'wrote' if answer['changed'] else 'unchanged:'} {visible(answer['file'])}: {answer['name']}")
     if answer["backup"] is not None:

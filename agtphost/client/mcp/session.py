@@ -218,7 +218,7 @@ class GovernedSession:
         tool = await self._tool(name)
         payload = {"tool": tool, "arguments": dict(arguments or {}), **({"_meta": dict(meta)} if meta else {})}
         seconds = _seconds(read_timeout_seconds, self._timeout)
-        reply = await self._ask("mcp.tools.call", "tools", payload, seconds, progress_callback)
+        reply = await self._execute("mcp.tools.call", "tools", payload, seconds, progress_callback)
         answer = self._answer(reply)
         answer["_meta"] = {**(answer.get("_meta") or {}), AUDIT_ID: reply.audit_id}
         result: types.CallToolResult = self._types.CallToolResult.model_validate(
@@ -274,7 +274,7 @@ class GovernedSession:
 
     # The way to the host
 
-    async def _ask(
+    async def _execute(
         self,
         action: str,
         family: str,
@@ -302,7 +302,7 @@ class GovernedSession:
                 async for reply in running:
                     if not reply.interim:
                         return reply
-                    await _tell(progress, reply)
+                    await _report_progress(progress, reply)
             raise AssertionError("a stream ends with a final reply or an error")
         except ClientError as error:
             raise to_sdk_error(unreachable(error)) from error
@@ -331,7 +331,7 @@ class GovernedSession:
 
         :raises McpError: if the host refuses.
         """
-        reply = await self._ask(action, family, payload, self._timeout, reads=True)
+        reply = await self._execute(action, family, payload, self._timeout, reads=True)
         if not reply.ok:
             raise to_sdk_error(to_rpc_error(reply, modern=False, uri=uri, name=self._callable))
         found = reply.result.get(member) if isinstance(reply.result, dict) else None
@@ -468,7 +468,7 @@ def to_sdk_error(error: RPCError) -> Exception:
     return older
 
 
-async def _tell(progress: Progress, reply: Reply) -> None:
+async def _report_progress(progress: Progress, reply: Reply) -> None:
     event = reply.result.get("event") if isinstance(reply.result, dict) else None
     if not isinstance(event, dict):
         return

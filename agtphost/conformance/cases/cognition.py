@@ -34,7 +34,7 @@ KNOWN_AGENT = "somebody"
 """Placeholder in a row for the Agent-ID of an agent that the server knows."""
 
 
-def _ask(target: Target, method: str, **parameters: object) -> RawAnswer:
+def _call(target: Target, method: str, **parameters: object) -> RawAnswer:
     known = str(target.hosted_agents[0]["agent_id"]) if target.hosted_agents else target.agent_id
     sent = {name: known if value == KNOWN_AGENT else value for name, value in parameters.items()}
     return target.as_agent(method, "/", sent)
@@ -79,7 +79,7 @@ _MISSING: tuple[_Row, ...] = (
 @CASES.each("{0}-without-{2}", "{1}", _MISSING, Need.AGENT)
 def check_missing(target: Target, method: str, _: str, member: str, given: Mapping[str, object]) -> None:
     """{0} without {2} is refused naming it."""
-    answer = require_status(_ask(target, method, **given), 422, 400)
+    answer = require_status(_call(target, method, **given), 422, 400)
     require_mention(answer, member)
 
 
@@ -99,20 +99,20 @@ _INVALID: tuple[_Row, ...] = (
 @CASES.each("{0}-bad-{2}", "{1}", _INVALID, Need.AGENT)
 def invalid(target: Target, method: str, _: str, __: str, given: Mapping[str, object]) -> None:
     """{0} with an invalid {2} is refused."""
-    require_status(_ask(target, method, **given), 422, 400)
+    require_status(_call(target, method, **given), 422, 400)
 
 
 @CASES.case("query-answers", "AGTP-185 AGTP-186", Need.AGENT)
 def query(target: Target) -> None:
     """QUERY with an intent is answered, or 404 if nothing is known."""
-    require_status(_ask(target, "QUERY", intent="What can this server do?"), 200, 404)
+    require_status(_call(target, "QUERY", intent="What can this server do?"), 200, 404)
 
 
 @CASES.case("query-threshold", "AGTP-186", Need.AGENT)
 def threshold(target: Target) -> None:
     """QUERY returns nothing below confidence_threshold."""
     answer = require_status(
-        _ask(target, "QUERY", intent="What can this server do?", confidence_threshold=0.9), 200, 404
+        _call(target, "QUERY", intent="What can this server do?", confidence_threshold=0.9), 200, 404
     )
     result = answer.result if answer.status == 200 else None
     for items in result.values() if isinstance(result, dict) else ():
@@ -124,14 +124,14 @@ def threshold(target: Target) -> None:
 @CASES.case("summarize-members", "AGTP-205", Need.AGENT)
 def summarize(target: Target) -> None:
     """SUMMARIZE of a text returns summary, source_hash and confidence."""
-    answer = require_status(_ask(target, "SUMMARIZE", source=TEXT), 200)
+    answer = require_status(_call(target, "SUMMARIZE", source=TEXT), 200)
     require_members(answer.result, ("summary", "source_hash", "confidence"), "the result")
 
 
 @CASES.case("summarize-same-hash", "AGTP-205", Need.AGENT)
 def same_hash(target: Target) -> None:
     """SUMMARIZE of one text returns one source_hash."""
-    found = [require_status(_ask(target, "SUMMARIZE", source=TEXT), 200).result.get("source_hash") for _ in range(2)]
+    found = [require_status(_call(target, "SUMMARIZE", source=TEXT), 200).result.get("source_hash") for _ in range(2)]
     expect(found[0] == found[1], "they differ")
 
 
@@ -139,7 +139,7 @@ def same_hash(target: Target) -> None:
 def lengths(target: Target) -> None:
     """A brief summary is not longer than a detailed one."""
     brief, detailed = (
-        require_status(_ask(target, "SUMMARIZE", source=TEXT * 3, length=length), 200).result.get("summary", "")
+        require_status(_call(target, "SUMMARIZE", source=TEXT * 3, length=length), 200).result.get("summary", "")
         for length in ("brief", "detailed")
     )
     expect(len(str(brief)) <= len(str(detailed)), "it is longer")
@@ -148,7 +148,7 @@ def lengths(target: Target) -> None:
 @CASES.case("plan-members", "AGTP-206", Need.AGENT)
 def plan(target: Target) -> None:
     """PLAN returns ordered_steps, estimated_cost, confidence and assumptions."""
-    answer = require_status(_ask(target, "PLAN", goal="List what this server offers"), 200, 422, 503)
+    answer = require_status(_call(target, "PLAN", goal="List what this server offers"), 200, 422, 503)
     if answer.status == 200:
         result = require_members(
             answer.result, ("ordered_steps", "estimated_cost", "confidence", "assumptions"), "the result"
@@ -160,7 +160,7 @@ def plan(target: Target) -> None:
 def plan_methods(target: Target) -> None:
     """PLAN uses no method that is not among available_methods."""
     answer = require_status(
-        _ask(target, "PLAN", goal="List what this server offers", available_methods=["DISCOVER"]), 200, 422, 503
+        _call(target, "PLAN", goal="List what this server offers", available_methods=["DISCOVER"]), 200, 422, 503
     )
     for step in answer.result.get("ordered_steps", []) if answer.status == 200 else ():
         expect(step.get("method") == "DISCOVER", f"a step uses {step.get('method')}")
@@ -179,26 +179,26 @@ def describe(target: Target) -> None:
         "budget_units_accepted",
         "zones_accepted",
     ]
-    require_members(require_status(_ask(target, "DESCRIBE"), 200).result, names, "the Capability Document")
+    require_members(require_status(_call(target, "DESCRIBE"), 200).result, names, "the Capability Document")
 
 
 @CASES.case("describe-domains", "AGTP-190", Need.AGENT)
 def domains(target: Target) -> None:
     """capability_domains chooses the sections of the Capability Document."""
-    result = require_status(_ask(target, "DESCRIBE", capability_domains="methods"), 200).result
+    result = require_status(_call(target, "DESCRIBE", capability_domains="methods"), 200).result
     expect("methods" in result and "modalities" not in result, f"it has {', '.join(result)}")
 
 
 @CASES.each("describe-version-min-{0}", "AGTP-191", (("0.1", "", True), ("99.0", "not ", False)), Need.AGENT)
 def version_min(target: Target, version: str, _: str, satisfied: bool) -> None:
     """version_min {0} is {1}satisfied."""
-    found = require_status(_ask(target, "DESCRIBE", version_min=version), 200).result.get("version_min_satisfied")
+    found = require_status(_call(target, "DESCRIBE", version_min=version), 200).result.get("version_min_satisfied")
     expect(found is satisfied, f"version_min_satisfied is {found!r}")
 
 
 def _delegate(target: Target, scope: str) -> RawAnswer:
     given = {"target_agent_id": KNOWN_AGENT, "task": TASK, "authority_scope": scope, "delegation_token": "x.y.z"}
-    return _ask(target, "DELEGATE", **given)
+    return _call(target, "DELEGATE", **given)
 
 
 @CASES.case("delegate-bad-token", "AGTP-216 AGTP-090", Need.AGENT, Need.HOSTED, Need.SCOPED)
@@ -217,19 +217,19 @@ def delegate_scope(target: Target) -> None:
 @CASES.case("confirm-unknown", "AGTP-220", Need.AGENT)
 def confirm(target: Target) -> None:
     """CONFIRM of an unknown target is answered 404."""
-    require_status(_ask(target, "CONFIRM", target_id=NEW_ID, status="accepted"), 404)
+    require_status(_call(target, "CONFIRM", target_id=NEW_ID, status="accepted"), 404)
 
 
 @CASES.case("suspend-unknown", "AGTP-221", Need.AGENT)
 def suspend(target: Target) -> None:
     """SUSPEND of an unknown session is answered 404."""
-    require_status(_ask(target, "SUSPEND", session_id=f"conformance-{token_hex(16)}"), 404)
+    require_status(_call(target, "SUSPEND", session_id=f"conformance-{token_hex(16)}"), 404)
 
 
 @CASES.case("notify-unknown", "AGTP-226", Need.AGENT)
 def notify(target: Target) -> None:
     """NOTIFY of an unknown recipient is answered 404."""
-    require_status(_ask(target, "NOTIFY", recipient=UNKNOWN_ID, content="conformance"), 404)
+    require_status(_call(target, "NOTIFY", recipient=UNKNOWN_ID, content="conformance"), 404)
 
 
 _NAMED = ("QUERY", "SUMMARIZE", "PLAN", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY", "PROPOSE", "EXECUTE")
@@ -273,7 +273,7 @@ def _is_synthesis_off(target: Target) -> bool:
 @CASES.case("propose-off", "API-079 AGTP-258 AGTP-085", Need.AGENT, Need.MANIFEST)
 def propose_off(target: Target) -> None:
     """PROPOSE is answered 463 synthesis-disabled if synthesis is off, and evaluated otherwise."""
-    answer = require_status(_ask(target, "PROPOSE", endpoint=_build_definition()), 463, 263, 261, 262)
+    answer = require_status(_call(target, "PROPOSE", endpoint=_build_definition()), 463, 263, 261, 262)
     if _is_synthesis_off(target):
         require_reason(require_status(answer, 463), "synthesis-disabled")
         require_members(answer.value, ["explanation"], "the body")
@@ -282,7 +282,7 @@ def propose_off(target: Target) -> None:
 @CASES.case("propose-negotiation-id", "AGTP-259", Need.AGENT)
 def negotiation_id(target: Target) -> None:
     """Answers to PROPOSE have a Negotiation-ID."""
-    require_header(_ask(target, "PROPOSE", endpoint=_build_definition()), "Negotiation-ID")
+    require_header(_call(target, "PROPOSE", endpoint=_build_definition()), "Negotiation-ID")
 
 
 _PROPOSALS: tuple[tuple[str, str, str, Mapping[str, object], tuple[int, ...]], ...] = (
@@ -327,7 +327,7 @@ for _name, _ids, _title, _given, _statuses in _PROPOSALS:
 
     def _check_proposal(target: Target, given: Mapping[str, object], statuses: tuple[int, ...]) -> None:
         # A server that never negotiates may answer so first (AGTP-258).
-        require_status(_ask(target, "PROPOSE", **given), *statuses, *((463,) if _is_synthesis_off(target) else ()))
+        require_status(_call(target, "PROPOSE", **given), *statuses, *((463,) if _is_synthesis_off(target) else ()))
 
     CASES.row(f"propose-{_name}", _ids, _title, _check_proposal, _given, _statuses, needs=[Need.AGENT, Need.MANIFEST])
 
@@ -335,13 +335,13 @@ for _name, _ids, _title, _given, _statuses in _PROPOSALS:
 @CASES.case("inspect-after-propose", "AGTP-085 AGTP-059", Need.AGENT)
 def propose_recorded(target: Target) -> None:
     """A refused proposal is recorded like any other request."""
-    require_header(_ask(target, "PROPOSE", endpoint=_build_definition()), "Audit-ID")
+    require_header(_call(target, "PROPOSE", endpoint=_build_definition()), "Audit-ID")
 
 
 @CASES.case("discover-unaffected", "AGTP-206", Need.AGENT)
 def no_effect(target: Target) -> None:
     """PLAN and QUERY do not change the offered methods."""
     before = require_success(target.as_agent("DISCOVER", "/methods")).digest
-    _ask(target, "PLAN", goal="List what this server offers")
-    _ask(target, "QUERY", intent="What can this server do?")
+    _call(target, "PLAN", goal="List what this server offers")
+    _call(target, "QUERY", intent="What can this server do?")
     expect(require_success(target.as_agent("DISCOVER", "/methods")).digest == before, "DISCOVER /methods differs")

@@ -90,9 +90,9 @@ class TimerQueue:
             if self._call.getTime() <= when:
                 return
             self._call.cancel()
-        self._call = self._clock.callLater(max(when - self._clock.seconds(), 0.0), self._go)
+        self._call = self._clock.callLater(max(when - self._clock.seconds(), 0.0), self._act_on_due)
 
-    def _go(self) -> None:
+    def _act_on_due(self) -> None:
         began = time.thread_time()
         while (key := self._next()) is not None:
             try:

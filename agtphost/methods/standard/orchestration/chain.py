@@ -120,7 +120,7 @@ class _Waiting:
         self._seconds = max(context.deadline - workflows.clock.seconds() - SPARE, 0.0)
         self._under_way = context.invocation.under_way
         self._answer: Deferred[Ending | None] = Deferred()
-        self._told = False
+        self._resolved = False
 
     async def ending(self, carried: Deferred[Ending]) -> Ending | None:
         """
@@ -131,27 +131,27 @@ class _Waiting:
         self._under_way.hold()
         carried.addBoth(self._handle_end)
         carried.addBoth(lambda _: self._under_way.let_go())
-        if self._told:
+        if self._resolved:
             return await self._answer
-        late = self._workflows.clock.callLater(self._seconds, self._tell, None)
+        late = self._workflows.clock.callLater(self._seconds, self._resolve, None)
         try:
             return await self._answer
         except CancelledError:
-            self._told = True
+            self._resolved = True
             self._run.cancel()
             raise
         finally:
             if late.active():
                 late.cancel()
 
-    def _tell(self, ending: Any) -> None:
-        if not self._told:
-            self._told = True
+    def _resolve(self, ending: Any) -> None:
+        if not self._resolved:
+            self._resolved = True
             self._answer.callback(ending)
 
     def _handle_end(self, ending: Any) -> Any:
-        if not self._told:
-            self._tell(ending)
+        if not self._resolved:
+            self._resolve(ending)
             return None
         # The caller no longer waits.
         if isinstance(ending, Ending):

@@ -95,7 +95,7 @@ class Monitoring:
             "told": 0,
             "missed": 0,
         }
-        self._aim(context, caller, target, value)
+        self._resolve_target(context, caller, target, value)
         if value["authority"] is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
         value["seen"] = monitor_state.drop_ended(self._monitors.observed_states.read_states(value, {}))
@@ -130,7 +130,7 @@ class Monitoring:
             raise parameters.invalid("interval", "interval is not a number of seconds.", f"Send {SHORTEST:g} or more.")
         return float(min(max(value, SHORTEST), LONGEST))
 
-    def _aim(self, context: BuiltInContext, caller: Agent, target: Any, value: dict[str, Any]) -> None:
+    def _resolve_target(self, context: BuiltInContext, caller: Agent, target: Any, value: dict[str, Any]) -> None:
         target = self._localize(target)
         if isinstance(target, list):
             named = _several(target)
@@ -149,7 +149,7 @@ class Monitoring:
         if named:
             raise parameters.invalid("target", f"target has the member {next(iter(named))[:40]!r}.", "Leave it out.")
         upstreams, keys = _as_list(upstream), _as_list(item)
-        self._require_aim(context, value, upstreams)
+        self._require_target(context, value, upstreams)
         own = [OWN] if isinstance(target, list) and OWN in map(_plain, target) else []
         about = [*own, *upstreams, *(self._item(context, key, value["events"]) for key in keys)]
         if about:
@@ -164,7 +164,7 @@ class Monitoring:
         path = self._address.local_path(target) if isinstance(target, str) else None
         return target if path is None else path.removeprefix("/agents/")
 
-    def _require_aim(self, context: BuiltInContext, value: Mapping[str, Any], upstreams: Sequence[Any]) -> None:
+    def _require_target(self, context: BuiltInContext, value: Mapping[str, Any], upstreams: Sequence[Any]) -> None:
         events = value["events"]
         wants_agents = {monitor_state.LIFECYCLE, monitor_state.TRUST} & {*events, value.get("metric")}
         if wants_agents and not value["agents"]:

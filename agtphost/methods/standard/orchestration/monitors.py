@@ -59,8 +59,8 @@ class Monitors:
         self._observed: Observed | None = None
         self._objection: Objecting | None = None
         self._timers = TimerQueue(clock, self._at_its_time)
-        self._looks = TimerQueue(clock, self._look)
-        self._aims: dict[str, tuple[str, ...]] = {}
+        self._checks = TimerQueue(clock, self._report_changes)
+        self._agents: dict[str, tuple[str, ...]] = {}
         self._of_agents: dict[str, set[str]] = {}
         self._busy: set[str] = set()
         self._again: set[str] = set()
@@ -82,8 +82,8 @@ class Monitors:
         if self._started:
             return
         for kind, _ in monitor_state.OWN.values():
-            self.held.follow(kind, self._look_at_owned)
-        self.held.follow(notification.NOTIFICATION, self._look_at_owned)
+            self.held.follow(kind, self._check_owned)
+        self.held.follow(notification.NOTIFICATION, self._check_owned)
         self._started = True
         self._timers.enqueue(self.held.follow(MONITOR, self._update_subscription))
 
@@ -91,47 +91,47 @@ class Monitors:
         """Tell nothing more."""
         self._stopping = True
         self._timers.stop()
-        self._looks.stop()
+        self._checks.stop()
 
     def lifecycle(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state has changed."""
         if self._started:
-            self._looks.enqueue(self._of_agents.get(agent_id, ()))
+            self._checks.enqueue(self._of_agents.get(agent_id, ()))
 
-    def _look_at_owned(self, key: str, item: StateItem | None) -> None:
+    def _check_owned(self, key: str, item: StateItem | None) -> None:
         if item is not None and self._started:
-            self._looks.enqueue(each.key for each in self.held.items_of(MONITOR, item.owner))
+            self._checks.enqueue(each.key for each in self.held.items_of(MONITOR, item.owner))
 
     def _update_subscription(self, key: str, item: StateItem | None) -> None:
         self._timers.drop(key)
-        self._set_aims(key, () if item is None else item.brief["agents"])
+        self._set_agents(key, () if item is None else item.brief["agents"])
         if item is None or self._stopping:
-            self._looks.drop(key)
+            self._checks.drop(key)
             return
         self._timers.at(key, item.brief["interval"])
         if key not in self._busy:
-            self._looks.enqueue((key,))
+            self._checks.enqueue((key,))
 
-    def _set_aims(self, key: str, agents: Iterable[str]) -> None:
+    def _set_agents(self, key: str, agents: Iterable[str]) -> None:
         """Remember which agents a subscription is about."""
-        for agent_id in self._aims.pop(key, ()):
+        for agent_id in self._agents.pop(key, ()):
             about = self._of_agents[agent_id]
             about.discard(key)
             if not about:
                 del self._of_agents[agent_id]
         if agents:
-            self._aims[key] = tuple(agents)
+            self._agents[key] = tuple(agents)
         for agent_id in agents:
             self._of_agents.setdefault(agent_id, set()).add(key)
 
     def _at_its_time(self, key: str) -> None:
         item = self.held.get(MONITOR, key)
         if item is not None and not self._stopping:
-            self._set_aims(key, item.brief["agents"])
+            self._set_agents(key, item.brief["agents"])
             self._timers.at(key, item.brief["interval"])
-            self._look(key)
+            self._report_changes(key)
 
-    def _look(self, key: str) -> None:
+    def _report_changes(self, key: str) -> None:
         if key in self._busy:
             self._again.add(key)
             return
@@ -144,9 +144,9 @@ class Monitors:
         if not changed:
             return
         self._busy.add(key)
-        Deferred.fromCoroutine(self._tell(item, now, changed))
+        Deferred.fromCoroutine(self._notify(item, now, changed))
 
-    async def _tell(self, item: StateItem, now: Mapping[str, Any], changed: list[dict[str, Any]]) -> None:
+    async def _notify(self, item: StateItem, now: Mapping[str, Any], changed: list[dict[str, Any]]) -> None:
         # Each notification is a record, the notice itself, and the subscription written anew: a call pays for it.
         told = [each for each in changed if worth_telling(each)]
         why = await self._refusal_reason(item.value, calls_for(told[:MOST_TOLD], now))
@@ -183,7 +183,7 @@ class Monitors:
         await self._keep(item, tuple(changes), event)
         if item.key in self._again:
             self._again.discard(item.key)
-            self._look(item.key)
+            self._report_changes(item.key)
 
     async def _refusal_reason(self, value: Mapping[str, Any], calls: int) -> str:
         """
@@ -210,7 +210,7 @@ class Monitors:
             await self._ledger.submit(draft)
         except (LedgerUnavailable, StaleChange) as error:
             log.info("the notice of {key} is sent later: {why}", key=item.key, why=str(error))
-            self._clock.callLater(AGAIN, self._looks.enqueue, (item.key,))
+            self._clock.callLater(AGAIN, self._checks.enqueue, (item.key,))
         finally:
             self._busy.discard(item.key)
 

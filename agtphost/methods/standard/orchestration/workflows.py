@@ -414,12 +414,12 @@ class Workflows:
         self._agenda.stop()
         if not self._carried:
             return
-        late = self.clock.callLater(seconds, self._end)
+        late = self.clock.callLater(seconds, self._cancel_runs)
         await DeferredList(list(self._carried.values()), consumeErrors=True)
         if late.active():
             late.cancel()
 
-    def _end(self) -> None:
+    def _cancel_runs(self) -> None:
         for run in tuple(self._runs.values()):
             run.cancel()
 
