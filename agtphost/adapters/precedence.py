@@ -94,10 +94,11 @@ def add_mismatch_check(resolution: Resolution, places: tuple[Any, ...], say: Say
 @implementer(IBuiltInHandler)
 class MismatchCheck:
     """
-    A handler that compares a payload with the header fields, and then makes the call by the header fields.
+    A handler that logs and records where a payload contradicts the header fields, and then calls another handler.
 
-    :param handler: makes the call.
-    :param places: the objects that may claim something.
+    :param handler: makes the call by the header fields.
+    :param say: logs a contradiction.
+    :param places: the objects of the payload that have members which repeat header fields.
     """
 
     __slots__ = ("_handler", "_places", "_say", "kind")

@@ -26,9 +26,10 @@ T = TypeVar("T")
 
 class UpstreamAction:
     """
-    The common part of the handlers for one upstream.
+    The base class of the handlers of the actions of one A2A agent or ACP server.
 
-    :param links: the owners of its tasks.
+    :param upstream: makes the calls.
+    :param links: the tasks at upstreams, by the callers that own them.
     """
 
     kind = ""

@@ -201,7 +201,11 @@ def slug(text: str) -> str:
 
 
 def line_of(value: Any, longest: int = completeness.LONGEST) -> str:
-    """Return a text as one printable line; empty for other values."""
+    """
+    Return a text as one printable line without HTML; empty for values that are not text.
+
+    :param longest: characters to which the line is cut.
+    """
     text = strip_html(value) if isinstance(value, str) else ""
     flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return flat[:longest].rstrip()

@@ -13,7 +13,7 @@ from agtphost.audit.writer import Entry, Submission
 from agtphost.vocabulary.steps import TURN, run_to_end
 
 SHARE = TURN / 4
-"""Seconds that it takes of a turn: what answers prompt has its own."""
+"""Processor seconds for groups in one turn of the reactor; the callers that are answered need the rest of it."""
 
 AT_ONCE = 4
 """Entries of a group between two looks at the clock."""
@@ -46,19 +46,19 @@ class CommitApplier:
 
     def settle(self, entries: Sequence[Entry], notify: Callable[[], Steps]) -> None:
         """
-        Fire the Deferreds of a group, once its effects are in force.
+        Apply the effects of a group, and then fire its Deferreds.
 
-        :param notify: called at the end.
+        :param notify: reports the group to the watchers of the ledger, in steps; called at the end.
         """
         self._begin(self._steps(entries, notify))
 
     def fail(self, entries: Sequence[Entry], error: Callable[[], Exception]) -> None:
-        """Tell everybody of a group that it failed, behind the groups before it."""
+        """Fail the Deferreds of a group, after the groups before it."""
         self._begin(self._fail_entries(entries, error))
 
     def take_over(self, differing: Differing, then: Callable[[], None]) -> None:
         """
-        Have in force what the store holds and memory does not, behind the groups before it.
+        Apply what another process wrote into the store, after the groups before it.
 
         :param then: called at the end.
         """
@@ -66,7 +66,11 @@ class CommitApplier:
         self._begin(self._taken_over(differing, then))
 
     def finish(self) -> None:
-        """Settle now what waits: nothing comes any more."""
+        """
+        Apply the groups that wait without giving up the reactor, and let waiting calls go on.
+
+        The ledger calls it when its writer has ended, before it fails the records that were not written.
+        """
         while self._groups and not self._applying:
             run_to_end(self._groups.popleft())
         self.door.open()
@@ -80,6 +84,7 @@ class CommitApplier:
             self._apply_waiting()
 
     def _apply_waiting(self) -> None:
+        """Apply the groups that wait; go on in a later turn of the reactor when this one's share is used up."""
         self._scheduled = False
         self._applying = True
         # The thread's own clock costs a call of the system; it never goes faster than the other one.
@@ -101,6 +106,7 @@ class CommitApplier:
             self.door.open()
 
     def _steps(self, entries: Sequence[Entry], notify: Callable[[], Steps]) -> Steps:
+        """Apply the effects of a group and fire its Deferreds, in steps."""
         changing = 0
         for entry in entries:
             # Most records change nothing.
@@ -129,7 +135,7 @@ class CommitApplier:
             self._held.apply(entry.held, entry.items)
 
     def _fail_entries(self, entries: Sequence[Entry], error: Callable[[], Exception]) -> Steps:
-        """Fail the entries of a group; the space reserved for their state items is released first."""
+        """Fail the Deferreds of a group; the space reserved for their state items is released first."""
         for entry in entries:
             if isinstance(entry, Submission) and entry.admitted is not None:
                 self._held.settle(entry.admitted)

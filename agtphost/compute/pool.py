@@ -145,12 +145,12 @@ class WorkerPool(Service):
         return call.answer
 
     def renew(self) -> None:
-        """Have every worker end, those that compute after that: new ones are started when they are needed."""
+        """Replace every worker: those that compute end afterwards, and new ones are started when needed."""
         for each in tuple(self.workers):
             each.retire()
 
     def stopService(self) -> Deferred[Any]:
-        """Stop what runs and end every worker; fires when they have ended."""
+        """Cancel all calls and end every worker; fires when they have ended."""
         super().stopService()  # type: ignore[no-untyped-call]
         for own in tuple(self._queues.values()):
             for call in tuple(own):
@@ -160,7 +160,7 @@ class WorkerPool(Service):
     # Whose turn it is
 
     def _serve(self) -> None:
-        """Give free workers what waits."""
+        """Give waiting calls to free workers, and start workers as far as there may be more."""
         while (key := next((key for key in self._queues if key not in self._running), None)) is not None:
             free = next((each for each in self.workers if each.is_free), None)
             if free is None:
@@ -261,12 +261,13 @@ class _Worker(ProcessProtocol):
             os.setpriority(os.PRIO_PROCESS, self.transport.pid, own + worker.NICENESS)
 
     def take(self, call: _Call) -> None:
-        """Compute this, as soon as its input is encoded."""
+        """Encode the input of a call and begin its computation; the worker is not free from now on."""
         self.call = call
         self._set(LONGEST, self._fail_late_call)
         Deferred.fromCoroutine(_encode_call(call)).addCallbacks(self._begin, self._cannot_begin, (call,), {}, (call,))
 
     def _begin(self, octets: bytes, call: _Call) -> None:
+        """Send the encoded input to the worker, unless its caller has been answered already."""
         if self.call is not call or self._gone:
             return
         if call.answer.called:
@@ -282,19 +283,19 @@ class _Worker(ProcessProtocol):
             self._end_computation(failure)
 
     def stop(self) -> None:
-        """Stop what it computes: it says so, or is killed."""
+        """Stop the computation that has begun; a worker that does not confirm that in time is killed."""
         if self._begun:
             self.transport.writeToChild(CONTROL, worker.CONTROL.pack(self._number))
             self._set(STOPPING, lambda: self._signal(signal.SIGKILL))
 
     def retire(self) -> None:
-        """End after what it computes."""
+        """End the worker after its present computation."""
         self._retiring = True
         if self.call is None:
             self._close()
 
     def end(self) -> Deferred[None]:
-        """Stop, and end; fires when the process is gone."""
+        """End the worker without waiting for its computation; fires when the process is gone."""
         over: Deferred[None] = Deferred()
         if self._gone:
             over.callback(None)
@@ -313,6 +314,7 @@ class _Worker(ProcessProtocol):
             self._set(PATIENCE, lambda: self._signal(signal.SIGKILL))
 
     def _fail_late_call(self) -> None:
+        """Fail the call that has taken :data:`LONGEST` seconds, and stop its computation if that has begun."""
         call = self.call
         if call is not None and not call.answer.called:
             call.answer.errback(Failure(_too_long()))  # type: ignore[no-untyped-call]

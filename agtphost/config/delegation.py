@@ -90,7 +90,13 @@ _REQUIRED = {
 
 
 def delegation_faults(section: DelegationSection, server_id: str) -> Iterator[ConfigFault]:
-    """Every fault of the section whose single keys are sound."""
+    """
+    Yield the faults of ``[delegation]`` that concern several keys, or files.
+
+    They are looked for once the value of each single key is valid.
+
+    :param server_id: this host's own.
+    """
     hosted_by: dict[str, int] = {}
     server_ids: set[str] = set()
     for number, peer in enumerate(section.peers):

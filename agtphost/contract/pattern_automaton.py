@@ -45,7 +45,7 @@ class Automaton:
 
 class StepBudget:
     """
-    The remaining budget for such constructions, shared by the expressions of one schema.
+    The steps that may still be taken to construct automata, shared by the expressions of one schema.
 
     :param steps: visited positions and transitions; 6,000 take about a millisecond.
     """
@@ -57,7 +57,7 @@ class StepBudget:
         """
         Subtract steps from the budget.
 
-        :raises Unread: the budget is used up.
+        :raises UnsupportedPattern: the budget is used up.
         """
         self.steps -= steps
         if self.steps < 0:
@@ -74,6 +74,7 @@ def automaton(pattern: str, budget: StepBudget) -> Automaton | None:
 
 
 def _bits(mask: int) -> Iterator[int]:
+    """Yield the positions in a set of positions, the lowest first."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -82,23 +83,41 @@ def _bits(mask: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the expression: whether it matches the empty text, and its first and last positions."""
+    """A part of the expression."""
 
     empty: bool
+    """Whether it matches the empty text."""
+
     first: int
+    """The set of positions at which its matches may begin; bit N stands for position N."""
+
     last: int
+    """The set of positions at which its matches may end."""
 
 
 _NOTHING = _Part(True, 0, 0)
 
 
 class _Positions:
+    """
+    Glushkov's construction for one expression: its characters as positions, and which may follow which.
+
+    :param budget: is charged for each position and transition.
+    """
+
     def __init__(self, budget: StepBudget) -> None:
         self._budget = budget
         self._chars: list[Chars] = []
         self._follow: list[int] = []
 
     def build_automaton(self, node: Node, from_start: bool, to_end: bool) -> Automaton:
+        """
+        Return the deterministic automaton of an expression.
+
+        :param from_start: whether a match begins at the start of the text.
+        :param to_end: whether a match ends at the end of the text.
+        :raises UnsupportedPattern: the budget is used up, or the expression has too many positions.
+        """
         whole = self._build(node)
         takes = self._symbols()
         always = 0 if from_start else whole.first
@@ -141,6 +160,7 @@ class _Positions:
         return list(found)
 
     def _build(self, node: Node) -> _Part:
+        """Add the positions of a part of the expression, and the transitions inside it."""
         self._budget.take(1)
         match node:
             case ("chars", chars):
@@ -188,6 +208,12 @@ class _Positions:
         return _Part(left.empty and right.empty, first, last)
 
     def _add_followers(self, last: int, first: int) -> None:
+        """
+        Let each position of one set be followed by all positions of another.
+
+        :param last: set of positions at which a part ends.
+        :param first: set of positions at which the next part, or a repetition of the same part, begins.
+        """
         if first:
             for position in _bits(last):
                 self._budget.take(1)

@@ -1,4 +1,4 @@
-"""An input with its secret members masked, as approvers see it and as records have it."""
+"""Masking of secret members of an input, for approvers and for records; what records of RUN and TRANSFER contain."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _UNRECORDED = re.compile(
 
 def visible(value: Any, place: str, hidden: list[str], secret: re.Pattern[str] = _SECRET) -> Any:
     """
-    The value without members whose names say that they are secret.
+    Return a value without the members whose names say that they are secret.
 
-    :param place: where it is, for the names.
-    :param hidden: takes where each of them is.
-    :param secret: found in such names.
+    :param place: path of the value, a prefix for ``hidden``; empty for the whole input.
+    :param hidden: the path of each removed member is appended to it.
+    :param secret: matches in names of secret members.
     """
     if isinstance(value, dict):
         found = {}
@@ -57,17 +57,19 @@ DEEPEST_INPUT = jsontext.SIGNED_DEPTH - 3
 
 
 DEMANDED = frozenset({"RUN", "TRANSFER"})
-"""Methods for which the drafts prescribe members of the record, for every handler."""
+"""Methods for which the drafts prescribe members of the record; see :func:`prescribed_members`."""
 
 PARTIES = ("from_principal", "to_principal")
 
 
 def prescribed_members(exchange: Exchange, binding: Binding) -> dict[str, object]:
     """
-    Return the members that the drafts demand of the record of such a call.
+    Return the members that the drafts prescribe for the record of a call of RUN or TRANSFER.
 
-    Of TRANSFER both principals (methods v01 section 10.6): the built-in names those that it found; for an operator's
-    endpoint they are those of the call.
+    For RUN that is the procedure, and for TRANSFER both principals (methods v01 section 10.6). The built-in TRANSFER
+    adds the principals that it has found itself; for an operator's endpoint they are taken from the input.
+
+    :param binding: has one of the methods :data:`DEMANDED`.
     """
     if binding.method == "RUN":
         return {"procedure": procedure_of(exchange)}

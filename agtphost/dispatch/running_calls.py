@@ -1,8 +1,8 @@
 """
-Calls that wait for something: who waits for what, and by agent, since a stopped agent's end (core v08 section 7.2.16).
+List the calls whose handlers wait, and end those of an agent that is stopped (core v08 section 7.2.16).
 
-Only a call whose handler really waits is entered here; all others are over
-before anybody could stop their agent.
+Only a call whose handler really waits is entered here; all others have ended before their agent can be
+stopped.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class RunningCalls:
         return sorted(map(_to_running_call, self._waiting.values()), key=lambda call: call.since)
 
     def end(self, response_id: str) -> bool:
-        """End one call that waits, as if its caller had left; whether there was one."""
+        """End one call that waits, as if its caller had left; return whether there is one with this Response-ID."""
         stops = [stop for stop, exchange in self._waiting.items() if exchange.call.response_id == response_id]
         for stop in stops:
             self._clock.callLater(0, stop)
@@ -115,6 +115,7 @@ class RunningCalls:
             self._clock.callLater(0, self._end_calls_of, agent_id)
 
     def _end_calls_of(self, agent_id: str) -> None:
+        """End the waiting calls that need an agent: those that it makes, and those that it serves."""
         stops = deque(self._stops.get(agent_id, ()))
         log.info("{count} running calls of {agent_id} are ended", count=len(stops), agent_id=agent_id)
         self._end_remaining(agent_id, stops)

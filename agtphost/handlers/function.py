@@ -100,7 +100,11 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
 
 
 def _failed_line(error: BaseException) -> tuple[str, int] | None:
-    """Return the file and the line of a module's own code that an import ended at; None where it never ran."""
+    """
+    Return file and line of the operator's module code at which an import failed; None if none of it was executed.
+
+    The standard library and installed packages are not the operator's.
+    """
     found = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
@@ -185,7 +189,7 @@ class BlockingFunction:
         return self._threads.run(lambda: run(self._function, inside))
 
     def _waiting(self, asynchronous: Callable[..., Any]) -> Callable[..., Any]:
-        """The same for a thread, which waits."""
+        """Return a function that calls an asynchronous one in the reactor's thread, and blocks until its result."""
 
         def begin(*arguments: Any) -> Deferred[Any]:
             async def run() -> Any:

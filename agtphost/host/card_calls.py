@@ -36,14 +36,17 @@ def invocation_binding(
     cards: Cards, providers: Providers, factory: HandlerFactory, peers: CardPeers, own: Collection[str] = ()
 ) -> Binding:
     """
-    Return the binding of EXECUTE on a card.
+    Return the native binding of ``EXECUTE /cards/{id}``, which calls the agent that a card describes.
 
-    :param peers: calls agents at other hosts of AGTP.
-    :param factory: makes and closes clients of agents elsewhere.
-    :param own: HTTP origins of this host: a card that leads there would call itself.
+    :param cards: the catalogue; it also decides whether a caller may call an agent that is not hosted here.
+    :param providers: the HTTPS origins that may be called, with their credentials and limits.
+    :param factory: makes the HTTP clients of agents elsewhere, and closes them with its generation.
+    :param peers: calls agents at other AGTP hosts.
+    :param own: HTTP origins of this host. A card with one of them is refused, because the call would come back here.
     """
 
     def make(url: str) -> ExternalService | None:
+        """Return a client of a URL; None, which is answered with 403, if no HTTPS provider has it."""
         if origin_of(url) in own:
             raise Refusal(
                 Reason.INVOCATION_TOO_DEEP,

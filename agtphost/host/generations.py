@@ -70,10 +70,11 @@ class Front:
 
 class Generations:
     """
-    Builds generations, puts them in force, and ends them.
+    Builds generations, puts them in force, and ends them. The first one is in force when this object is made.
 
-    :param services: the services of the first one.
-    :param factory: owns the threads that all of them share.
+    :param services: the services of the first generation.
+    :param upstreams: makes the connections of each generation to its upstreams.
+    :param factory: owns the threads that all generations share.
     """
 
     def __init__(self, services: HostServices, upstreams: UpstreamFactory, factory: HandlerFactory) -> None:
@@ -83,7 +84,11 @@ class Generations:
         self._before_turn: list[Callable[[Core], None]] = []
         self._after_turn: list[Callable[[Core], None]] = []
         self._issuer_keys: list[list[IssuerKeys]] = []
+        """The keys of identity providers that each generation uses."""
+
         self._garbage_objects = 0
+        """Objects of retired generations that were not collected yet, estimated."""
+
         self.front = Front()
         self.unfinished = 0
         """Generations that still have calls, with the one in force."""

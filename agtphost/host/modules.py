@@ -140,10 +140,11 @@ class ModuleSet:
     @contextmanager
     def register_during_import(self) -> Iterator[None]:
         """
-        Let ``sys.modules`` have these modules while they are imported, and the earlier ones afterwards.
+        Return a context in which ``sys.modules`` has the modules of this set instead of the operator's present ones.
 
-        Annotations of a class are evaluated in the module that ``sys.modules`` has by its name. Circular imports find
-        their module there, and what ``importlib`` imports becomes part of the set.
+        The present ones are put back at its end; :meth:`install` replaces them for good. Annotations of a class are
+        evaluated in the module that ``sys.modules`` has by its name. Circular imports find their module there, and what
+        ``importlib`` imports becomes part of the set.
         """
         before = self._remove_own()
         sys.modules.update(self._imported)

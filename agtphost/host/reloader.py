@@ -111,6 +111,13 @@ class Reloader:
         return outcome
 
     async def _read_and_apply(self, requester: Requester, check: bool) -> ReloadOutcome:
+        """
+        Read the changed configuration, build what answers requests under it, and put that in force.
+
+        A faulty one is dropped, and its refusal is returned, and recorded unless ``check``.
+
+        :param check: build it, and drop it.
+        """
         candidate, core = None, None
         try:
             candidate = await self._read()

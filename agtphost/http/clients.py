@@ -54,12 +54,12 @@ class HttpClientToken:
 
     @cached_property
     def key(self) -> str:
-        """Return the key of its tasks; see :attr:`Client.key`."""
+        """Return the key of its tasks; see :attr:`HttpClient.key`."""
         return f"client:{self.name}"
 
     @cached_property
     def fields(self) -> Fields:
-        """Return the header fields of its calls; see :attr:`Client.fields`."""
+        """Return the header fields of its calls; see :attr:`HttpClient.fields`."""
         return _identity_fields(self.agent_id, self.scopes)
 
 
@@ -93,7 +93,11 @@ class HttpClient:
 
     @property
     def assurance(self) -> Assurance:
-        """Return the assurance of its calls, if its proof is valid."""
+        """
+        Return how its identity is established: by certificate, by a token that this host checks, or not at all.
+
+        A certificate that cannot be read counts here, and is refused by the gates.
+        """
         if self.certificate is not None:
             return Assurance.CERTIFICATE
         return Assurance.GATEWAY if self.proven else Assurance.HEADER
@@ -185,7 +189,7 @@ class HttpClients:
         """
         Return the sender of a request.
 
-        :raises NotAdmitted: the sender may not call.
+        :raises ClientRefused: the sender may not call.
         """
         came = self._origin_of(request)
         shown = field_of(request, "authorization")

@@ -330,7 +330,7 @@ def declared_tool_name(binding: Binding) -> str | None:
 
 
 def upstream_of(binding: Binding) -> str:
-    """Return the name, on this host, of the server or agent that a binding leads to."""
+    """Return the configured name of the MCP server, A2A agent or ACP server that a binding calls."""
     for member in ("mcp_server", "a2a_agent", "acp_server"):
         if member in binding.extra:
             return str(binding.extra[member])

@@ -226,6 +226,11 @@ class SQLiteStore:
     # State items
 
     def list_items(self) -> list[ItemRow]:
+        """
+        Return all state items, the rows of the table ``held``, in the order of kind and key.
+
+        :raises DamagedRow: a row has not the shape of that table.
+        """
         rows = self._execute(f"{_ITEMS} ORDER BY kind, key")
         found = rows.fetchall()
         for row in found:

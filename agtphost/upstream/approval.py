@@ -26,8 +26,12 @@ class ApproveDefinition:
     """
     The handler of ``a2a.card.approve`` and ``acp.agents.approve``.
 
-    :param pins: the upstream's pins.
-    :param waiting: returns the digests of what is off, by name.
+    :param protocol: ``a2a`` or ``acp``.
+    :param upstream: the upstream's configured name.
+    :param pins: the approved digests of the upstream's definitions.
+    :param waiting: returns the present digests of the definitions that are switched off until they are approved, by
+        name.
+    :param authorization: decides who may approve.
     """
 
     kind = "adapter"

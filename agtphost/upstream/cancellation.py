@@ -43,7 +43,11 @@ class TaskCancellation(Service):
     """
     The service that ends tasks of one protocol's upstreams.
 
-    :param is_final: whether a state is final.
+    :param protocol: the protocol's name, such as ``a2a``.
+    :param links: the tasks at upstreams, by the callers that own them.
+    :param cancel: asks an upstream to end a task.
+    :param is_final: returns whether a task's state is final.
+    :param submit: commits the new state of a task, with its event.
     :param clock: times the pauses between attempts.
     """
 

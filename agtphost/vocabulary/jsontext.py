@@ -146,9 +146,13 @@ _encode = prepare_encoder(_ENCODER)
 
 
 def _require_bounds(value: Any, max_depth: int, max_tokens: int) -> None:
-    """Refuse ``value`` when it is nested too deeply or has too many values and names."""
+    """
+    Refuse a decoded value that is nested too deeply or has too many values and names.
+
+    :raises JSONTextError: a bound is exceeded.
+    """
     tokens = depth = 0
-    # Only arrays and objects are carried from level to level: of what is flat, nothing is looked at twice.
+    # Only arrays and objects get into the next level, so that each scalar is looked at once.
     level: list[Any] = [value] if type(value) in _NESTING else []
     while level:
         depth += 1
@@ -169,9 +173,10 @@ def _require_bounds(value: Any, max_depth: int, max_tokens: int) -> None:
 
 def _require_bounds_outside(outside: bytes, max_depth: int, max_tokens: int) -> None:
     """
-    The same as :func:`_require_bounds` of a large text that was read, in passes in C.
+    Refuse a large text as :func:`_require_bounds` refuses a value, in passes in C over its octets.
 
     :param outside: the part of the text outside of strings.
+    :raises JSONTextError: a bound is exceeded.
     """
     nesting = outside.translate(_ONE_KIND, _BESIDE_NESTING)
     bare = outside.translate(None, b" \t\n\r")
@@ -213,7 +218,11 @@ def _outside_strings(octets: bytes, max_tokens: int) -> bytes:
 
 
 def _outside_long_strings(octets: bytes, max_tokens: int) -> bytes:
-    """The same for a large text: strings are passed over, not looked into, as long as few marks are in them."""
+    """
+    Return the part of a large text outside of its strings, as :func:`_outside_strings` does.
+
+    It skips the strings one by one, which is faster as long as they have few quotation marks.
+    """
     outside, at, found = [], 0, 0
     while (begin := octets.find(b'"', at)) >= 0:
         outside.append(octets[at:begin])

@@ -337,9 +337,9 @@ class StdioLink(ProcessProtocol):
             reader.stopReading()
 
     def _read_batch(self) -> None:
-        """Read what has come, and let the reactor read again."""
+        """Read the answers that came during a delay of the batcher, and let the reactor watch the pipe again."""
         if self._lost or self._throttle.is_paused:
-            return  # The code that resumes reading reads all of it.
+            return  # _read_again reads them when the throttle ends its pause.
         data = self._read_more()
         self._batcher.note_result(bool(data))
         if data:

@@ -35,6 +35,8 @@ MAX_ANSWER = 65_536
 """Octets of a token answer."""
 
 TIMEOUT = 10.0
+"""Seconds that the token endpoint has to answer."""
+
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
 
 
@@ -85,6 +87,11 @@ class TokenSource:
         self._expires = 0.0
 
     async def _fetch(self) -> None:
+        """
+        Get a new token, and wake the requests that wait for it.
+
+        :raises UpstreamFailure: there is none; those that wait fail too.
+        """
         waiters = self._fetching = []
         failure: UpstreamFailure | None = None
         try:
@@ -104,6 +111,12 @@ class TokenSource:
                     waiter.errback(UpstreamRefused(0, str(failure)))
 
     async def _request_token(self) -> None:
+        """
+        Request a token from the token endpoint, store it, and schedule its renewal.
+
+        :raises UpstreamRefused: the endpoint gave none that can be used.
+        :raises TimeoutError: the endpoint did not answer within :data:`TIMEOUT` seconds.
+        """
         credentials = self._credentials
         form = {"grant_type": "client_credentials"}
         if credentials.scope:
@@ -134,6 +147,11 @@ class TokenSource:
         self._renew_in(lifetime * RENEWED_AT)
 
     async def _post(self, fields: Headers, body: bytes) -> Any:
+        """
+        Return the decoded answer of the token endpoint to a request.
+
+        :raises UpstreamRefused: it cannot be reached, or its answer has another status than 200 or is not JSON.
+        """
         try:
             response = await self._client.request("POST", self._credentials.token_url, fields, body)
             octets = await read(response, MAX_ANSWER)

@@ -59,7 +59,7 @@ TYPES = ("application/vnd.agtp.identity+json", "application/vnd.agtp+json")
 
 
 def _document_in(answer: RawAnswer) -> Mapping[str, Any]:
-    """Return a document, with or without an envelope."""
+    """Return the document in an answer, which may have an envelope around it; the case fails if it is no object."""
     found = answer.result
     expect(isinstance(found, dict), "the document is not an object")
     return found if isinstance(found, dict) else {}

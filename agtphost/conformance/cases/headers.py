@@ -112,7 +112,7 @@ def response_ids(target: Target) -> None:
 
 @CASES.case("response-id-is-not-request-id", "AGTP-045")
 def check_new_response_id(target: Target) -> None:
-    """Response-ID is not the request's Request-ID."""
+    """The server gives an answer a Response-ID that is not the request's Request-ID."""
     answer = target.ask("DISCOVER", "/agents", fields=[("Request-ID", "conformance-request")])
     expect(require_header(answer, "Response-ID") != "conformance-request", "Response-ID repeats Request-ID")
 

@@ -194,7 +194,7 @@ def document_status(target: Target) -> None:
 
 @CASES.case("document-floor", "AGTP-140", Need.HOSTED)
 def document_methods(target: Target) -> None:
-    """The methods of an Identity Document include the eighteen of the floor."""
+    """The methods of an Identity Document include the eighteen that every server has (the floor)."""
     missing = FLOOR - set(require_list(_document(target).get("methods"), "methods"))
     expect(not missing, f"it lacks {', '.join(sorted(missing))}")
 

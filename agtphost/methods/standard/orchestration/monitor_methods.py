@@ -71,10 +71,11 @@ class Monitoring:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        Begin to observe.
+        Return a new subscription, and the change that stores it; observation begins once that is committed.
 
-        :raises Refusal: 404 for a target that the caller could not observe, 403 for a callback that is not its own
-            inbox, 429 where that inbox takes no more.
+        :raises Refusal: 422 for an invalid parameter; 404 for a target that the caller could not observe; 403 for a
+            callback that is not its own inbox, and for a caller whose proof ends with the call, such as a delegation;
+            429 if its inbox is full.
         """
         caller, given = owner_of(context), context.input
         self._require_callback(given, caller)
@@ -86,18 +87,21 @@ class Monitoring:
             "owner": context.owner,
             "events": events,
             "target": target,
+            # What is observed besides agents: "own" for the caller's items, or upstreams and items by name.
             "about": OWN,
             "agents": [],
             "threshold": _threshold(given),
             "interval": self._interval(given),
             "authority": caller_to_json(context.invocation.exchange),
             "created_at": workflow_items.stamp(self._monitors.now()),
+            # Notices that were sent, and changes that were lost because the inbox was full.
             "told": 0,
             "missed": 0,
         }
         self._resolve_target(context, caller, target, value)
         if value["authority"] is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
+        # The states that the next look is compared with.
         value["seen"] = monitor_state.drop_ended(self._monitors.observed_states.read_states(value, {}))
         if notification.is_full(self._monitors.held, caller.agent_id, caller.agent_id):
             raise Refusal(Reason.INBOX_FULL, remedy="Read and confirm what is there, and subscribe again.")
@@ -131,6 +135,11 @@ class Monitoring:
         return float(min(max(value, SHORTEST), LONGEST))
 
     def _resolve_target(self, context: BuiltInContext, caller: Agent, target: Any, value: dict[str, Any]) -> None:
+        """
+        Set the members ``agents``, ``metric`` and ``about`` of a subscription by the target that the caller names.
+
+        :raises Refusal: 404 for a target that the caller could not observe; 422 for a malformed one.
+        """
         target = self._localize(target)
         if isinstance(target, list):
             named = _several(target)
@@ -234,7 +243,11 @@ def subscription_to_json(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _threshold(given: Mapping[str, Any]) -> dict[str, float] | None:
-    """A number is a floor, as the draft's trust score has it; an object says ``above`` or ``below``."""
+    """
+    Return the bound of a metric, by ``above`` or ``below``; None without one.
+
+    A number alone is a lower bound, as for the draft's trust score.
+    """
     value = given.get("threshold")
     if value is None:
         return None
@@ -275,7 +288,7 @@ def _several(targets: list[Any]) -> dict[str, Any]:
 
 
 def _text(target: Any) -> dict[str, Any]:
-    """A target that is a text: an agent, ``own``, ``upstream:NAME``, ``metric:NAME``, or something of one's own."""
+    """Read a target that is a text: an agent, ``own``, ``upstream:NAME``, ``metric:NAME``, or an own item's key."""
     if not isinstance(target, str) or not target:
         raise parameters.invalid("target", "target is missing.", "Send an Agent-ID, or an object.", missing=True)
     plain = _plain(target)
