@@ -121,7 +121,7 @@ class OrgDomain:
         return None
 
     def _decide_free(self, state: LifecycleState, now: float) -> tuple[EventType, LifecycleStatus, str] | None:
-        """Only what the domain stopped comes back with it; a suspension for another reason stays."""
+        """Return how an agent comes back with its domain, if the domain stopped it; None for another reason."""
         if self.event == EXPIRED and now < self.suspend_at:
             return None
         again = f"{self.event}: {self.domain}"
@@ -178,7 +178,7 @@ def due(
     now: float,
 ) -> Iterator[tuple[Agent, LifecycleEvent]]:
     """
-    Everything that is to be recorded at this moment, at most one event for each agent.
+    Yield the lifecycle events to record now, at most one for each agent.
 
     Of two domains that concern one agent, one that bars it counts before one that lets it go.
     """

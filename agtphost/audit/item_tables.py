@@ -158,7 +158,7 @@ class ItemTable:
         return item
 
     def _unlink(self, item: StateItem, *, keep_place: bool) -> None:
-        """Out of every index; ``keep_place``: another version takes its place among its owner's."""
+        """Remove an item from every index; ``keep_place`` leaves its key among its owner's, for the next version."""
         if not keep_place:
             _remove_from_index(self.owned, item.owner, item.key)
         for member in self.holding.indexed:

@@ -202,7 +202,7 @@ class Ledger:
 
     @property
     def newest(self) -> float:
-        """After a start, the time of the newest record, in seconds since the Unix epoch; 0 in an empty store."""
+        """The time of the newest record at the start, in seconds since the Unix epoch; 0 for an empty store."""
         return self._writer.newest / 1000
 
     @property

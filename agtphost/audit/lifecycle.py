@@ -223,7 +223,7 @@ class LifecycleTable:
                 self._notify_watchers(agent_id, state)
 
     def snapshot(self) -> dict[str, LifecycleState]:
-        """All of them, as they are at one moment; for any thread."""
+        """Return the stored states of all agents, as they are at one moment; for any thread."""
         return self._states.copy()
 
     def apply(self, agent_id: str, row: StateRow | None) -> None:
@@ -239,12 +239,12 @@ class LifecycleTable:
         return self._states.get(agent_id)
 
     def state_of(self, agent: Agent) -> LifecycleState:
-        """The present state: the stored one, else what the agent's Identity Document declares."""
+        """Return the present state of an agent: the stored one, or what its Identity Document declares."""
         return self._states.get(agent.agent_id) or _DECLARED[agent.document_status]
 
 
 def stops(row: StateRow) -> bool:
-    """Whether a stored state keeps its agent from serving and calling: :attr:`LifecycleState.is_stopped` of a row."""
+    """Return whether a stored state keeps its agent from serving and calling, as :attr:`LifecycleState.is_stopped`."""
     return row.status != LifecycleStatus.ACTIVE.value and state_of_row(row).is_stopped
 
 

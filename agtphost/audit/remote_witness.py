@@ -64,7 +64,7 @@ class WitnessReactor(Protocol):
     """The part of the reactor that a remote witness needs."""
 
     def seconds(self) -> float:
-        """The present time."""
+        """Return the reactor's time in seconds."""
 
     def callLater(self, delay: float, callable: Callable[..., object], *args: object) -> IDelayedCall:
         """Run later, in the reactor's thread."""

@@ -86,7 +86,7 @@ def free_at(value: Mapping[str, Any]) -> float:
 
 
 def years_after(moment: float, years: int) -> float:
-    """The same day so many years later; the last of February where that day is missing."""
+    """Return the same day some years later; 28 February in place of a 29 February that is missing."""
     day = datetime.fromtimestamp(moment, UTC)
     last = calendar.monthrange(day.year + years, day.month)[1]
     return day.replace(year=day.year + years, day=min(day.day, last)).timestamp()

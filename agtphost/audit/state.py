@@ -284,7 +284,7 @@ class StateTable:
     # What the ledger calls
 
     def snapshot(self) -> dict[str, dict[str, StateItem]]:
-        """All items of every kind that there is, each kind as it is at one moment; for any thread."""
+        """Return all items by kind and key, each kind as it is at one moment; for any thread."""
         tables = self._tables.copy()
         return {kind: tables[kind].items.copy() if kind in tables else {} for kind in self._kinds}
 

@@ -111,7 +111,7 @@ class _Signed:
     statements: list[tuple[int, Statement]] = field(default_factory=list)
 
     def take(self, row: SignedRow) -> None:
-        """Look at the next record."""
+        """Take the next record, and keep its statement if it has one."""
         if not isinstance(row.signed, bytes):
             return  # The walk over the records names it.
         statement = read_statement(row.format, row.signed) if mentions(row.signed) else None

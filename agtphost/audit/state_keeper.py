@@ -276,10 +276,10 @@ class StateKeeper:
 
     def _newest_anywhere(self) -> Statement | None:
         """
-        The same without any checkpoint that says something: of all records, and only the newest is verified.
+        Return the newest statement of all records, if no checkpoint tells where to begin; only that one is verified.
 
-        Once in the life of a store from before there were statements; of a host without witness file at each start
-        until its first checkpoint.
+        That happens once for a store older than statements, and for a host without witness file at each start until its
+        first checkpoint.
         """
         after, newest = 0, 0
         while rows := self._store.signed_after(after, PAGE):

@@ -163,7 +163,7 @@ class _Walk:
                 self._chains[row[0]] = row[1].hex()
 
     def check_places(self) -> Iterator[Finding]:
-        """Look for tiles that no tree of this size has."""
+        """Yield the tiles that no tree of this size has."""
         for row in self._rows.tile_places():
             level, number = row
             if type(level) is not int or type(number) is not int or not 0 <= level < 8 or number < 0:

@@ -407,7 +407,7 @@ class Group:
         return stored
 
     def flush(self, claims: Sequence[Claim]) -> None:
-        """Everything into the transaction, one statement per table."""
+        """Write the rows of the group into the transaction, one statement per table."""
         if self.tally is not None:
             if self.tally.unsigned:
                 kinds = Counter(entry.kind or "lifecycle" for entry in self.tally.unsigned)

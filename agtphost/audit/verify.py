@@ -299,7 +299,7 @@ class Verifier:
             self._report.proven += 1
 
     def proves(self, log: str) -> None:
-        """Say what proofs lead to."""
+        """Set the log to which the proofs lead, for the report."""
         self._report.log = log
 
     def _fault(self, kind: FaultKind, record: StoredRecord, explanation: str) -> None:

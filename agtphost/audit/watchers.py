@@ -29,11 +29,11 @@ class Watchers:
         self._watchers: tuple[Watcher, ...] = ()
 
     def add(self, watcher: Watcher) -> None:
-        """Tell it from now on."""
+        """Call a watcher for each further group."""
         self._watchers = (*self._watchers, watcher)
 
     def discard(self, watcher: Watcher) -> None:
-        """Tell it no longer."""
+        """Stop calling a watcher."""
         self._watchers = tuple(each for each in self._watchers if each != watcher)
 
     def report_group(self, entries: Sequence[Entry], now: float, seconds: float) -> Steps:
@@ -56,7 +56,7 @@ class Watchers:
         yield from self._notify(ObservedGroup(records, seconds))
 
     def undurable(self, draft: Draft, sealed: Sealed, now: float) -> None:
-        """A record was signed that is in no chain."""
+        """Report a record that was signed, but is in no chain."""
         if self._watchers:
             run_to_end(self._notify(ObservedGroup((_observe(draft, sealed, now, "", False),), None)))
 

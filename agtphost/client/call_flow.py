@@ -174,7 +174,7 @@ class Calls(Generic[L]):
 
     @abstractmethod
     def _reading(self, key: Destination) -> AbstractAsyncContextManager[object]:
-        """Held by the one call that reads a server's manifest while others wait for it."""
+        """Return a lock for the one call that reads a server's manifest; the others wait for it."""
 
     @abstractmethod
     def _fetch(self, domain: str, policy: BootstrapPolicy) -> Awaitable[HTTPAnswer | str]:

@@ -57,7 +57,7 @@ class SupportedMethods:
         return CONTRACT not in call.request.headers
 
     def warn(self, call: PreparedCall) -> None:
-        """Say so, once at each place that calls."""
+        """Warn of a call that :meth:`lacks` names, once for each place in the code that makes it."""
         if self.lacks(call):
             warnings.warn(
                 f"{call.destination} does not name {escape(call.request.method)} among the methods that it supports",

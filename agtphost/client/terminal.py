@@ -11,12 +11,12 @@ __all__ = ["escape", "escape_octets", "render_json"]
 
 
 def escape_octets(octets: bytes, *, keep: str = "\n\t") -> str:
-    """The same as :func:`escape` for octets: UTF-8 where they are, every other octet as an escape."""
+    """Escape octets as :func:`escape` does text; octets that are not UTF-8 become escapes."""
     return escape(octets.decode("utf-8", "backslashreplace"), keep=keep)
 
 
 def render_json(value: Any, *, indent: int | None = 2) -> str:
-    """A JSON value for people: readable Unicode, control and bidi characters as JSON's own escapes."""
+    """Render a JSON value for people: readable Unicode, control and bidi characters as JSON's own escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return "".join(escape_characters(text, "\n", _json_escape))
 

@@ -207,7 +207,7 @@ _LIBRARY = ctypes.CDLL(None)
 
 
 def main() -> None:
-    """Be a worker. The one argument is the process identifier of the host."""
+    """Run a worker process. Its argument is the process identifier of the host."""
     _die_with(int(sys.argv[1]))
     # What the kernel ends first where memory is short: a computation can be repeated.
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as adjustment:

@@ -172,7 +172,7 @@ def describe_error(location: Location, details: Mapping[str, Any]) -> ConfigFaul
 
 def _describe_wrong_type(location: Location, kind: str, given: Any) -> tuple[str, str]:
     """
-    Say what a value of the wrong type is, and how to write it.
+    Return a description of a value of the wrong type, and how to write it.
 
     Text is shown only where a number or true or false belongs: elsewhere it may be a secret.
     """

@@ -49,5 +49,5 @@ class GrantSection(Section):
 
     @property
     def ends(self) -> float | None:
-        """The same in seconds since the Unix epoch."""
+        """The time of :attr:`until` in seconds since the Unix epoch; None: never."""
         return None if self.until is None else self.until.timestamp()

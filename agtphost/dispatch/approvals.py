@@ -73,7 +73,7 @@ class AwaitsApproval(Refusal):
 
 
 def _waits(exchange: Exchange) -> str:
-    """Say that a call is held, and why, where the operator did not say so of what it calls."""
+    """Return the sentence that a call is held, with the reason of its binding."""
     why = "" if exchange.binding is None else exchange.binding.why_approved
     return f"The call waits for a person to approve it. {why}".rstrip()
 

@@ -28,7 +28,7 @@ DESCRIPTION = 1_000
 
 
 def call_document(exchange: Exchange, policy: ApprovalsSection) -> dict[str, Any]:
-    """Everything that makes the call what it is."""
+    """Return the members that identify a call, whose digest an approval covers."""
     binding = exchange.binding
     assert binding is not None
     lineage, link = exchange.lineage, exchange.peer.link

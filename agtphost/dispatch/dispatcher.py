@@ -237,9 +237,9 @@ class Dispatcher:
 
     async def _hear(self, exchange: Exchange, held: AwaitsApproval, interim: Interim, ends: float) -> None:
         """
-        Tell the caller of a stream what it waits for, and wait for it.
+        Report to the caller of a stream that its call is held, and wait for the decision.
 
-        Who leaves, leaves the approval as it is: the same call finds it again.
+        If the caller leaves, the approval stays as it is, and the same call finds it again.
 
         :param ends: when the caller waits no longer.
         :raises Refusal: 202 then; 408 where the call is not decided in time; or the refusal of a stopped agent.
@@ -475,7 +475,7 @@ class Dispatcher:
         return response
 
     def _undurable(self, exchange: Exchange, response_id: str, began: float | None) -> Response:
-        """Nothing may be acknowledged that is not durable: the answer becomes 503 (design decision 8)."""
+        """Return the answer 503 for a call whose record is not durable (design decision 8)."""
         outcome = self._sealer.refusal(exchange, store_down())
         draft: Draft = self._sealer.draft(exchange, outcome, response_id)
         draft.chain, draft.reservation = HOST_CHAIN, None

@@ -33,7 +33,7 @@ _PENS: WeakKeyDictionary[Any, DeferredLock] = WeakKeyDictionary()
 
 
 async def in_turns(steps: Generator[None, None, Result], clock: IReactorTime) -> Result:
-    """Do it, and let the others have their turn after each step that ends later than :data:`SHARE`."""
+    """Run steps, and give up the reactor after each step that ends later than :data:`SHARE`; return their result."""
     pen = _PENS.get(clock)
     if pen is None:
         pen = _PENS[clock] = DeferredLock()

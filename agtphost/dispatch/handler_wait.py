@@ -105,7 +105,7 @@ class _Course(_Wait):
         self._run = copy_context().run
 
     def advance(self, result: Any) -> None:
-        """Go on until it waits again, or ends; ``result`` is consumed."""
+        """Run the handler until it waits again, or ends; ``result`` is consumed."""
         try:
             if isinstance(result, Failure):
                 awaited = self._run(result.throwExceptionIntoGenerator, self._coroutine)

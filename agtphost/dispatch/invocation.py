@@ -146,7 +146,7 @@ class Invocation:
         return self._exchange.request.two_tokens
 
     def authority(self) -> tuple[Any, ...]:
-        """Everything of the exchange that :func:`.authority.admits` looks at, but for the binding."""
+        """Return the values of the exchange that decide, with a binding, what :func:`.authority.admits` returns."""
         exchange = self._exchange.for_lists
         agent = exchange.agent
         return (
@@ -420,7 +420,7 @@ class _Inside:
 
     def like(self, head: _Head, lasting: Fields) -> _Head:
         """
-        The same head; with what it has in common with an earlier one, if there was any.
+        Return a head that shares with earlier ones of the same kind the values that were computed for them.
 
         :param lasting: its fields but for those that name one call.
         """

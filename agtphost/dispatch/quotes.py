@@ -121,7 +121,7 @@ class Quotes:
         self._held = held
 
     def full(self, owner: str) -> bool:
-        """Tell whether an owner has as many quotes as one may have."""
+        """Return whether an owner has as many quotes as one may have."""
         return self._held.count(KIND, owner) >= MOST_PER_AGENT
 
     def find(

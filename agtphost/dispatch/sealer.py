@@ -359,7 +359,7 @@ class _Randomness:
         self._at = 0
 
     def take(self, count: int) -> bytes:
-        """The next ``count`` octets."""
+        """Return the next ``count`` random octets."""
         at = self._at
         end = at + count
         if end > len(self._pool):
@@ -382,7 +382,7 @@ def new_id(now: float) -> str:
 
 
 def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object], refused: bool) -> None:
-    """Say what was called, and with which shape of input."""
+    """Add to a record what was called, and the shape of its input."""
     payload["tier"] = binding.tier
     if binding.state_changing and not refused:
         payload["action_id"] = new_id(exchange.now)
@@ -398,7 +398,7 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
 
 def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) -> None:
     """
-    Say who answers for the caller, and what the request named.
+    Add to a record who answers for the caller, and the session, task and principal that the request named.
 
     :param principal: whether the caller is proven to be the agent; strangers must not learn the owner of an agent.
     """

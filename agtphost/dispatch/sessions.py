@@ -90,7 +90,7 @@ class SessionTable:
                 yield owner, session_id, max(now - used, 0.0)
 
     def knows(self, session_id: str, agent_id: str) -> bool:
-        """Tell whether the agent was seen with the session, and it goes on."""
+        """Return whether the agent used the session, and it has not ended."""
         known = self._sessions.get(session_id)
         return known is not None and known[0] == agent_id and known[1] is not _ENDED
 
@@ -142,7 +142,7 @@ class SessionRegistry:
                 yield owner, session_id, assurance.label, idle
 
     def knows(self, session_id: str, agent_id: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
-        """Tell whether the agent was seen with the session at that assurance, and it goes on."""
+        """Return whether the agent used the session at that assurance, and it has not ended."""
         return self._tables[assurance].knows(session_id, agent_id)
 
     def end(self, agent_id: str) -> None:

@@ -99,7 +99,7 @@ class UsedTokens:
 
     @staticmethod
     def governance_change(token: GovernanceToken, request: str) -> Change:
-        """The same of a governance token."""
+        """Return the change that marks a governance token as used."""
         return Change(
             kind=GOVERNANCE_KIND,
             key=_key(token.issuer, token.token_id),

@@ -92,7 +92,7 @@ def action_of(exchange: Exchange) -> dict[str, str]:
 
 
 def violation_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any] | None:
-    """The same of a scope violation that is summed up; None of any other refusal."""
+    """Return method, path and scopes of a scope violation, for its summary; None for any other outcome."""
     if outcome.status not in VIOLATIONS:
         return None
     return {

@@ -170,7 +170,7 @@ class AsyncioFunction:
         return self._loop.run(lambda: self._function(inside))
 
     def _from_loop(self, asynchronous: Callable[..., Any]) -> Callable[..., Any]:
-        """The same for a coroutine of asyncio: it runs in the reactor's thread, and is waited for on the loop."""
+        """Return a function for the asyncio loop that awaits a coroutine which runs in the reactor's thread."""
 
         async def run(*arguments: Any) -> Any:
             return await asynchronous(*arguments)

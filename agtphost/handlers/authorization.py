@@ -149,12 +149,12 @@ class Authorization:
     # Agents in their place
 
     def oversees(self, context: BuiltInContext, scope: str = INSPECT_ALL) -> bool:
-        """Whether an operator calls, or an agent that oversees by ``scope``."""
+        """Return whether an operator calls, or an agent that oversees by ``scope``."""
         return self.operates(context) or holds(context, scope)
 
     def require(self, context: BuiltInContext, scope: str, explanation: str) -> str:
         """
-        Only overseers go on.
+        Require that an operator calls, or an agent that oversees.
 
         :param scope: by which agents oversee.
         :param explanation: who may do what; a sentence.
@@ -206,7 +206,7 @@ class Authorization:
 
     def require_looking(self, context: BuiltInContext, explanation: str) -> None:
         """
-        Only overseers and viewers go on: for what changes nothing.
+        Require that an operator, an overseer or a viewer calls, for what changes nothing.
 
         :raises Refusal: 403 ``operators-only`` for everybody else.
         """

@@ -58,7 +58,7 @@ class BuiltInContext(EndpointContext):
         return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
 
     def narrow(self) -> EndpointContext:
-        """The same call, as the operator's code may see it: for a built-in that asks such code."""
+        """Return the context of the same call for the operator's code, for a built-in that calls such code."""
         return EndpointContext(
             input=self.input,
             method=self.method,

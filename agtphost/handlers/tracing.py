@@ -48,13 +48,13 @@ class CallTrace(Protocol):
         """Return the header fields that carry the trace to a call made in the course of this one."""
 
     def part(self, name: str) -> None:
-        """The next part of the call begins, and the one before it is over."""
+        """Begin a span for the next part of the call, and end the one before it."""
 
     def client(self, name: str, attributes: Attributes) -> ClientSpan:
-        """A request to an upstream begins."""
+        """Begin a span for a request to an upstream."""
 
     def finish(self, status: int) -> None:
-        """The call is answered."""
+        """End the span of the call, which is answered."""
 
 
 def no_error(_: object) -> str:

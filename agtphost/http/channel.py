@@ -416,7 +416,7 @@ class BoundedChannel(FramedChannel):
         self._settle()
 
     def _settle(self) -> None:
-        """After any event, send what can be sent and set the deadline for what is waited for."""
+        """Send what can be sent and set the deadline for what is waited for; called after each event."""
         if self._busyReceiving or self._wait is Wait.GONE:
             return
         self._flush()

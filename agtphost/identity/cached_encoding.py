@@ -52,7 +52,7 @@ class EncodedArray(list[Any]):
 
     @property
     def octets(self) -> int:
-        """Of the texts of all items."""
+        """The octets of the texts of all items."""
         return sum(each.octets for each in self.items)
 
     def canonical_pieces(self) -> Iterator[bytes]:

@@ -38,7 +38,7 @@ def expected_record(zone: str, issuer: VerifyingKey) -> str:
 
 def dns_evidence(domain: str, zone: str, issuer: VerifyingKey, lookup: Lookup, checked_at: str) -> Mapping[str, Any]:
     """
-    Look whether a domain vouches for an issuer and a zone.
+    Look up whether a domain vouches for an issuer and a zone.
 
     :param checked_at: RFC 3339.
     :return: what the Genesis says of it.

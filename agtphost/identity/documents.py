@@ -272,7 +272,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 def faults_of(document: Mapping[str, Any]) -> list[str]:
     """
-    Everything that is wrong with a document in the core shape, each message beginning with the member's name.
+    Return what is wrong with a document in the core shape; each message begins with a member's name.
 
     The signature is looked at by :func:`check_signature`.
     """

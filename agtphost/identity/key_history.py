@@ -72,7 +72,7 @@ def succeed(old: SigningKey, new: SigningKey, *, server_id: str, rotated_at: str
 
 def read_statement(statement: object) -> Succession:
     """
-    Believe a statement, if both keys signed it.
+    Verify a statement that a key follows another one; both keys must have signed it.
 
     :raises KeyFormatError: it is none, or a signature is missing or wrong.
     """
@@ -171,7 +171,7 @@ class HostKey(SigningKey):
         return getattr(self, "history", ())
 
     def follow(self, key: SigningKey, link: Succession) -> None:
-        """Be another key from now on."""
+        """Sign with another key from now on."""
         self.history = (link, *self.earlier)
         self._key, self.public, self.kid, self.sign = key._key, key.public, key.kid, key.sign
 
@@ -182,7 +182,7 @@ def every_key(key: SigningKey) -> tuple[VerifyingKey, ...]:
 
 
 def every_public(key: SigningKey | None) -> tuple[VerifyingKey, ...]:
-    """The same as it is now, after each change of a key; none of a host that does not sign."""
+    """Return the public half of a key, and those of the keys before it; none for None, a host that does not sign."""
     return () if key is None else every_key(key)
 
 

@@ -121,7 +121,7 @@ def follow_statements(keys: Iterable[VerifyingKey], statements: object) -> KeyRi
 
 def known_keys(current: VerifyingKey, history: Iterable[Succession]) -> KeyRing:
     """
-    All of them by ``kid``: what records may be signed with, and until when.
+    Return the keys that records may be signed with, by ``kid``, and until when.
 
     :param history: the newest first, as :func:`read_history` gives it.
     """

@@ -21,7 +21,7 @@ SIGNATURE = "manifest_signature"
 
 def sign_manifest(manifest: Mapping[str, Any], signer: Signer | None) -> dict[str, Any]:
     """
-    The manifest with its signature.
+    Return a manifest with its signature.
 
     :param signer: None leaves the member null.
     """
@@ -32,7 +32,7 @@ def signing(
     manifest: Mapping[str, Any], signer: Signer | None, known: bytes | None = None
 ) -> Generator[None, None, dict[str, Any]]:
     """
-    The same in steps of some milliseconds for a manifest of megabytes.
+    Return a manifest with its signature, made in steps of some milliseconds, for manifests of megabytes.
 
     :param known: the signature of :func:`signature_of`, where it was made before.
     """

@@ -84,19 +84,19 @@ class Continuations:
         return note["from"]
 
     def token(self, context: BuiltInContext, position: Any) -> str:
-        """A token for the part of this caller's list that begins after ``position``, which is any small JSON."""
+        """Return a token for the part of this caller's list that begins after ``position``, which is any small JSON."""
         note = jsontext.encode({"from": position, "until": int(self._now()) + LIFE})
         nonce = os.urandom(_NONCE)
         octets = nonce + self._sealed.encrypt(nonce, note, _binding_of(context))
         return encode(octets).decode("ascii")
 
     def header(self, context: BuiltInContext, position: Any) -> tuple[tuple[str, str], ...]:
-        """The same as response fields."""
+        """Return the response field with the token of :meth:`token`."""
         return ((HEADER, self.token(context, position)),)
 
     def part(self, context: BuiltInContext, listed: Sequence[Any], limit: int, key: Callable[[Any], Any]) -> Part:
         """
-        The part of a whole list that is asked for.
+        Return the part of a whole list that the call asks for.
 
         :param listed: in the order of ``key``.
         :param key: JSON that tells an item from all others and orders them, so that parts neither repeat nor leave

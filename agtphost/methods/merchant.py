@@ -352,7 +352,7 @@ class Quotation:
         )
 
     def _signature(self, quote: Quote) -> dict[str, str] | None:
-        """Over the canonical form of the members that the quote is made of; None where the host signs nothing."""
+        """Return the signature of a quote's members in canonical form; None if the host signs nothing."""
         if self._key is None:
             return None
         value = encode(self._key.sign(canonical(quote.signed_members()))).decode("ascii")

@@ -13,7 +13,7 @@ from agtphost.vocabulary.addresses import unmap
 
 def canonical_address(address: str) -> str:
     """
-    The one spelling of an IP address: IPv4 inside IPv6 as IPv4, no scope.
+    Return the canonical spelling of an IP address: IPv4 inside IPv6 as IPv4, without a scope.
 
     Anything else, such as the path of a UNIX socket, is returned as it is.
     """

@@ -73,10 +73,10 @@ class Owner(Protocol):
         """Note that the connection lost its transport."""
 
     def lagging(self, connection: ServerConnection) -> None:
-        """More than ``UNREAD`` waits for its peer."""
+        """Note that more than ``UNREAD`` octets wait for the peer."""
 
     def call_started(self) -> None:
-        """A call of the dispatcher begins."""
+        """Note that a call of the dispatcher begins."""
 
     def call_ended(self) -> None:
         """Note that a call of the dispatcher ended, even if its connection is gone."""

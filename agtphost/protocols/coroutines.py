@@ -31,7 +31,7 @@ class _Driver:
         self._run = copy_context().run
 
     def advance(self, result: Any) -> None:
-        """Go on until the coroutine waits again, or ends; ``result`` is consumed."""
+        """Run the coroutine until it waits again, or ends; ``result`` is consumed."""
         try:
             if isinstance(result, Failure):
                 awaited = self._run(self._coroutine.throw, cast(BaseException, result.value))

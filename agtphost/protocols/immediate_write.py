@@ -121,7 +121,7 @@ class _Living:
 
     def accept(self) -> tuple[socket, Any]:
         """
-        The next connection.
+        Accept the next connection.
 
         :raises OSError: none waits; PERM, after which Twisted asks for the next one, where it is gone again.
         """

@@ -168,7 +168,7 @@ class AcceptingFactory(ServerFactory):
             connection.cut()
 
     def lagging(self, connection: Lagging) -> None:
-        """Much of an answer waits for its peer; those who take nothing of theirs are cut until the rest is bearable."""
+        """Note that much of an answer waits for a slow peer, and cut the slowest ones if too much waits in all."""
         self._lagging[connection] = None
         self._lagging = {each: None for each in self._lagging if each.unread > UNREAD}
         waiting = sum(each.unread for each in self._lagging)

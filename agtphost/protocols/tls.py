@@ -380,6 +380,6 @@ def _verify(connection: SSL.Connection, certificate: crypto.X509, error: int, de
 def _verify_without_lists(
     connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, accepted: int
 ) -> bool:
-    """The same where an issuer without a list in force is put up with; what an old list revokes stays revoked."""
+    """Verify as :func:`_verify`, but accept issuers without a list in force; what an old list revokes stays revoked."""
     put_up_with = error in (_NO_LIST, _LIST_EXPIRED)
     return _verify(connection, certificate, error, depth, int(bool(accepted) or put_up_with))

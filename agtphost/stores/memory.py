@@ -200,7 +200,7 @@ class MemoryStore:
     # What changed in these
 
     def state_changes(self, after: int, limit: int) -> list[StateChangeRow]:
-        """Entries of the log of state changes."""
+        """Return entries of the log of state changes."""
         numbers = sorted(number for number in self._state_changes if number > after)
         return [self._state_changes[number] for number in numbers[:limit]]
 

@@ -300,11 +300,11 @@ class RecordReader:
             view.close()
 
     def stored_state(self) -> tuple[dict[str, StateRow], list[ItemRow]]:
-        """Every row of both tables of state; a text that is none is shown as well as it can be."""
+        """Return every row of both tables of state; octets that are not UTF-8 are escaped."""
         return read_state(self._rows)
 
     def state_changes(self, after: int, limit: int) -> list[StateChangeRow]:
-        """Entries of the log of what records changed in these."""
+        """Return entries of the log of changes to both tables of state."""
         with self._connection() as connection:
             return read_state_changes(connection.execute, after, limit)
 

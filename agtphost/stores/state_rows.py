@@ -24,7 +24,7 @@ def read_state(rows: Callable[[str], Sequence[Any]]) -> tuple[dict[str, StateRow
 
 
 def read_state_changes(execute: Callable[..., Any], after: int, limit: int) -> list[StateChangeRow]:
-    """Entries of the log of state changes; a text that is none is shown as well as it can be."""
+    """Return entries of the log of state changes; octets that are not UTF-8 are escaped."""
     rows = execute(
         "SELECT number, record, CAST(kind AS BLOB), CAST(key AS BLOB), leaf FROM state_change "
         "WHERE number > ? ORDER BY number LIMIT ?",

@@ -62,7 +62,7 @@ class WalCheckpointer:
 
     def idle(self, connection: Connection) -> None:
         """
-        Nothing is to be written: fold in all that there is.
+        Move the whole log into the database, because nothing is to be written now.
 
         :raises Exception: what the database raised; the log stays.
         """

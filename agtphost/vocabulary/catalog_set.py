@@ -37,14 +37,14 @@ class CatalogSet:
     """Further versions, in the operator's order."""
 
     profiles: tuple[Profile, ...] = ()
-    """Those that the deployment declares, in its order."""
+    """Further catalogs that the deployment declares, in its order."""
 
     removed: frozenset[str] = frozenset()
     """Methods that earlier catalogs had and none of these has."""
 
     @property
     def catalogs(self) -> tuple[Catalog, ...]:
-        """All of them, the primary one first."""
+        """All catalogs of the set, the primary one first."""
         return (self.primary, *self.others)
 
     @property

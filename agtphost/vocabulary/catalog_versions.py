@@ -31,7 +31,7 @@ def version_of(text: str) -> tuple[int, ...]:
 
 def common_version(preferred: str, known: Collection[str], supported: Collection[str]) -> str | None:
     """
-    The catalog version for talking to a server (AGTP-API section 4.6).
+    Return the catalog version for talking to a server (AGTP-API section 4.6).
 
     :param preferred: the client's own.
     :param known: every version the client can work with.
@@ -45,7 +45,7 @@ def common_version(preferred: str, known: Collection[str], supported: Collection
 
 def compatible_version(preferred: str, supported: Collection[str]) -> str | None:
     """
-    The same for a client that knows one version and what semver promises of its neighbours.
+    Return the catalog version for a client that knows one version, and takes those that semver calls compatible.
 
     No method disappears within a MAJOR version (AGTP-API section 4.1), so each
     version of the preferred one's MAJOR will do: the highest below it, else

@@ -54,7 +54,7 @@ def display_name(record: Mapping[str, Any]) -> str:
 
 def call(method: str, path: str, name: str = "") -> str:
     """
-    The same of a call that is bound.
+    Return the name of a call for people: that of its binding, or method and path.
 
     :param name: what its binding is called where method and path do not tell; empty where they do.
     """

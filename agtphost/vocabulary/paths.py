@@ -190,7 +190,7 @@ class PathGrammar:
 
 def template_faults(path: str, words: Collection[str] = ()) -> Iterator[str]:
     """
-    Everything wrong with an endpoint's path (AGTP-API sections 5.2 and 5.3), one sentence each.
+    Yield what is wrong with an endpoint's path (AGTP-API sections 5.2 and 5.3), one sentence each.
 
     :param words: the catalog's method names, which no literal segment may be.
     """

@@ -121,9 +121,9 @@ class SortedBlocks(Generic[Thing]):
 
     def drop(self, key: Any) -> Thing | None:
         """
-        No more of it.
+        Remove the thing at a key.
 
-        :return: what it was; None where there is none.
+        :return: what was removed; None if the key has nothing.
         """
         at = bisect_left(self._last, key)
         if at == len(self._blocks):

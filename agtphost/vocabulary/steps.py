@@ -37,7 +37,7 @@ class Slices:
         self._began = time.thread_time()
 
     def pause(self) -> None:
-        """Rest if a slice is over; to be called between two parts of the work."""
+        """Sleep if the slice is used up; called between two parts of the work."""
         taken = time.thread_time() - self._began
         if taken > SLICE:
             self._sleep(REST * taken)
@@ -56,7 +56,7 @@ def run_to_end(steps: Generator[None, None, Result]) -> Result:
 
 def spread(steps: Iterator[object], clock: Any) -> None:
     """
-    Do one after the other, some of them now and the others in turns to come, a fifth of :data:`TURN` in each.
+    Run steps one after the other, in as many turns of the reactor as they need, a fifth of :data:`TURN` in each.
 
     :param clock: the reactor's.
     """

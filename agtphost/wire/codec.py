@@ -116,7 +116,7 @@ def _serialize(start: str, headers: Headers, body: bytes) -> bytes:
 
 
 def _lines(headers: Headers, body: bytes) -> list[str]:
-    """The same lines one by one, for names that are not usual, and to find the line that cannot be sent."""
+    """Return the lines of a head, each checked; for unusual names, and to name the line that cannot be sent."""
     lines = []
     for name, value in headers:
         key = grammar.field_key(name)

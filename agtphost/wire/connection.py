@@ -118,7 +118,7 @@ class Connection:
 
     def next_event(self) -> Request | Response | Signal:
         """
-        The next message, or why there is none now.
+        Return the next message, or a signal that tells why there is none now.
 
         :raises RemoteProtocolError: once; from then on the answer is CLOSED.
         """

@@ -59,7 +59,7 @@ class Heads:
 
     def begins(self, buffer: bytearray) -> Head[Any] | None:
         """
-        Eat a head from the front of ``buffer`` that was there before, octet for octet.
+        Remove a head from the front of ``buffer`` and return it, if the same octets were read as a head before.
 
         :return: None where it is another one, or not all there.
         """
@@ -115,7 +115,7 @@ class Heads:
 
 
 def _common(head: Head[Any]) -> Head[Any]:
-    """The same head: it was met again, so from now on it has something in common with others."""
+    """Return a head that was read again, with a place for the values that all its repetitions have in common."""
     headers = head.headers
     if headers.common is None:
         headers.common = Common()

@@ -118,7 +118,7 @@ class MessageReader(Generic[S, M]):
 
     def read(self, buffer: bytearray) -> M | None:
         """
-        Eat a message from the front of ``buffer``.
+        Remove a message from the front of ``buffer`` and return it.
 
         :return: None if more octets are needed.
         :raises RemoteProtocolError: the first error; nothing may be read afterwards.
@@ -162,7 +162,7 @@ class HeadReader(Generic[S]):
 
     def read(self, buffer: bytearray) -> Head[S] | None:
         """
-        Eat a head from the front of ``buffer``, with the blank line that ends it.
+        Remove a head from the front of ``buffer``, with the blank line that ends it, and return it.
 
         :return: None if more octets are needed.
         :raises RemoteProtocolError: for the first error in the order of octets.

@@ -39,11 +39,11 @@ class Addresses:
         self._templates: OrderedDict[str, str] = OrderedDict()
 
     def show_template(self, server: object, template: str) -> str:
-        """The same for a template: what follows it is read from the server that showed it."""
+        """Return the address of a server's resource template; resources that match it are read from that server."""
         return _address_for(self._templates, server, template)
 
     def show(self, server: object, uri: str) -> str:
-        """The address of one server's resource; remembered for :meth:`find`."""
+        """Return the address of a server's resource, and remember it for :meth:`find`."""
         return _address_for(self._servers, server, uri)
 
     def find(self, address: str) -> dict[str, str]:
@@ -58,7 +58,7 @@ class Addresses:
         return {"uri": address} if server is None else {"uri": address, "server": server}
 
     def find_template(self, address: str) -> dict[str, str]:
-        """The same for a template, or for a resource of no template, as completion takes both."""
+        """Return the payload that names a template, or a resource without one, since completion takes both."""
         server = self._templates.get(address)
         return self.find(address) if server is None else {"uri": address, "server": server}
 

@@ -41,7 +41,7 @@ def describe_pending(pending: PendingApproval) -> str:
 
 
 def facts_of(pending: PendingApproval) -> dict[str, str]:
-    """The same for programs."""
+    """Return what a program reads about a call that waits for approval: its id, expiry and digest."""
     said = {"approval_id": pending.approval_id, "expires_at": pending.expires_at, "digest": pending.digest}
     return {name: value for name, value in said.items() if value}
 

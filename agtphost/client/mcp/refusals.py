@@ -100,7 +100,7 @@ def to_rpc_error(reply: Reply, *, modern: bool, uri: str | None = None, name: Sh
 
 
 def unreachable(error: ClientError) -> RPCError:
-    """No answer, or none that can be believed."""
+    """Return the error for a call without an answer, or with one that cannot be believed."""
     facts = {"explanation": error.explanation, "remedy": error.remedy}
     return RPCError(code=UNREACHABLE, message=f"{error.explanation} {error.remedy}".rstrip(), data={"agtp": facts})
 

@@ -267,7 +267,7 @@ class GovernedSession:
         return made
 
     async def set_logging_level(self, level: str, **_: Any) -> types.EmptyResult:
-        """Say which log messages the servers shall send."""
+        """Set the lowest level of log messages that the servers send."""
         await self._operation("mcp.logging.setLevel", "logging", {"level": level})
         made: types.EmptyResult = self._types.EmptyResult()
         return made
@@ -312,7 +312,7 @@ class GovernedSession:
             raise
 
     def _cancel(self, task_id: str) -> None:
-        """Tell the host that a call is given up: a connection that ends does not say so."""
+        """Send the host a cancellation of a call, because a closed connection does not cancel it."""
 
         async def farewell() -> None:
             parameters = execute("mcp.requests.cancel", "tools", {"task_id": task_id})

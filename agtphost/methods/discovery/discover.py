@@ -216,7 +216,7 @@ class Discovery:
         return Answer(body=known[1], content_type=media_types.AGTP_JSON, headers=warning)
 
     def _openapi(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
-        """The same for clients of HTTP."""
+        """Return the list in the format that the call names: JSON, or an OpenAPI document for HTTP clients."""
         wanted = parameters.text(context.input, "format")
         if wanted == FORMAT and self._face is not None:
             return self._face.answer(context, built_ins=context.input.get("built_ins") in (True, "true"))

@@ -149,7 +149,7 @@ class Filter:
     checks: tuple[Check, ...]
 
     def only(self, kind: str) -> Filter:
-        """The same for a ``result_type``: agents alone, and of them the merchants, the others, or both."""
+        """Return this filter for agents of a ``result_type`` alone: merchants, others or any; unchanged without one."""
         if not kind:
             return self
         role: tuple[Check, ...] = ()

@@ -26,12 +26,12 @@ _WEIGHT = re.compile(r"(?:q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?", re.ASCII)
 
 
 def compact(document: Mapping[str, Any]) -> bytes:
-    """JSON without white space."""
+    """Return a document as JSON without white space."""
     return jsontext.encode(document)
 
 
 def _readable(document: Mapping[str, Any]) -> bytes:
-    """The same for people: indented, Unicode as it is."""
+    """Return a document as JSON for people: indented, with Unicode unescaped."""
     return json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
 
 

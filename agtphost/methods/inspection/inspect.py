@@ -201,7 +201,7 @@ def entry(record: StoredRecord, payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def entries(records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
-    """Several records, in the order given."""
+    """Return what INSPECT shows of several records, in their order."""
     shown = []
     for record in records:
         payload = envelope.parse_unverified(record.format, record.signed)

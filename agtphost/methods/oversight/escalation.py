@@ -137,7 +137,7 @@ class Escalation:
         )
 
     def _require_share(self, whose: str, priority: str) -> None:
-        """All agents of one owner together have a share of what people read, and a reserve for what is urgent."""
+        """Refuse an escalation beyond the share of its owner's agents; urgent ones have a reserve."""
         most = OPEN_PER_OWNER + (URGENT_PER_OWNER if priority == "urgent" else 0)
         if self._held.open_by(ESCALATION, "owner_id", whose) < most:
             return
@@ -278,7 +278,7 @@ class Escalation:
         return chain(*items, more)
 
     def _manages(self, context: BuiltInContext, owner: str) -> bool:
-        """Tell whether the caller looks after the agent in whose name an owner escalated."""
+        """Return whether the caller manages the agent in whose name an owner escalated."""
         first = next(iter(self._held.items_of(ESCALATION, owner)), None)
         return first is not None and self._authorization.manages(context, escalated_by(first))
 

@@ -240,7 +240,7 @@ class Notification:
         return min(now + LONGEST, expiry if expiry is not None else now + KEPT)
 
     async def _to_group(self, context: BuiltInContext, group: str, members: Iterable[str], now: float) -> Answer:
-        """Into the inbox of each member, or of none: one transaction, one record (core v08 section 7.2.13)."""
+        """Put a message into the inbox of each member, or of none, in one transaction (core v08 section 7.2.13)."""
         recipients = dict.fromkeys(self._recipient(member)[0] for member in members)
         until = self._read_expiry(context.input, now)
         message = self._message(context, now)

@@ -39,7 +39,7 @@ class RecordScan:
         return not self._looks and not self._ended
 
     async def further(self) -> Sequence[StoredRecord]:
-        """The next of them; none at the end."""
+        """Return the next, older records; none at the end, or after as many looks as there may be."""
         while self._looks and not self._ended:
             self._looks -= 1
             found = await self._records.latest(self._before, self._most, self._search)

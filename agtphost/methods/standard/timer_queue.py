@@ -13,18 +13,18 @@ from agtphost.vocabulary.sorted_blocks import SortedBlocks
 from agtphost.vocabulary.steps import TURN
 
 SHARE = TURN / 10
-"""Seconds that one of them acts in a turn: there are several, and they may all have something to do."""
+"""Processor seconds of one queue in a turn of the reactor; there are several queues, and all may have due keys."""
 
 log = Logger()
 
 
 class TimerQueue:
     """
-    A timer queue: acts on each key as soon as its time has come.
+    A timer queue, which acts on each key as soon as its time has come.
 
-    One timer for all of them: a hundred thousand that expire at the same moment are acted on in many turns.
+    It has one timer for all keys, and acts on many that expire at the same moment in many turns of the reactor.
 
-    :param act: called with a key, which is on the agenda no longer.
+    :param act: called with a key, which is removed from the queue before.
     """
 
     def __init__(self, clock: IReactorTime, act: Callable[[str], object]) -> None:
@@ -39,7 +39,7 @@ class TimerQueue:
 
     def at(self, key: str, seconds: float) -> None:
         """
-        Act on it then, and not before.
+        Schedule a key, in place of an earlier time.
 
         :param seconds: from now on.
         """
@@ -56,18 +56,18 @@ class TimerQueue:
         self._arm()
 
     def drop(self, key: str) -> None:
-        """Do not act on it."""
+        """Remove a key from the queue."""
         self._now.discard(key)
         when = self._times.pop(key, None)
         if when is not None:
             self._order.drop((when, key))
 
     def awaits(self, key: str) -> bool:
-        """Whether it is on the agenda."""
+        """Return whether a key is in the queue."""
         return key in self._now or key in self._times
 
     def stop(self) -> None:
-        """Act on nothing more."""
+        """Remove all keys, and take no further ones."""
         self._stopped = True
         if self._call is not None and self._call.active():
             self._call.cancel()

@@ -123,7 +123,7 @@ class Collection:
 
     def may_read(self, context: BuiltInContext) -> bool:
         """
-        Whether the caller is believed, and holds every scope that reading takes.
+        Return whether the caller is believed, and holds every scope that reading takes.
 
         Scopes are those of the agent that is named, and say nothing of a caller that a header alone names so.
         """
@@ -131,7 +131,7 @@ class Collection:
         return believed and all(scopes.covers(context.scopes, token) for token in self.section.read)
 
     def may_write(self, context: BuiltInContext) -> bool:
-        """The same of writing."""
+        """Return whether the caller holds every scope that writing takes."""
         return all(scopes.covers(context.scopes, token) for token in self.section.write)
 
     def require_believed(self, context: BuiltInContext) -> None:

@@ -205,7 +205,7 @@ class Alerting:
     # Without a recipient
 
     async def _late(self, item: StateItem) -> None:
-        """Tell the next of the path, or the sender where there is none."""
+        """Notify the next recipient of the path, or the sender if there is none."""
         value, now = dict(item.value), self._parts.now()
         changes: list[Change] = []
         said: dict[str, Any] = {"alert_id": item.key, "caller_id": value["sender"], "severity": value["severity"]}

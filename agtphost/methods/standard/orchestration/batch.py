@@ -170,7 +170,7 @@ class _Making:
 
 
 async def _ends(workers: Sequence[Deferred[None]]) -> None:
-    """All have ended; of those that failed, the first one's failure is raised."""
+    """Wait until all workers have ended, and raise the failure of the first one that failed."""
     failed: Exception | None = None
     # Backwards: records of one group come in the order of their calls, so that the others are over by then.
     for worker in reversed(workers):

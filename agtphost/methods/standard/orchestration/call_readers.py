@@ -115,7 +115,7 @@ def find_binding(find: Find, method: str, path: str) -> Binding | None:
 
 def require_affordable(find: Find, exchange: Exchange, made: Iterable[tuple[str, str]]) -> None:
     """
-    All calls together take no more than the request may.
+    Require that all calls together cost no more than the request may.
 
     :param made: method and path of each that is certainly made.
     :raises Refusal: 456.

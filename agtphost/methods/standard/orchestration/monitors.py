@@ -68,7 +68,7 @@ class Monitors:
         self._stopping = False
 
     def turn_to(self, observed: Observed, objection: Objecting) -> None:
-        """Look at these from now on, and tell of them whom nothing speaks against."""
+        """Observe these states from now on, for the subscribers to whom ``objection`` finds nothing to object."""
         self._observed, self._objection = observed, objection
 
     @property
@@ -88,13 +88,13 @@ class Monitors:
         self._timers.enqueue(self.held.follow(MONITOR, self._update_subscription))
 
     def stop(self) -> None:
-        """Tell nothing more."""
+        """Send no further notices."""
         self._stopping = True
         self._timers.stop()
         self._checks.stop()
 
     def lifecycle(self, agent_id: str, state: LifecycleState) -> None:
-        """An agent's state has changed."""
+        """Check the subscriptions about an agent whose lifecycle state has changed."""
         if self._started:
             self._checks.enqueue(self._of_agents.get(agent_id, ()))
 

@@ -94,7 +94,7 @@ class Procedures:
         return Answer(result={"procedure_id": name, "recipe": recipe.identifier, "result": result, "by": caller.name})
 
     def _require_needs(self, context: BuiltInContext, recipe: Recipe) -> None:
-        """All that its steps need is asked for before the first of them."""
+        """Require, before the first step, the rights that all steps of a procedure need."""
         needs = self._book.needs(recipe)
         exchange = context.invocation.exchange
         whole = Binding(

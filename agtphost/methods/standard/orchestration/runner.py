@@ -76,7 +76,7 @@ class Stop:
     """The state in which a run stopped."""
 
     state: str
-    """One of :data:`items.STATES`; ``running`` where it was stopped and goes on later, with nothing to change."""
+    """One of :data:`.workflow_items.STATES`; ``running`` if it was stopped and goes on later, without a change."""
 
     why: Mapping[str, Any] | None = None
     pause: Mapping[str, Any] | None = None

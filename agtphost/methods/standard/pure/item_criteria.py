@@ -53,7 +53,7 @@ class Condition:
 
 def match(given: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Look through one chunk of items.
+    Return the items of one chunk that match criteria.
 
     :param given: ``criteria``; ``name``, the parameter that they are in; ``steps`` that are left of the call's;
         ``most``, matches after which the rest is not looked at, or null; ``items``, objects with ``data``.
