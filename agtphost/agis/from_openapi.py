@@ -272,9 +272,9 @@ class _OpenApiReader:
         }
 
 
-def _own_words(said: Any) -> Any:
+def _own_words(description: Any) -> Any:
     """Return a description without the text that ``to-openapi`` adds."""
-    return said.removesuffix(SAID).rstrip() if isinstance(said, str) else said
+    return description.removesuffix(SAID).rstrip() if isinstance(description, str) else description
 
 
 def _exported_name(own: Mapping[str, Any]) -> tuple[str, str] | None:

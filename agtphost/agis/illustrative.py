@@ -293,8 +293,8 @@ class _NotationReader:
         return self.text[start + 1 : self._at - 1]
 
 
-def _parse_description(name: str, said: str) -> dict[str, Any]:
-    properties: Mapping[str, Any] = schema_of([f"{name} ({said})"], closed=False)["properties"]
+def _parse_description(name: str, description: str) -> dict[str, Any]:
+    properties: Mapping[str, Any] = schema_of([f"{name} ({description})"], closed=False)["properties"]
     return dict(properties.get(name) or {})
 
 

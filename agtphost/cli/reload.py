@@ -50,34 +50,34 @@ def command(check: bool, where: Connection, as_json: bool) -> None:
         refused = answer.get("reason") == str(Reason.CONFIGURATION_REFUSED)
         if not reply.ok and not refused:
             raise refusal(reply)
-        told = answer if refused else result_of(reply)
+        outcome = answer if refused else result_of(reply)
     if as_json:
-        print_json(told)
+        print_json(outcome)
     elif refused:
-        _print_refusal(told)
+        _print_refusal(outcome)
     else:
-        _show(told, check)
+        _show(outcome, check)
     raise click.exceptions.Exit(int(ExitStatus.REFUSED if refused else ExitStatus.SUCCESS))
 
 
-def _print_refusal(told: Mapping[str, Any]) -> None:
+def _print_refusal(outcome: Mapping[str, Any]) -> None:
     click.echo("refused: nothing has changed", err=True)
-    for problem in told.get("problems", ()):
+    for problem in outcome.get("problems", ()):
         place = f"{problem['file']}:{problem['line']}: " if problem.get("line") else f"{problem['file']}: "
         click.echo(visible(f"{place if problem.get('file') else ''}{problem['message']}"), err=True)
         if problem.get("hint"):
             click.echo(visible(f"    {problem['hint']}"), err=True)
 
 
-def _show(told: Mapping[str, Any], check: bool) -> None:
-    taken, waiting = told.get("taken", ()), told.get("waiting", ())
+def _show(outcome: Mapping[str, Any], check: bool) -> None:
+    taken, waiting = outcome.get("taken", ()), outcome.get("waiting", ())
     for each in taken:
         click.echo(visible(f"{'would be taken' if check else 'taken'}: {each}"))
     if not taken:
         click.echo("nothing to take")
     for each in waiting:
         click.echo(visible(f"needs a restart: {each}"))
-    if told.get("unchanged"):
-        click.echo(visible(f"unchanged: {', '.join(told['unchanged'])}"))
-    if told.get("audit_id"):
-        click.echo(visible(f"configuration {told['generation']} of this process, recorded as {told['audit_id']}"))
+    if outcome.get("unchanged"):
+        click.echo(visible(f"unchanged: {', '.join(outcome['unchanged'])}"))
+    if outcome.get("audit_id"):
+        click.echo(visible(f"configuration {outcome['generation']} of this process, recorded as {outcome['audit_id']}"))

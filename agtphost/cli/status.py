@@ -120,26 +120,26 @@ def _degraded_fields(uri: str, error: CommandError) -> dict[str, Any]:
     return {"state": DEGRADED, "ready": False, "uri": uri, "obstacles": [why]}
 
 
-def running_fields(uri: str, said: Mapping[str, Any]) -> dict[str, Any]:
+def running_fields(uri: str, status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that a running host reports about itself."""
-    obstacles = said.get("obstacles") or []
+    obstacles = status.get("obstacles") or []
     state = DEGRADED if obstacles else READY
-    return {"state": state, "ready": not obstacles, "uri": uri, **said, "warnings": list(_warnings(said))}
+    return {"state": state, "ready": not obstacles, "uri": uri, **status, "warnings": list(_warnings(status))}
 
 
-def _warnings(said: Mapping[str, Any]) -> Iterator[str]:
+def _warnings(status: Mapping[str, Any]) -> Iterator[str]:
     """Yield warnings about conditions that will become problems."""
     for name, what in (("certificate_ends", "the host's certificate"), ("revocation_ends", "a revocation list")):
-        left = said.get(name)
+        left = status.get(name)
         if isinstance(left, (int, float)) and left < SOON:
             yield f"{what} ended {lasting(-left)} ago" if left < 0 else f"{what} ends in {lasting(left)}"
-    for each in said.get("expiring") or ():
+    for each in status.get("expiring") or ():
         # The lines above report the first two earlier and shorter; a grant ends because an operator chose so.
         if isinstance(each, str) and not each.startswith(
             ("the host certificate ", "the revocation list ", "the grant ")
         ):
             yield each
-    free, floor = said.get("free_octets"), said.get("free_space_floor")
+    free, floor = status.get("free_octets"), status.get("free_space_floor")
     if isinstance(free, (int, float)) and isinstance(floor, (int, float)) and floor <= free < 2 * floor:
         yield f"{size(free)} are free; below {size(floor)} requests are answered 503"
 

@@ -107,11 +107,11 @@ def contradictions(table: Mapping[str, Any], hints: Hints) -> Iterator[tuple[Loc
                 yield ("errors",), f"errors does not declare {error}, which the function says it raises"
 
 
-def _compare_schemas(name: str, said: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    given, taken = said.get("properties"), ours.get("properties")
+def _compare_schemas(name: str, declared: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+    given, taken = declared.get("properties"), ours.get("properties")
     if not isinstance(given, Mapping) or not isinstance(taken, Mapping):
         return
-    required, needed = said.get("required") or (), ours.get("required") or ()
+    required, needed = declared.get("required") or (), ours.get("required") or ()
     taking = name == "input_schema"
     for member in given:
         if member not in taken and taking:

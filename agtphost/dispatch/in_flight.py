@@ -8,11 +8,11 @@ from collections.abc import Callable
 class InFlightWork:
     """Counts what goes on: calls, and what they leave behind that makes further calls."""
 
-    __slots__ = ("_count", "_over")
+    __slots__ = ("_callback", "_count")
 
     def __init__(self) -> None:
         self._count = 0
-        self._over: Callable[[], None] | None = None
+        self._callback: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -24,12 +24,12 @@ class InFlightWork:
     def let_go(self) -> None:
         """Count one piece of work less; the last one ends the wait."""
         self._count -= 1
-        if not self._count and self._over is not None:
-            over, self._over = self._over, None
-            over()
+        if not self._count and self._callback is not None:
+            callback, self._callback = self._callback, None
+            callback()
 
-    def when_over(self, over: Callable[[], None]) -> None:
-        """Have ``over`` called once no work is in flight, or now if none is. No new work may begin after that."""
+    def when_over(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called once no work is in flight, or now if none is. No new work may begin after that."""
         self.hold()
-        self._over = over
+        self._callback = callback
         self.let_go()

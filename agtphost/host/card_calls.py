@@ -79,11 +79,13 @@ def invocation_binding(
     return replace(binding, piecewise=True)
 
 
-def server_bindings(on: HostServices, adapter: McpAdapter) -> tuple[Binding, ...]:
+def server_bindings(services: HostServices, adapter: McpAdapter) -> tuple[Binding, ...]:
     """Return the bindings that list hosted MCP servers, under ``[mcp.front]`` if it is served, as in ``agis.json``."""
-    url = mcp_front_url(on.config)
+    url = mcp_front_url(services.config)
     front = None if url is None else f"{url}/{{}}".format
-    handler = McpServers(adapter, on.config.host.server_id, front, on.seconds, root=root_of(on.config))
+    handler = McpServers(
+        adapter, services.config.host.server_id, front, services.seconds, root=root_of(services.config)
+    )
     statement = "Hosted MCP servers that the caller may use, as the registry of MCP tells of servers."
     return tuple(
         Binding.native("QUERY", path, handler, statement, Assurance.NONE, server_level=True) for _, path in SERVERS

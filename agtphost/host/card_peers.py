@@ -143,22 +143,22 @@ def _host_and_port(uri: str) -> str:
     return f"{(parts.hostname or '').rstrip('.').lower()}:{parts.port or DEFAULT_PORT}"
 
 
-def _result(answer: HostAnswer, told: Mapping[str, Any]) -> Any:
+def _result(answer: HostAnswer, record: Mapping[str, Any]) -> Any:
     if answer.doubt:
         raise Refusal(
             Reason.UPSTREAM_ANSWER_REFUSED,
             f"The answer of the agent's host cannot be verified: {answer.doubt}.",
-            details=told,
-            extra=told,
+            details=record,
+            extra=record,
         )
     document = answer.document
     succeeded = 200 <= answer.status < 300 and answer.status != Status.AUTHORIZATION_REQUIRED
     if succeeded and not awaits_approval(answer.status, document):
         return document.get("result", document)
-    raise _refusal_from(answer, told)
+    raise _refusal_from(answer, record)
 
 
-def _refusal_from(answer: HostAnswer, told: Mapping[str, Any]) -> Refusal:
+def _refusal_from(answer: HostAnswer, record: Mapping[str, Any]) -> Refusal:
     """Return another host's refusal as one of this host; 401 and 403 become 403, as signing in here would not help."""
     document = answer.document
     said = str(document.get("explanation", ""))[:_LONGEST_TEXT]
@@ -173,7 +173,7 @@ def _refusal_from(answer: HostAnswer, told: Mapping[str, Any]) -> Refusal:
         reason,
         said,
         remedy=str(document.get("remedy", ""))[:_LONGEST_TEXT],
-        details={**{name: document[name] for name in _PASSED_ON if name in document}, **told},
+        details={**{name: document[name] for name in _PASSED_ON if name in document}, **record},
         scopes=scopes_of(document),
-        extra=told,
+        extra=record,
     )

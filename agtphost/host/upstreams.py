@@ -287,12 +287,12 @@ class TaskCancellations:
         held.watch(SUSPENSION, self._note_suspension)
         states.watch(self._note_state)
 
-    def owners_of(self, protocol: str, kind: str, over: Callable[[str], bool]) -> TaskOwnership:
+    def owners_of(self, protocol: str, kind: str, is_final: Callable[[str], bool]) -> TaskOwnership:
         """Return the owners of the tasks of a protocol."""
         if protocol not in self._links:
             with self._held.leasing.filling(None):
                 links = self._links[protocol] = TaskOwnership(self._held, kind, self._now)
-            made = TaskCancellation(protocol, links, partial(self._end, protocol), over, self._submit, self._reactor)
+            made = TaskCancellation(protocol, links, partial(self._end, protocol), is_final, self._submit, self._reactor)
             self._cancellations[protocol] = made
             made.setServiceParent(self.service)  # type: ignore[no-untyped-call]
         return self._links[protocol]

@@ -178,11 +178,11 @@ def _put(target: dict[str, Any], path: Sequence[str], value: str) -> None:
     target[path[-1]] = value
 
 
-def approval_in(said: Mapping[str, Any]) -> dict[str, Any]:
+def approval_in(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a person has to approve, from a refusal or an event of the host; empty if nothing."""
-    if Reason.APPROVAL_REQUIRED not in (said.get("reason"), said.get("type")) or "result" in said:
+    if Reason.APPROVAL_REQUIRED not in (document.get("reason"), document.get("type")) or "result" in document:
         return {}
-    return {name: said[name] for name in ("approval_id", "expires_at") if isinstance(said.get(name), str)}
+    return {name: document[name] for name in ("approval_id", "expires_at") if isinstance(document.get(name), str)}
 
 
 def held_text(approval: Mapping[str, Any]) -> str:

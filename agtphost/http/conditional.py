@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 
-def is_unchanged(tag: str, said: str | None) -> bool:
+def is_unchanged(tag: str, header: str | None) -> bool:
     """
     Return whether ``If-None-Match`` names the present content.
 
     :param tag: the ``ETag`` of the answer.
-    :param said: the field of the request; None if absent.
+    :param header: the field of the request; None if absent.
     """
-    if said is None or not tag:
+    if header is None or not tag:
         return False
-    if said.strip() == "*":
+    if header.strip() == "*":
         return True
     strong = tag.removeprefix("W/")
-    return any(each.strip().removeprefix("W/") == strong for each in said.split(","))
+    return any(each.strip().removeprefix("W/") == strong for each in header.split(","))

@@ -306,11 +306,11 @@ def _event(kind: str, response: Response, value: Any) -> bytes:
     return head.encode("ascii") + b"data: " + jsontext.encode(value) + b"\n\n"
 
 
-def _finish(request: BoundedRequest, response: Response, said: RegistryAnswer) -> None:
-    cache = "no-cache" if any(name == "ETag" for name, _ in said.fields) else "no-store"
+def _finish(request: BoundedRequest, response: Response, answer: RegistryAnswer) -> None:
+    cache = "no-cache" if any(name == "ETag" for name, _ in answer.fields) else "no-store"
     status = f"{response.status} {response.text or phrase_of(response.status)}"
-    own = (("Content-Type", said.kind), ("Cache-Control", cache), (FIELD, status))
-    request.answer(said.status, (*own, *said.fields), said.octets)
+    own = (("Content-Type", answer.kind), ("Cache-Control", cache), (FIELD, status))
+    request.answer(answer.status, (*own, *answer.fields), answer.octets)
 
 
 def _not_allowed(request: BoundedRequest, routes: Mapping[str, object]) -> bytes:

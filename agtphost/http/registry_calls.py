@@ -56,13 +56,13 @@ class RegistryCall:
 
 
 def read(
-    route: RegistryRoute, query: bytes, body: bytes, own: Fields, said: Mapping[str, str], *, stream: bool
+    route: RegistryRoute, query: bytes, body: bytes, own: Fields, headers: Mapping[str, str], *, stream: bool
 ) -> RegistryCall:
     """
     Translate an HTTP request to AGTP.
 
     :param own: the fields that say who calls, as the client has proven.
-    :param said: the header fields that are read, by name.
+    :param headers: the header fields that are read, by name.
     :param stream: whether it asks for events.
     :raises Unanswerable: it cannot be translated.
     """
@@ -81,11 +81,11 @@ def read(
         parameters.update({name: value[name] for name in ("lifetime",) if name in value})
     if route.operation == "listPublicAgents":
         parameters["public"] = True
-    if said.get("If-Match") and route.operation in CHANGES:
-        parameters["if_match"] = said["If-Match"].strip().removeprefix("W/").strip('"')
-    if said.get("If-None-Match", "").strip() == "*" and route.method == "REGISTER":
+    if headers.get("If-Match") and route.operation in CHANGES:
+        parameters["if_match"] = headers["If-Match"].strip().removeprefix("W/").strip('"')
+    if headers.get("If-None-Match", "").strip() == "*" and route.method == "REGISTER":
         parameters["if_none_match"] = "*"
-    fields = [*own, *((name, said[name]) for name in FORWARDED if name in said)]
+    fields = [*own, *((name, headers[name]) for name in FORWARDED if name in headers)]
     return RegistryCall(request=_request(route, fields, parameters, stream=stream), stream=stream, batch=batch)
 
 
@@ -182,20 +182,20 @@ def _outputs(result: Any) -> list[Any]:
 
 
 def answer(
-    route: RegistryRoute, response: Response, base: str, said: Mapping[str, str], *, batch: bool = False
+    route: RegistryRoute, response: Response, base: str, headers: Mapping[str, str], *, batch: bool = False
 ) -> RegistryAnswer:
     """
     Return the answer to a request.
 
     :param base: the URL of the registry, for ``Location``.
-    :param said: header fields of the request.
+    :param headers: header fields of the request.
     """
     fields = forwarded_fields(response)
     if not errors.is_success(response):
         fault = errors.fault_of(response)
         return RegistryAnswer(status=fault.status, octets=fault.octets, fields=(*fields, *fault.fields))
     if route.operation == "getAgent":
-        return _card(response, fields, said)
+        return _card(response, fields, headers)
     result = result_of(response)
     if route.method == "EXECUTE":
         return RegistryAnswer(status=200, octets=jsontext.encode(_outputs(result) if batch else result), fields=fields)
@@ -208,12 +208,12 @@ def answer(
     return RegistryAnswer(status=status, octets=jsontext.encode(result), fields=fields)
 
 
-def _card(response: Response, fields: list[tuple[str, str]], said: Mapping[str, str]) -> RegistryAnswer:
+def _card(response: Response, fields: list[tuple[str, str]], headers: Mapping[str, str]) -> RegistryAnswer:
     etag = response.headers.get("etag") or ""
     fields.append(("Vary", "Accept, Authorization"))
-    if etag and is_unchanged(said, etag, response.headers.get("last-modified")):
+    if etag and is_unchanged(headers, etag, response.headers.get("last-modified")):
         return RegistryAnswer(status=304, octets=b"", fields=fields)
-    wants = CARD_TYPE in said.get("Accept", "").lower()
+    wants = CARD_TYPE in headers.get("Accept", "").lower()
     return RegistryAnswer(
         status=200, octets=response.body, kind=CARD_TYPE if wants else media_types.JSON, fields=fields
     )
@@ -224,10 +224,10 @@ def quote_tag(etag: str) -> str:
     return etag if etag.startswith('"') else f'"{etag}"'
 
 
-def is_unchanged(said: Mapping[str, str], etag: str, modified: str | None) -> bool:
+def is_unchanged(headers: Mapping[str, str], etag: str, modified: str | None) -> bool:
     """Return whether a client has the present version (RFC 9110 section 13.2.2)."""
-    known = said.get("If-None-Match")
+    known = headers.get("If-None-Match")
     if known is not None:
         tags = [each.strip().removeprefix("W/") for each in known.split(",")]
         return "*" in tags or etag in tags
-    return modified is not None and said.get("If-Modified-Since") == modified
+    return modified is not None and headers.get("If-Modified-Since") == modified

@@ -139,13 +139,13 @@ def check_arguments(schema: object, arguments: Mapping[str, Any], fields: Fields
             raise McpFault(HEADER_MISMATCH, f"Mcp-Param-{name} is not the argument {'.'.join(path)}.")
 
 
-def _matches_field(kind: object, value: Any, rendered: str, said: str | None) -> bool:
-    if said is None:
+def _matches_field(kind: object, value: Any, rendered: str, header: str | None) -> bool:
+    if header is None:
         return False
     whole = type(value) is int or (isinstance(value, float) and value.is_integer())
-    if kind == "integer" and whole and _DECIMAL.fullmatch(said) is not None:
-        return len(said) <= 64 and int(said.partition(".")[0]) == int(value)
-    return said == rendered
+    if kind == "integer" and whole and _DECIMAL.fullmatch(header) is not None:
+        return len(header) <= 64 and int(header.partition(".")[0]) == int(value)
+    return header == rendered
 
 
 def _render(value: Any) -> str | None:

@@ -130,9 +130,9 @@ class ContractTable:
         """Return the contracts whose connection is closed but whose end is not recorded yet, oldest first."""
         return [self._entries[key].contract for key in self._adrift if key in self._entries]
 
-    def watch_adrift(self, told: Callable[[], None]) -> None:
-        """Call ``told`` whenever a contract becomes adrift."""
-        self._on_adrift = told
+    def watch_adrift(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` whenever a contract becomes adrift."""
+        self._on_adrift = callback
 
     def _on_disconnect(self, synthesis_id: str) -> None:
         """Mark a contract as adrift, because its connection is closed."""

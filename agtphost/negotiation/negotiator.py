@@ -449,9 +449,9 @@ class Negotiator:
         """Return changes and events that end the contracts of closed connections."""
         return self._termination.adrift(most)
 
-    def watch_adrift(self, told: Callable[[], None]) -> None:
-        """Call ``told`` whenever a contract's connection is closed."""
-        self._contracts.watch_adrift(told)
+    def watch_adrift(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` whenever a contract's connection is closed."""
+        self._contracts.watch_adrift(callback)
 
 
 def _task(context: BuiltInContext) -> dict[str, Any]:

@@ -29,22 +29,22 @@ class ContractLinks:
     def __contains__(self, synthesis_id: str) -> bool:
         return synthesis_id in self._links
 
-    def watch(self, told: Callable[[str], None]) -> Callable[[], None]:
+    def watch(self, watcher: Callable[[str], None]) -> Callable[[], None]:
         """
-        Call ``told`` with each contract whose connection is closed.
+        Call ``watcher`` with each contract whose connection is closed.
 
         :return: a function that ends this.
         """
-        self._watchers.append(told)
-        return lambda: self._watchers.remove(told)
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
 
     def tie(self, synthesis_id: str, peer: Peer) -> None:
         """Bind a contract to the peer's connection."""
 
         def parted() -> None:
             self.forget(synthesis_id)
-            for told in tuple(self._watchers):
-                told(synthesis_id)
+            for watcher in tuple(self._watchers):
+                watcher(synthesis_id)
 
         self._links[synthesis_id] = _Link(peer.link, peer.leaving, parted)
         peer.leaving.add(parted)

@@ -73,11 +73,11 @@ class CardFaults(ValueError):
         self.faults = tuple(faults)
 
 
-def authentication_of(said: Any) -> str | None:
+def authentication_of(value: Any) -> str | None:
     """Return the kind of authentication that a word means, in any spelling; None if it is unknown."""
-    if not isinstance(said, str) or len(said) > 32:
+    if not isinstance(value, str) or len(value) > 32:
         return None
-    return _WORDS.get(re.sub(r"[\s_.-]+", "", said.lower()))
+    return _WORDS.get(re.sub(r"[\s_.-]+", "", value.lower()))
 
 
 def read(octets: bytes, endpoints: EndpointChecker) -> AgentCard:

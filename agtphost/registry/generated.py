@@ -313,12 +313,12 @@ class _OperationsPlaceholder:
     """A placeholder for the operations of a card."""
 
 
-def _split_card(said: Mapping[str, Any]) -> tuple[bytes, bytes]:
+def _split_card(card: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """Return the text of a card before and after its operations; there are members on both sides."""
-    names = list(said)
+    names = list(card)
     at = names.index("operations")
-    before = jsontext.encode({name: said[name] for name in names[:at]})
-    after = jsontext.encode({name: said[name] for name in names[at + 1 :]})
+    before = jsontext.encode({name: card[name] for name in names[:at]})
+    after = jsontext.encode({name: card[name] for name in names[at + 1 :]})
     return before[:-1] + b',"operations":', b"," + after[1:]
 
 

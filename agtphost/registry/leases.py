@@ -75,13 +75,15 @@ class Leases:
 
     :param clock: the clock of timers.
     :param now: returns seconds since the Unix epoch, for times that are reported.
-    :param told: called when a card is lost, and when its agent is seen again.
+    :param on_change: called when a card is lost, and when its agent is seen again.
     """
 
-    def __init__(self, clock: IReactorTime, now: Callable[[], float], told: Told = lambda card_id, since: None) -> None:
+    def __init__(
+        self, clock: IReactorTime, now: Callable[[], float], on_change: Told = lambda card_id, since: None
+    ) -> None:
         self._clock = clock
         self._now = now
-        self.on_change = told
+        self.on_change = on_change
         self._leases: dict[str, _Lease] = {}
         self._by_owner: dict[str, dict[str, _Lease]] = {}
         self._due: SortedBlocks[str] = SortedBlocks()

@@ -74,11 +74,11 @@ def _is_schema(given: Mapping[str, Any]) -> bool:
     )
 
 
-def _type(name: str, said: Any) -> Mapping[str, Any]:
-    if isinstance(said, Mapping):
-        return said if "type" in said or _is_schema(said) else schema_of(said)
-    if isinstance(said, str):
-        word = said.strip().lower()
+def _type(name: str, declared: Any) -> Mapping[str, Any]:
+    if isinstance(declared, Mapping):
+        return declared if "type" in declared or _is_schema(declared) else schema_of(declared)
+    if isinstance(declared, str):
+        word = declared.strip().lower()
         if word.endswith("[]"):
             return {"type": "array", "items": _type(name, word[:-2])}
         if word in _TYPES:

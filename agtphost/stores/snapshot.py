@@ -19,7 +19,7 @@ Progress = Callable[[int, int], object]
 """Takes pages that are copied, and all there are."""
 
 
-def take(source: Path, target: Path, told: Progress = lambda done, pages: None) -> int:
+def take(source: Path, target: Path, on_progress: Progress = lambda done, pages: None) -> int:
     """
     Copy a store into a single file. Writers are not blocked; commits from now on are left out.
 
@@ -37,7 +37,7 @@ def take(source: Path, target: Path, told: Progress = lambda done, pages: None) 
             # One moment for all steps: without it each commit of the host would begin the copy anew.
             reader.execute("BEGIN")
             reader.execute("SELECT max(number) FROM record").fetchone()
-            reader.backup(copy, pages=PAGES, progress=lambda _, left, pages: told(pages - left, pages))
+            reader.backup(copy, pages=PAGES, progress=lambda _, left, pages: on_progress(pages - left, pages))
             reader.execute("ROLLBACK")
             # The copy is one file without a write-ahead log; opening it as a store adds one.
             copy.execute("PRAGMA journal_mode=DELETE").fetchone()

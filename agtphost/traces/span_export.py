@@ -85,9 +85,9 @@ class CountingExporter(SpanExporter):
     :param inner: sends the spans.
     """
 
-    def __init__(self, inner: SpanExporter, told: DeliveryListener) -> None:
+    def __init__(self, inner: SpanExporter, listener: DeliveryListener) -> None:
         self._inner = inner
-        self._told = told
+        self._listener = listener
         self.taken = 0
         self.delivered = 0
 
@@ -100,9 +100,9 @@ class CountingExporter(SpanExporter):
             result = SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             self.delivered += len(spans)
-            self._told.note_delivered()
+            self._listener.note_delivered()
         else:
-            self._told.note_failing(len(spans))
+            self._listener.note_failing(len(spans))
         return result
 
     def shutdown(self) -> None:

@@ -38,12 +38,12 @@ class ReadBatcher:
     A timer that decides when a pipe of answers is read.
 
     :param clock: runs the delay.
-    :param over: called when the delay ends; it reports with :meth:`note_result` whether answers came.
+    :param on_end: called when the delay ends; it reports with :meth:`note_result` whether answers came.
     """
 
-    def __init__(self, clock: IReactorTime, over: Callable[[], None]) -> None:
+    def __init__(self, clock: IReactorTime, on_end: Callable[[], None]) -> None:
         self._clock = clock
-        self._on_end = over
+        self._on_end = on_end
         self._timer: IDelayedCall | None = None
         self._empty_reads = 0  # times in a row that nothing had come
         self._skipped = 0  # reads that are still to be done without a delay

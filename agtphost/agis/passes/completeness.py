@@ -132,10 +132,10 @@ def _statements(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
             yield subject.finding("5-instruction", endpoint.name, at, message, "describe what the endpoint does")
 
 
-def _first_sentence(said: str) -> str | None:
+def _first_sentence(text: str) -> str | None:
     """Return the first of several sentences; None if there is only one."""
-    for end in _NEXT.finditer(said):
-        first = said[: end.end()]
+    for end in _NEXT.finditer(text):
+        first = text[: end.end()]
         if _SHORT.search(first[-12:]) is None:
             return first
     return None

@@ -66,9 +66,9 @@ class BackupWriter:
         entry.size, entry.mode = len(octets), mode
         self._tar.addfile(entry, io.BytesIO(octets))
 
-    def finish(self, told: Mapping[str, Any], signer: Signer | None) -> None:
+    def finish(self, manifest: Mapping[str, Any], signer: Signer | None) -> None:
         """Write the signed list of all entries, and flush the file to disk."""
-        payload = jsontext.encode({"format": FORMAT, **told, "files": self.entries})
+        payload = jsontext.encode({"format": FORMAT, **manifest, "files": self.entries})
         self._add_octets(LIST, jws.compact(jws.protected_header(signer, TYPE), payload, signer).encode())
         self._tar.close()
         self._stream.flush()

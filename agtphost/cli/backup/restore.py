@@ -122,41 +122,41 @@ def _upgrade(store: Path, file: Path) -> None:
         raise WrongInput(f"{file} has a store that cannot be upgraded: {error}") from None
 
 
-def _own_keys(told: Mapping[str, Any], folder: Path) -> Mapping[str, VerifyingKey]:
-    place = str(told.get("public_key") or "")
+def _own_keys(manifest: Mapping[str, Any], folder: Path) -> Mapping[str, VerifyingKey]:
+    place = str(manifest.get("public_key") or "")
     if not place or not (folder / place).is_file():
         return {}
     try:
         key = VerifyingKey.load(folder / place)
-        history = key_history.read_history(folder / str(told.get("state")) / key_history.DIRECTORY, key)
+        history = key_history.read_history(folder / str(manifest.get("state")) / key_history.DIRECTORY, key)
     except (KeyFormatError, OSError) as error:
         raise ArchiveError(f"its public keys cannot be read: {error}") from None
     return known_keys(key, history)
 
 
-def _witness(told: Mapping[str, Any], folder: Path, checked: VerifiedStore) -> None:
+def _witness(manifest: Mapping[str, Any], folder: Path, checked: VerifiedStore) -> None:
     """
     Write the witness file from the newest checkpoint, if it was lost with the state.
 
     A witness file elsewhere is left unchanged, because it may have seen more records than the backup has.
     """
-    place = str((told.get("witness") or {}).get("place") or "")
+    place = str((manifest.get("witness") or {}).get("place") or "")
     if place and checked.note:
         files.write_once(folder / place, checked.note.encode(), files.PUBLIC)
 
 
 def _print_result(
-    told: Mapping[str, Any], checked: VerifiedStore, target: Path, *, pinned: bool, as_json: bool
+    manifest: Mapping[str, Any], checked: VerifiedStore, target: Path, *, pinned: bool, as_json: bool
 ) -> None:
-    notes = list(_notes(told, checked, target, pinned=pinned))
+    notes = list(_notes(manifest, checked, target, pinned=pinned))
     keys = KeyRing.copy_of(checked.report.keys).in_use
     if as_json:
         print_json(
             {
                 "directory": str(target),
-                "server_id": told.get("server_id"),
-                "made_at": told.get("made_at"),
-                "by": told.get("by"),
+                "server_id": manifest.get("server_id"),
+                "made_at": manifest.get("made_at"),
+                "by": manifest.get("by"),
                 "records": checked.report.records,
                 "checkpoint": 0 if checked.newest is None else checked.newest.size,
                 "signing_key": keys[-1].fingerprint if keys else "",
@@ -165,8 +165,8 @@ def _print_result(
             }
         )
         return
-    click.echo(f"verified: {checked.report.records} records of {visible(str(told.get('server_id')))}, ", nl=False)
-    click.echo(f"backed up at {visible(str(told.get('made_at')))}")
+    click.echo(f"verified: {checked.report.records} records of {visible(str(manifest.get('server_id')))}, ", nl=False)
+    click.echo(f"backed up at {visible(str(manifest.get('made_at')))}")
     if keys:
         click.echo(f"signing key {keys[-1].fingerprint}{'' if pinned else ', which came with the backup'}")
     for note in notes:
@@ -174,9 +174,9 @@ def _print_result(
     click.echo(f"restored: {visible(str(target))}")
 
 
-def _notes(told: Mapping[str, Any], checked: VerifiedStore, target: Path, *, pinned: bool) -> Iterator[str]:
+def _notes(manifest: Mapping[str, Any], checked: VerifiedStore, target: Path, *, pinned: bool) -> Iterator[str]:
     """Yield notes on what the operator has to do or to know."""
-    witness = told.get("witness") or {}
+    witness = manifest.get("witness") or {}
     size = 0 if checked.newest is None else checked.newest.size
     if not witness.get("place"):
         place = Path(str(witness.get("file")))
@@ -187,12 +187,12 @@ def _notes(told: Mapping[str, Any], checked: VerifiedStore, target: Path, *, pin
             f"the host asks its witnesses when it starts ({asked}): if they have seen more records than this backup "
             "has, it does not start; see `agtp audit accept-store --help`"
         )
-    left = told.get("keys_left_out") or []
+    left = manifest.get("keys_left_out") or []
     if left:
         yield f"private keys are not in the backup; restore them before the host starts: {', '.join(map(str, left))}"
-    for moved in told.get("moved") or []:
-        here = target / str(told.get("state"))
-        yield f"{told.get('configuration')} says that the state is in {moved}; it is in {here}"
+    for moved in manifest.get("moved") or []:
+        here = target / str(manifest.get("state"))
+        yield f"{manifest.get('configuration')} says that the state is in {moved}; it is in {here}"
 
 
 def _witness_notes(place: Path, checked: VerifiedStore, size: int) -> Iterator[str]:

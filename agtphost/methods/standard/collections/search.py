@@ -111,13 +111,13 @@ class Order:
         return total, found
 
 
-def _key(said: Any) -> tuple[str, bool]:
-    if isinstance(said, str):
-        name, colon, order = said.removeprefix("-").partition(":")
-        descending = said.startswith("-") or order == "desc"
+def _key(term: Any) -> tuple[str, bool]:
+    if isinstance(term, str):
+        name, colon, order = term.removeprefix("-").partition(":")
+        descending = term.startswith("-") or order == "desc"
         sound = not colon or order in ("asc", "desc")
-    elif isinstance(said, Mapping) and said.keys() <= {"field", "order"}:
-        name, order = said.get("field", ""), said.get("order", "asc")
+    elif isinstance(term, Mapping) and term.keys() <= {"field", "order"}:
+        name, order = term.get("field", ""), term.get("order", "asc")
         descending, sound = order == "desc", order in ("asc", "desc")
     else:
         raise _unsortable()

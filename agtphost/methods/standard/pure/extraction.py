@@ -334,15 +334,15 @@ def _reader(schema: Mapping[str, Any]) -> Callable[[str], Any]:
     return lambda said: said.strip(" \t*|").rstrip(".;,") or None
 
 
-def _beginnings(said: str) -> Iterator[str]:
+def _beginnings(text: str) -> Iterator[str]:
     """The text, and its first words: ``approved`` of "Approved, with remarks"."""
-    words = said.lower().strip(" .,;*|").split()[:6]
+    words = text.lower().strip(" .,;*|").split()[:6]
     for count in range(len(words), 0, -1):
         yield " ".join(words[:count]).strip(" .,;")
 
 
-def _number(said: str, *, whole: bool) -> int | float | None:
-    match = _compile_own(_NUMBER).search(said.replace("\u00a0", " "))
+def _number(text: str, *, whole: bool) -> int | float | None:
+    match = _compile_own(_NUMBER).search(text.replace("\u00a0", " "))
     if match is None:
         return None
     number = float(match.group(0).replace(",", "").replace(" ", ""))
@@ -351,13 +351,13 @@ def _number(said: str, *, whole: bool) -> int | float | None:
     return None if whole else number
 
 
-def _boolean(said: str) -> bool | None:
-    first = said.lower().strip(" .,;*|").split()[:1]
+def _boolean(text: str) -> bool | None:
+    first = text.lower().strip(" .,;*|").split()[:1]
     return {"yes": True, "true": True, "no": False, "false": False}.get(first[0]) if first else None
 
 
-def _date(said: str, *, timed: bool) -> str | None:
-    match = _compile_own(dates.IN_TEXT).search(said)
+def _date(text: str, *, timed: bool) -> str | None:
+    match = _compile_own(dates.IN_TEXT).search(text)
     if match is None:
         return None
     try:

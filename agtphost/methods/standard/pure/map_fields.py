@@ -111,8 +111,8 @@ def _read_field(each: Any) -> Field | None:
     return None
 
 
-def _type(said: Any) -> str:
-    return said if said in TYPES else ""
+def _type(declared: Any) -> str:
+    return declared if declared in TYPES else ""
 
 
 def _read_members(members: Mapping[str, Any], above: str, depth: int, *, schema: bool) -> Iterator[Field | None]:
