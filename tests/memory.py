@@ -116,7 +116,7 @@ class OpenHost(MemoryHost):
             sealer or own.sealer,
             self.clock,
             30.0,
-            self.core.on.lasting.running,
+            self.core.services.lasting.running,
         )
 
     def put(self, who: str | Agent, status: str, **more: Any) -> None:

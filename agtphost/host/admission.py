@@ -70,7 +70,7 @@ class Admission:
 
 
 def build_admission(
-    on: HostServices,
+    services: HostServices,
     table: EndpointTable,
     methods: Methods,
     upstreams: Upstreams,
@@ -87,10 +87,11 @@ def build_admission(
     :param prices: the operator's price estimates.
     :raises agtphost.errors.ConfigurationError: a server name belongs to no hosted agent.
     """
-    config, loaded, evidence = on.config, on.loaded, on.evidence
-    catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
+    config, loaded, evidence = services.config, services.loaded, services.evidence
+    catalog, policy, lasting = loaded.catalog, loaded.policy, services.lasting
     principals = lasting.principals.credentials_for(config.policies.oauth)
-    rate = RateGate(config.limits, counted=lasting.allowances, floor=on.floor)
+    rate = RateGate(config.limits, counted=lasting.allowances, floor=services.floor)
+    narrowing_of = services.rights.narrowing_of
     order = gates(
         Collaborators(
             directory=loaded.directory,
@@ -107,70 +108,74 @@ def build_admission(
             policy=policy,
             table=table,
             granted=GrantedGate(
-                *(evidence.held, loaded.directory, evidence.states.state_of, on.rights.narrowing_of, on.seconds)
+                *(evidence.held, loaded.directory, evidence.states.state_of, narrowing_of, services.seconds)
             ),
-            action=ActionGate(methods.carrier, upstreams.adapters, bound, on.floor),
+            action=ActionGate(methods.carrier, upstreams.adapters, bound, services.floor),
             principal=principals.gate,
             rate=rate,
-            bounds=(*bound_gates(config, bound, prices), *methods.delegating.gates, *_procedure_gates(table, on)),
+            bounds=(*bound_gates(config, bound, prices), *methods.delegating.gates, *_procedure_gates(table, services)),
             sessions=methods.floor.gate,
             merchant=purchase.gate,
             ledger=evidence.ledger,
             negotiator=negotiating,
-            discloses=disclosed_documents(config.policies.agent_disclosure, on.authorization),
+            discloses=disclosed_documents(config.policies.agent_disclosure, services.authorization),
             yaml=config.wire.yaml,
-            offload=on.offload,
+            offload=services.offload,
             anonymous_discovery=config.policies.anonymous_discovery,
-            floor=on.floor,
-            authorization=on.authorization,
-            approvals=on.lasting.approvals,
-            narrowings=on.rights.narrowing_of,
+            floor=services.floor,
+            authorization=services.authorization,
+            approvals=services.lasting.approvals,
+            narrowings=narrowing_of,
         )
     )
-    order = _place_operator_gates(on, order)
+    order = _place_operator_gates(services, order)
     # Decisions ask these same gates, so they cannot differ from calls (design decision 14).
-    ruling, decider = RuleSource(config), Decider(order, on.latest)
-    on.registry.add_targets({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
-    sealer = _sealer(on, catalog.warnings, ruling)
-    on.registry.add_targets({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
+    ruling, decider = RuleSource(config), Decider(order, services.latest)
+    services.registry.add_targets(
+        {"decision": Decisions(decider.decide, loaded.directory, services.authorization, ruling)}
+    )
+    sealer = _sealer(services, catalog.warnings, ruling)
+    services.registry.add_targets(
+        {"running": Running(services.lasting.running.list, services.authorization, services.latest).read}
+    )
     records = RefusalRecords(
         refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.allowances
     )
     return Admission(
         gates=order,
-        dispatcher=_dispatcher(on, order, sealer, records),
+        dispatcher=_dispatcher(services, order, sealer, records),
         objection=decider.objection,
         sealer=sealer,
         principals=principals,
     )
 
 
-def _dispatcher(on: HostServices, order: Sequence[IGate], sealer: Sealer, records: RefusalRecords) -> Dispatcher:
+def _dispatcher(services: HostServices, order: Sequence[IGate], sealer: Sealer, records: RefusalRecords) -> Dispatcher:
     """Return the dispatcher behind the gates."""
     return Dispatcher(
         order,
-        on.evidence.ledger,
+        services.evidence.ledger,
         sealer,
-        on.reactor,
-        on.config.limits.request_timeout,
-        on.lasting.running,
+        services.reactor,
+        services.config.limits.request_timeout,
+        services.lasting.running,
         records,
-        approvals=on.lasting.approvals,
-        tracer=on.traces,
-        offload=on.offload,
-        now=on.latest,
-        compute=on.lasting.compute,
-        rest_always=not on.loaded.volatile,
+        approvals=services.lasting.approvals,
+        tracer=services.traces,
+        offload=services.offload,
+        now=services.latest,
+        compute=services.lasting.compute,
+        rest_always=not services.loaded.volatile,
     )
 
 
-def _procedure_gates(table: EndpointTable, on: HostServices) -> Sequence[IGate]:
+def _procedure_gates(table: EndpointTable, services: HostServices) -> Sequence[IGate]:
     """
     Return the gate for RUN, and the one for an operator's AUTHORIZE that replaces the built-in, where they are bound.
     """
     found: list[IGate] = []
     if any(binding.method == "RUN" for binding in table.bindings):
-        found.append(ProcedureGate(on.evidence.held, on.reactor))
+        found.append(ProcedureGate(services.evidence.held, services.reactor))
     if any(binding.method == "AUTHORIZE" and binding.table is not None for binding in table.bindings):
         found.append(GrantingGate())
     return found
@@ -189,35 +194,39 @@ def bound_gates(config: Config, endpoints: Iterable[Binding], prices: PriceList)
     return found
 
 
-def _place_operator_gates(on: HostServices, order: Sequence[IGate]) -> Sequence[IGate]:
+def _place_operator_gates(services: HostServices, order: Sequence[IGate]) -> Sequence[IGate]:
     """
     Return the gates of the host with those of the operator's packages in their places.
 
     :raises agtphost.errors.ConfigurationError: a gate names a place that it cannot take.
     """
-    seconds, faults = on.config.limits.request_timeout, []
-    for at, (section, gate) in enumerate(on.loaded.plugins.gates):
-        own = OperatorGate(gate, on.reactor, seconds)
+    seconds, faults = services.config.limits.request_timeout, []
+    for at, (section, gate) in enumerate(services.loaded.plugins.gates):
+        own = OperatorGate(gate, services.reactor, seconds)
         try:
             order = place_gates(order, [(section.after, own)])
         except ValueError as error:
             faults.append(ConfigFault(location=("gate", at, "after"), message=f"cannot be: {error}"))
     if faults:
-        raise ConfigurationError(problems_of(on.config, faults))
+        raise ConfigurationError(problems_of(services.config, faults))
     return order
 
 
-def _sealer(on: HostServices, warnings: Mapping[str, str], ruling: RuleSource) -> Sealer:
+def _sealer(services: HostServices, warnings: Mapping[str, str], ruling: RuleSource) -> Sealer:
     """Return a sealer, which attests answers if evidence is configured."""
-    given, server_id, methods = on.config.attestation, on.config.host.server_id, tuple(on.registry.methods())
+    given, server_id, methods = (
+        services.config.attestation,
+        services.config.host.server_id,
+        tuple(services.registry.methods()),
+    )
     kept = failure_changes if "RETRY" in methods else None
     if given.type is None or given.evidence is None:
-        return Sealer(server_id, methods, warnings, floor=on.floor, ruling=ruling, failed=kept)
+        return Sealer(server_id, methods, warnings, floor=services.floor, ruling=ruling, failed=kept)
     return AttestingSealer(
         *(server_id, methods, warnings),
         kind=given.type,
         evidence=given.evidence,
-        floor=on.floor,
+        floor=services.floor,
         ruling=ruling,
         failed=kept,
     )

@@ -78,33 +78,33 @@ def assemble(
     for remark in find_unmatched(loaded):
         log.warn("{remark}", remark=remark)
     factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
-    on = HostServices.for_host(loaded, reactor, keep_evidence(loaded, reactor, store))
-    making = UpstreamFactory(reactor, on.evidence, environ)
-    generations = Generations(on, making, factory)
-    agents = _build_admission(on, generations)
+    services = HostServices.for_host(loaded, reactor, keep_evidence(loaded, reactor, store))
+    making = UpstreamFactory(reactor, services.evidence, environ)
+    generations = Generations(services, making, factory)
+    agents = _build_admission(services, generations)
     # Started in this order, stopped in the reverse: the ledger outlives every connection.
     host = OrderedServices()  # type: ignore[no-untyped-call]
-    ledger = on.evidence.ledger
+    ledger = services.evidence.ledger
     manager = ServiceManagerNotifier(reactor, environ, lambda: ledger.healthy or ledger.low)
     for service in (
         # It stops last, so that the service manager gets its watchdog notices until everything is written.
         manager,
-        *_record_services(on, generations, agents),
+        *_record_services(services, generations, agents),
         factory,
-        _worker_processes(on, generations),
+        _worker_processes(services, generations),
         # These stop together: a server that ignores SIGTERM takes seconds, and there may be many.
         _group(making.servers.service, making.cancellations.service),
-        on.lasting.delegated.service,
-        orchestration_service(on, lambda: generations.core.connected),
-        *_outside_services(on, generations, manager),
+        services.lasting.delegated.service,
+        orchestration_service(services, lambda: generations.core.connected),
+        *_outside_services(services, generations, manager),
     ):
         service.setServiceParent(host)
     return AssembledHost(services=host, generations=generations, agents=agents)
 
 
-def _worker_processes(on: HostServices, generations: Generations) -> IService:
+def _worker_processes(services: HostServices, generations: Generations) -> IService:
     """Return the worker processes; a reload restarts them, like everything that answers requests."""
-    compute = on.lasting.compute
+    compute = services.lasting.compute
     generations.after_turn(lambda core: compute.renew())
     return compute
 
@@ -116,45 +116,51 @@ def _group(*services: Any) -> MultiService:
     return parent
 
 
-def _build_admission(on: HostServices, generations: Generations) -> AgentAdmission:
-    evidence = on.evidence
+def _build_admission(services: HostServices, generations: Generations) -> AgentAdmission:
+    evidence = services.evidence
     return AgentAdmission(
-        *(on.lasting.directory, evidence.states, evidence.held, evidence.ledger, generations.renew), on.seconds
+        *(services.lasting.directory, evidence.states, evidence.held, evidence.ledger, generations.renew),
+        services.seconds,
     )
 
 
-def _record_services(on: HostServices, generations: Generations, agents: AgentAdmission) -> Iterator[Any]:
+def _record_services(services: HostServices, generations: Generations, agents: AgentAdmission) -> Iterator[Any]:
     """Yield the services that maintain what is on record, the ledger first."""
-    config, evidence, directory, propagation = on.config, on.evidence, on.lasting.directory, on.lasting.propagation
+    config, evidence, directory, propagation = (
+        services.config,
+        services.evidence,
+        services.lasting.directory,
+        services.lasting.propagation,
+    )
     held, states, ledger = evidence.held, evidence.states, evidence.ledger
     yield LedgerService(ledger)
     yield evidence.clock_watch
-    if on.traces is not None:
-        yield on.traces
+    if services.traces is not None:
+        yield services.traces
     yield evidence.observers
     yield evidence.summarizing
-    partings = ContractCleanup(on.reactor, generations.core.negotiating, ledger)
+    partings = ContractCleanup(services.reactor, generations.core.negotiating, ledger)
     generations.after_turn(lambda core: partings.switch_to(core.negotiating))
     yield partings
     yield propagation
     withdrawn = CertificateNotices(
-        on.reactor, config, held, directory, states.state_of, on.loaded.tls, propagation, ledger
+        services.reactor, config, held, directory, states.state_of, services.loaded.tls, propagation, ledger
     )
     states.watch(withdrawn.note_state)
     yield withdrawn
     watch = DomainWatch(
-        on.reactor,
+        services.reactor,
         held,
         directory,
         states.state_of,
         ledger,
-        follow_up(propagation, on.seconds),
+        follow_up(propagation, services.seconds),
         config.host.server_id,
         generations.renew,
-        on.seconds,
+        services.seconds,
     )
     generations.after_turn(lambda core: watch.check())
-    cards = CardWatch(on.reactor, on.lasting.cards, ledger, on.seconds)
+    cards = CardWatch(services.reactor, services.lasting.cards, ledger, services.seconds)
     cards.turn_to(generations.core)
     generations.after_turn(cards.turn_to)
     yield cards
@@ -162,17 +168,19 @@ def _record_services(on: HostServices, generations: Generations, agents: AgentAd
     yield watch
     yield evidence.witnesses
     yield generations.keys
-    kept = build_anchors(on.reactor, config, directory)
+    kept = build_anchors(services.reactor, config, directory)
     # A reload reads agents again, without asking which issuers the anchors' present keys make trusted.
-    generations.before_turn(lambda core: resolve_postures_again(kept, core.on.config, core.on.loaded.directory))
+    generations.before_turn(
+        lambda core: resolve_postures_again(kept, core.services.config, core.services.loaded.directory)
+    )
     yield from kept
 
 
 def _outside_services(
-    on: HostServices, generations: Generations, manager: ServiceManagerNotifier
+    services: HostServices, generations: Generations, manager: ServiceManagerNotifier
 ) -> Iterator[IService]:
     """Yield the services that take outside events: signals, changed files, connections. The ready line comes last."""
-    config, loaded, reactor, front = on.config, on.loaded, on.reactor, generations.front
+    config, loaded, reactor, front = services.config, services.loaded, services.reactor, generations.front
 
     def adopt_key(_: Succession) -> None:
         assert loaded.key is not None
@@ -180,25 +188,25 @@ def _outside_services(
         shown.publisher.adopt(fastest_signer(loaded.key), loaded.key.public)
         shown.publication.drop_forms()
 
-    yield FileRotation(reactor, config, loaded.tls, loaded.key, on.evidence.ledger, adopt_key)
+    yield FileRotation(reactor, config, loaded.tls, loaded.key, services.evidence.ledger, adopt_key)
     yield UpstreamComparison(reactor, lambda: generations.core.shown.publication.refresh())
     listening = listening_service(reactor, config, loaded.tls, front)
-    access = AccessLog(on.evidence.ledger)
+    access = AccessLog(services.evidence.ledger)
     access.switch(config.log.access)
-    generations.after_turn(lambda core: access.switch(core.on.config.log.access))
-    ending = ExpiryWatch(reactor, lambda: generations.core.on, on.lasting.directory.list_known)
+    generations.after_turn(lambda core: access.switch(core.services.config.log.access))
+    ending = ExpiryWatch(reactor, lambda: generations.core.services, services.lasting.directory.list_known)
     yield ending
-    look = vitals_reader(on, lambda: generations.core.connected, listening, ending)
-    generations.before_turn(lambda core: register_vitals(core.on, look))
+    look = vitals_reader(services, lambda: generations.core.connected, listening, ending)
+    generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
-    operated = build_page_surface(on, front, lambda: generations.core.on.config)
-    fronts = (_a2a_front(on, generations), _registry(generations), _mcp_front(on, generations))
+    operated = build_page_surface(services, front, lambda: generations.core.services.config)
+    fronts = (_a2a_front(services, generations), _registry(generations), _mcp_front(services, generations))
     fronted, listed, _ = fronts
     if fronted is not None and listed is not None:
         # Both protocols serve their card at the same path (HAIDIP-002).
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
-    served = (known, *fronts, operated, build_metrics_surface(on, look), _gateway(on, generations))
+    served = (known, *fronts, operated, build_metrics_surface(services, look), _gateway(services, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None), RefusalRecorder(front))
     yield listening
 
@@ -206,7 +214,7 @@ def _outside_services(
         core = generations.core
         return {
             "server_id": config.host.server_id,
-            "agents": len(on.lasting.directory.list_hosted()),
+            "agents": len(services.lasting.directory.list_hosted()),
             "endpoints": len(core.bound),
             "tools": len(core.connected.mcp.tools()),
         }
@@ -219,11 +227,11 @@ def _outside_services(
     )
 
 
-def _a2a_front(on: HostServices, generations: Generations) -> ServedSurface | None:
-    facts, tasks = generations.core.front, on.lasting.front_tasks
+def _a2a_front(services: HostServices, generations: Generations) -> ServedSurface | None:
+    facts, tasks = generations.core.front, services.lasting.front_tasks
     if facts is None or tasks is None:
         return None
-    resource = a2a_front.a2a_front(on.reactor, facts, generations.front, on.loaded.key, tasks)
+    resource = a2a_front.a2a_front(services.reactor, facts, generations.front, services.loaded.key, tasks)
 
     def follow_core(core: Core) -> None:
         if core.front is not None:
@@ -233,11 +241,11 @@ def _a2a_front(on: HostServices, generations: Generations) -> ServedSurface | No
     return a2a_front.build_surface(resource)
 
 
-def _gateway(on: HostServices, generations: Generations) -> ServedSurface | None:
+def _gateway(services: HostServices, generations: Generations) -> ServedSurface | None:
     facts = generations.core.gateway
     if facts is None:
         return None
-    resource = gateway.build_gateway(facts, generations.front, on.config)
+    resource = gateway.build_gateway(facts, generations.front, services.config)
 
     def follow_core(core: Core) -> None:
         if core.gateway is not None:
@@ -261,12 +269,12 @@ def _registry(generations: Generations) -> ServedSurface | None:
     return registry_http.build_surface(resource)
 
 
-def _mcp_front(on: HostServices, generations: Generations) -> ServedSurface | None:
+def _mcp_front(services: HostServices, generations: Generations) -> ServedSurface | None:
     facts = generations.core.mcp_front
     if facts is None:
         return None
-    resource = mcp_front.build_front(on.reactor, facts, generations.front)
-    on.evidence.states.watch(mcp_front.stop_watcher(resource))
+    resource = mcp_front.build_front(services.reactor, facts, generations.front)
+    services.evidence.states.watch(mcp_front.stop_watcher(resource))
 
     def follow_core(core: Core) -> None:
         if core.mcp_front is not None:

@@ -41,7 +41,7 @@ class CardWatch(PeriodicService):
 
     def turn_to(self, core: Core) -> None:
         """Apply another configuration."""
-        self.maintenance.terms = find_terms(core.on)
+        self.maintenance.terms = find_terms(core.services)
 
     async def _check(self) -> None:
         await self.maintenance.look()

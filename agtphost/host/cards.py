@@ -45,7 +45,7 @@ STATEMENTS = {
 
 
 def cards_of(
-    on: HostServices,
+    services: HostServices,
     visibility: Visibility,
     endpoints: Sequence[Binding],
     adapters: Sequence[IPayloadAdapter],
@@ -56,36 +56,40 @@ def cards_of(
 
     :param factory: makes clients of agents elsewhere.
     """
-    section = on.config.registry
+    section = services.config.registry
     if section is None:
         return None, ()
-    directory, kept, terms = on.loaded.directory, on.lasting.cards, _terms(on, section)
-    shown = ShowCards(on.offload)
+    directory, kept, terms = services.loaded.directory, services.lasting.cards, _terms(services, section)
+    shown = ShowCards(services.offload)
     url = None if section.url is None else f"{section.url.rstrip('/')}{section.path}"
     hosted = HostedCards(
-        *(directory, endpoints, adapters, visibility, on.config.host.server_id),
+        *(directory, endpoints, adapters, visibility, services.config.host.server_id),
         url=url,
-        root=root_of(on.config),
-        now=on.seconds,
+        root=root_of(services.config),
+        now=services.seconds,
     )
-    peers = CardPeers(on.lasting.delegated.links, on.config.host.server_id)
+    peers = CardPeers(services.lasting.delegated.links, services.config.host.server_id)
 
     def scopes(url: str) -> tuple[str, ...]:
         return terms.providers.scopes(url, *peers.provider_names(url))
 
-    cards = Cards(*(kept.registered, kept.leases, hosted, on.authorization, directory.by_id, shown), scopes=scopes)
+    cards = Cards(
+        *(kept.registered, kept.leases, hosted, services.authorization, directory.by_id, shown), scopes=scopes
+    )
     shown.cards = cards
     changing = ChangeCards(
         cards,
-        on.authorization,
+        services.authorization,
         directory.list_known,
         terms.endpoints,
         terms.fetch,
         terms.judge,
         [adapter.name for adapter in adapters],
-        on.seconds,
+        services.seconds,
     )
-    engine = on.lasting.searching.engine_for(on.config, on.loaded.model, volatile=on.loaded.volatile)
+    engine = services.lasting.searching.engine_for(
+        services.config, services.loaded.model, volatile=services.loaded.volatile
+    )
     finding = RateLimitedHandler(FindCards(cards, engine, logging=section.log_queries))
     handlers: dict[str, IBuiltInHandler] = {"QUERY": shown, "FIND": finding}
     of_cards = tuple(
@@ -100,34 +104,34 @@ def cards_of(
         )
         for place in REGISTRY
     )
-    own = {origin_of(each) for each in (section.base, on.config.gateway.base) if each}
+    own = {origin_of(each) for each in (section.base, services.config.gateway.base) if each}
     return cards, (*of_cards, invocation_binding(cards, terms.providers, factory, peers, own))
 
 
-def find_terms(on: HostServices) -> MaintenanceSettings | None:
+def find_terms(services: HostServices) -> MaintenanceSettings | None:
     """Return the terms by which registered cards are maintained, or None without a registry."""
-    return None if on.config.registry is None else _terms(on, on.config.registry)
+    return None if services.config.registry is None else _terms(services, services.config.registry)
 
 
-def _terms(on: HostServices, section: RegistrySection) -> MaintenanceSettings:
+def _terms(services: HostServices, section: RegistrySection) -> MaintenanceSettings:
     try:
-        providers = Providers(on.reactor, section.provider)
+        providers = Providers(services.reactor, section.provider)
     except (OSError, ValueError) as error:
         fault = ConfigFault(location=("registry", "provider"), message=f"has a ca that cannot be used: {error}")
-        raise ConfigurationError(problems_of(on.config, [fault])) from None
-    where = EndpointChecker(development=on.config.host.development, allowed=providers.allowed_networks())
-    keys = {each.origin: card_keys(each, on.config) for each in section.provider if each.card_keys}
+        raise ConfigurationError(problems_of(services.config, [fault])) from None
+    where = EndpointChecker(development=services.config.host.development, allowed=providers.allowed_networks())
+    keys = {each.origin: card_keys(each, services.config) for each in section.provider if each.card_keys}
 
     def judge_card(card: AgentCard) -> str:
         return signature_of(card.document, keys.get(origin_of(card.endpoint), {}))
 
     def lets(owner: str, url: str) -> bool:
         needed = providers.scopes(url)
-        agent = on.loaded.directory.by_id(owner) if owner and needed else None
+        agent = services.loaded.directory.by_id(owner) if owner and needed else None
         return not owner or not missing(frozenset() if agent is None else agent.scopes, needed)
 
     return MaintenanceSettings(
-        fetch=CardFetcher(on.reactor, providers, where),
+        fetch=CardFetcher(services.reactor, providers, where),
         judge=judge_card,
         endpoints=where,
         providers=providers,

@@ -12,11 +12,13 @@ from agtphost.methods.reload import ConfigurationAccess
 STATEMENT = "Take what was changed in the host's configuration, all of it or nothing, for operators."
 
 
-def configuration_bindings(on: HostServices) -> tuple[Binding, ...]:
+def configuration_bindings(services: HostServices) -> tuple[Binding, ...]:
     """Return the binding of ACTIVATE, or none if the configuration has no files that could change."""
-    if on.loaded.volatile:
+    if services.loaded.volatile:
         return ()
-    handler = ConfigurationAccess(on.lasting.reloads, on.authorization, on.loaded.directory.list_known)
+    handler = ConfigurationAccess(
+        services.lasting.reloads, services.authorization, services.loaded.directory.list_known
+    )
     # People are known by their certificate's key and are not agents.
     return tuple(
         Binding.native(*(*place, handler, STATEMENT, Assurance.NONE), changes=True, server_level=True, timeout=SECONDS)

@@ -37,7 +37,7 @@ class Core:
     The part of a host that answers requests under one configuration; services and state that outlive it are elsewhere.
     """
 
-    on: HostServices
+    services: HostServices
     connected: Upstreams
     shown: Disclosure
     factory: HandlerFactory
@@ -65,15 +65,15 @@ class Core:
         """Put the present version of what can be called into every response from now on."""
         self.shown.publication.announce_to(self.admission.sealer.announce)
         admission = self.admission
-        self.on.lasting.workflows.turn_to(admission.dispatcher, self.on.registry.match, admission.objection)
-        observe_configuration(self.on, self.connected, admission.objection)
+        self.services.lasting.workflows.turn_to(admission.dispatcher, self.services.registry.match, admission.objection)
+        observe_configuration(self.services, self.connected, admission.objection)
 
 
 ENDPOINTS_PER_STEP = 100
 """Endpoints that are bound in one step."""
 
 
-def compose(on: HostServices, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
+def compose(services: HostServices, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
     """
     Build what answers requests. It starts nothing and listens nowhere until :meth:`Core.announce` is called.
 
@@ -84,8 +84,8 @@ def compose(on: HostServices, connected: Upstreams, factory: HandlerFactory) -> 
     :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
     :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
     """
-    held, states, lease = on.evidence.held, on.evidence.states, on.lease
-    steps = _compose_steps(on, connected, factory)
+    held, states, lease = services.evidence.held, services.evidence.states, services.lease
+    steps = _compose_steps(services, connected, factory)
     try:
         while True:
             # Watchers that others add between two steps do not belong to this lease.
@@ -101,24 +101,26 @@ def compose(on: HostServices, connected: Upstreams, factory: HandlerFactory) -> 
         raise
 
 
-def _compose_steps(on: HostServices, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
-    config, loaded, reactor, evidence = on.config, on.loaded, on.reactor, on.evidence
+def _compose_steps(
+    services: HostServices, connected: Upstreams, factory: HandlerFactory
+) -> Generator[None, None, Core]:
+    config, loaded, reactor, evidence = services.config, services.loaded, services.reactor, services.evidence
     # Contracts are state items that act as endpoints.
     negotiating = build_negotiator(
-        *(loaded, evidence.held, on.registry.all_bindings, on.authorization, reactor, on.seconds),
-        on.lasting.negotiations,
+        *(loaded, evidence.held, services.registry.all_bindings, services.authorization, reactor, services.seconds),
+        services.lasting.negotiations,
     )
-    shown = build_disclosure(on, connected, negotiating)
+    shown = build_disclosure(services, connected, negotiating)
     # What merchants sell is bought and quoted under the rules of core v08 section 9.
     purchase = PurchaseFeature(
         config,
         evidence.held,
         evidence.states.state_of,
         loaded.key,
-        on.registry.match,
-        lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
-        on.seconds,
-        ActionResolver(connected.adapters, on.registry.admitted_bindings),
+        services.registry.match,
+        lambda agent, state: shown.publisher.octets(agent, state, tuple(services.registry.methods())),
+        services.seconds,
+        ActionResolver(connected.adapters, services.registry.admitted_bindings),
     )
     prices = PriceList(config.methods.price)
     yield
@@ -127,18 +129,20 @@ def _compose_steps(on: HostServices, connected: Upstreams, factory: HandlerFacto
         ready.append(prepared.bind(factory))
         if not len(ready) % ENDPOINTS_PER_STEP:
             yield
-    bound = apply_tables(config.methods, purchase.bind_quotes(list(map(prices.apply, ready))), on.offload, on.seconds)
+    bound = apply_tables(
+        config.methods, purchase.bind_quotes(list(map(prices.apply, ready))), services.offload, services.seconds
+    )
     yield
-    methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
+    methods = built_in_methods(services, connected, shown, purchase, negotiating, bound, factory)
     yield
-    table = on.registry.freeze(map(prices.apply, methods.bindings), bound)
+    table = services.registry.freeze(map(prices.apply, methods.bindings), bound)
     yield
-    configure_grants(on, connected)
-    admission = build_admission(on, table, methods, connected, purchase, negotiating, bound, prices)
+    configure_grants(services, connected)
+    admission = build_admission(services, table, methods, connected, purchase, negotiating, bound, prices)
     # The manifest lists only agents that can be called, so it changes with their states.
     evidence.states.watch(lambda agent_id, state: shown.publication.drop_forms())
     if methods.access is not None:
-        methods.access.end_by(on.lasting.running.end)
+        methods.access.end_by(services.lasting.running.end)
         methods.access.restart_by(restarter(connected.services))
     front = front_facts(
         config,
@@ -148,9 +152,9 @@ def _compose_steps(on: HostServices, connected: Upstreams, factory: HandlerFacto
         connected.web.a2a,
         table.match,
     )
-    summary, hosted = summary_renderer(on, shown), list(loaded.directory.list_hosted())
+    summary, hosted = summary_renderer(services, shown), list(loaded.directory.list_hosted())
     return Core(
-        on=on,
+        services=services,
         connected=connected,
         shown=shown,
         factory=factory,
@@ -164,6 +168,6 @@ def _compose_steps(on: HostServices, connected: Upstreams, factory: HandlerFacto
             table.methods_at,
         ),
         registry=registry_facts(config, loaded.directory, admission.principal),
-        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, on.offload),
+        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, services.offload),
         summary=summary,
     )

@@ -98,17 +98,19 @@ class ExpiryWatch(PeriodicService):
     """
     A service that checks expiry dates and logs those that are close, at start and once a day.
 
-    :param on: returns the services of the configuration in force.
+    :param services: returns the services of the configuration in force.
     :param known: returns every agent that the host knows.
     """
 
     name = "expiries"
     failure_message = "what ends soon could not be looked at"
 
-    def __init__(self, reactor: Any, on: Callable[[], HostServices], known: Callable[[], Sequence[Agent]]) -> None:
+    def __init__(
+        self, reactor: Any, services: Callable[[], HostServices], known: Callable[[], Sequence[Agent]]
+    ) -> None:
         super().__init__(reactor, LOOK_EVERY)
         self._reactor = reactor
-        self._services = on
+        self._services = services
         self._known = known
         self._files: tuple[Expiring, ...] = ()
         self._logged_at: dict[Expiring, float] = {}
@@ -116,8 +118,8 @@ class ExpiryWatch(PeriodicService):
     @property
     def upcoming(self) -> list[Expiring]:
         """Return what expires first, soonest first."""
-        on = self._services()
-        grants = expiring_grants(on.rights, self._known(), on.seconds())
+        services = self._services()
+        grants = expiring_grants(services.rights, self._known(), services.seconds())
         return sorted((*self._files, *grants), key=lambda each: each.ends)[:MOST_KEPT]
 
     async def _check(self) -> None:

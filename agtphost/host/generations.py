@@ -142,7 +142,7 @@ class Generations:
 
     def discard(self, core: Core) -> None:
         """Drop a generation that never comes into force."""
-        core.on.lease.release()
+        core.services.lease.release()
         self._close(core)
 
     async def begin(self, core: Core) -> None:
@@ -180,13 +180,13 @@ class Generations:
 
     def _put_in_force(self, core: Core) -> None:
         self.unfinished += 1
-        lasting, config = self._services.lasting, core.on.config
-        lasting.directory.turn_to(core.on.loaded.directory)
+        lasting, config = self._services.lasting, core.services.config
+        lasting.directory.turn_to(core.services.loaded.directory)
         lasting.approvals.policy = config.approvals
-        core.on.evidence.ledger.expect(core.admission.dispatcher.under_way.__len__)
+        core.services.evidence.ledger.expect(core.admission.dispatcher.under_way.__len__)
         lasting.principals.turn_to(core.admission.principals)
         self._upstreams.adopt(core.connected)
-        key = core.on.loaded.key
+        key = core.services.loaded.key
         if key is not None:
             # The key may have been rotated since the candidate was built.
             core.shown.publisher.adopt(fastest_signer(key), key.public)
@@ -200,9 +200,9 @@ class Generations:
 
     def _release(self, core: Core) -> None:
         self.unfinished -= 1
-        core.on.lease.release()
+        core.services.lease.release()
         self._close(core)
-        core.on.registry.clear()
+        core.services.registry.clear()
         self._garbage_objects += 1_000 + OBJECTS_PER_ENDPOINT * len(core.bound)
         if self._garbage_objects >= 1_000 * COLLECT_AFTER:
             # The collector runs so rarely that hundreds of retired generations would accumulate.
@@ -213,7 +213,7 @@ class Generations:
         self._upstreams.discard(core.connected)
         closing: Deferred[Any] = self._factory.close(core.factory)
         closing.addErrback(lambda failure: log.failure("connections to services were not closed", failure=failure))
-        self._services.lasting.searching.keep_only(self.core.on.config.search)
+        self._services.lasting.searching.keep_only(self.core.services.config.search)
         mine = list(core.admission.issuer_keys)
         if mine in self._issuer_keys:
             self._issuer_keys.remove(mine)

@@ -34,9 +34,9 @@ STATEMENTS = {
 }
 
 
-def granting_bindings(on: HostServices, upstreams: Upstreams, negotiating: Negotiator) -> tuple[Binding, ...]:
+def granting_bindings(services: HostServices, upstreams: Upstreams, negotiating: Negotiator) -> tuple[Binding, ...]:
     """Return the bindings that change and list grants."""
-    grantable = Grantable(on.registry.admitted_bindings, upstreams.adapters)
+    grantable = Grantable(services.registry.admitted_bindings, upstreams.adapters)
 
     async def ask(upstream: str) -> None:
         server = upstreams.mcp.servers.get(upstream)
@@ -45,7 +45,13 @@ def granting_bindings(on: HostServices, upstreams: Upstreams, negotiating: Negot
                 await server.wait_until_up(START_TIMEOUT)
 
     handler = Granting(
-        on.rights, grantable, on.loaded.directory.list_known, on.authorization, ask, negotiating.places, on.seconds
+        services.rights,
+        grantable,
+        services.loaded.directory.list_known,
+        services.authorization,
+        ask,
+        negotiating.places,
+        services.seconds,
     )
     return tuple(
         # People are known by their certificate's key and are not agents.
@@ -62,7 +68,7 @@ def granting_bindings(on: HostServices, upstreams: Upstreams, negotiating: Negot
     )
 
 
-def configure_grants(on: HostServices, upstreams: Upstreams) -> None:
+def configure_grants(services: HostServices, upstreams: Upstreams) -> None:
     """
     Apply the grants of the configuration.
 
@@ -70,11 +76,11 @@ def configure_grants(on: HostServices, upstreams: Upstreams) -> None:
 
     :raises agtphost.errors.ConfigurationError: a grant names an unknown agent, or nothing that can be granted.
     """
-    grantable = Grantable(on.registry.admitted_bindings, upstreams.adapters)
+    grantable = Grantable(services.registry.admitted_bindings, upstreams.adapters)
     faults: list[ConfigFault] = []
     grants: list[Grant] = []
-    for at, section in enumerate(on.config.grant):
-        agent = _agent(on, section.agent, at, faults)
+    for at, section in enumerate(services.config.grant):
+        agent = _agent(services, section.agent, at, faults)
         for place, text in enumerate(section.allow):
             try:
                 grantable.remark(text)
@@ -85,16 +91,16 @@ def configure_grants(on: HostServices, upstreams: Upstreams) -> None:
                 )
         if agent is not None:
             grants += [Grant(agent_id=agent.agent_id, allow=text, until=section.ends) for text in section.allow]
-        if section.ends is not None and section.ends <= on.seconds():
+        if section.ends is not None and section.ends <= services.seconds():
             log.warn("[[grant]] of {agent} ended at {end} and grants nothing", agent=section.agent, end=section.until)
     if faults:
-        raise ConfigurationError(problems_of(on.config, faults))
-    on.rights.configure(grants)
+        raise ConfigurationError(problems_of(services.config, faults))
+    services.rights.configure(grants)
 
 
-def _agent(on: HostServices, named: str, at: int, faults: list[ConfigFault]) -> Agent | None:
+def _agent(services: HostServices, named: str, at: int, faults: list[ConfigFault]) -> Agent | None:
     """Return the agent that a grant names, or add a fault and return None."""
-    known = on.loaded.directory.list_known()
+    known = services.loaded.directory.list_known()
     found = [agent for agent in known if named in (agent.name, agent.agent_id)]
     if len(found) == 1:
         return found[0]

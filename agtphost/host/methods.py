@@ -88,26 +88,26 @@ class Disclosure:
     agis: AgisFace
 
 
-def build_disclosure(on: HostServices, upstreams: Upstreams, negotiating: Negotiator) -> Disclosure:
+def build_disclosure(services: HostServices, upstreams: Upstreams, negotiating: Negotiator) -> Disclosure:
     """Build the manifest, the Identity Documents, and the visibility of agents."""
-    config, loaded, evidence = on.config, on.loaded, on.evidence
+    config, loaded, evidence = services.config, services.loaded, services.evidence
     visibility = Visibility(
         evidence.states.state_of,
         Zones(config.policies.zones, filtering=config.policies.zone_filtering),
         disclosure=config.policies.agent_disclosure,
-        authorization=on.authorization,
+        authorization=services.authorization,
     )
     publication = Publication(
         config,
         catalog=loaded.catalog,
         policy=loaded.policy,
         endpoints=loaded.endpoints,
-        built_ins=on.registry.built_in_bindings,
+        built_ins=services.registry.built_in_bindings,
         adapters=upstreams.adapters,
         hosted=lambda: visibility.filter_offered(loaded.directory.list_hosted()),
         key=loaded.key,
-        history=on.lasting.history,
-        clock=on.reactor,
+        history=services.lasting.history,
+        clock=services.reactor,
         versions_supported=loaded.catalogs.versions,
         # Contracts are known once the ledger has read them.
         negotiated=lambda: negotiating.persistent() if evidence.ledger.healthy else None,
@@ -123,7 +123,14 @@ def build_disclosure(on: HostServices, upstreams: Upstreams, negotiating: Negoti
         adapters=adapters,
         agis=AgisFace(
             partial(service_of, config, root_of(config), endpoints=loaded.endpoints),
-            *(loaded.catalog, on.registry.admitted_bindings, adapters, loaded.directory, visibility, on.offload),
+            *(
+                loaded.catalog,
+                services.registry.admitted_bindings,
+                adapters,
+                loaded.directory,
+                visibility,
+                services.offload,
+            ),
             version=publication.current_version,
         ),
     )
@@ -145,7 +152,7 @@ class Methods:
 
 
 def built_in_methods(
-    on: HostServices,
+    services: HostServices,
     upstreams: Upstreams,
     shown: Disclosure,
     purchase: PurchaseFeature,
@@ -159,35 +166,35 @@ def built_in_methods(
     :param bound: the operator's endpoints.
     :param factory: makes clients of agents elsewhere.
     """
-    config, loaded, evidence = on.config, on.loaded, on.evidence
+    config, loaded, evidence = services.config, services.loaded, services.evidence
     carrier = Carrier()
-    floor = _floor(on, shown, negotiating, bound)
+    floor = _floor(services, shown, negotiating, bound)
     tasks = build_delegation(
         loaded,
-        on.lasting.delegated,
+        services.lasting.delegated,
         evidence.held,
         evidence.states.state_of,
-        on.reactor,
+        services.reactor,
         ledger=evidence.ledger,
-        authorization=on.authorization,
-        continuations=on.lasting.continuations,
-        latest=on.latest,
+        authorization=services.authorization,
+        continuations=services.lasting.continuations,
+        latest=services.latest,
     )
-    fronted = on.lasting.front_tasks
-    access = page_access(on)
-    register_targets(on)
-    cards, of_cards = cards_of(on, shown.visibility, bound, shown.adapters, factory)
-    candidates = _candidates(on, shown, purchase)
+    fronted = services.lasting.front_tasks
+    access = page_access(services)
+    register_targets(services)
+    cards, of_cards = cards_of(services, shown.visibility, bound, shown.adapters, factory)
+    candidates = _candidates(services, shown, purchase)
     own = bindings.built_ins(
         loaded.catalog,
-        discover=_discovery(on, shown, purchase, negotiating, candidates),
-        describe=_description(on, shown, floor),
-        inspect=_inspection(on, upstreams, negotiating, tasks, floor),
-        change=_lifecycle(on, on.lasting.propagation, negotiating),
+        discover=_discovery(services, shown, purchase, negotiating, candidates),
+        describe=_description(services, shown, floor),
+        inspect=_inspection(services, upstreams, negotiating, tasks, floor),
+        change=_lifecycle(services, services.lasting.propagation, negotiating),
         carrier=carrier,
         propose=Proposing(negotiating),
-        floor=on.floor,
-        carrying=bindings.carrying_assurance(config, bound, upstreams.adapters, on.floor),
+        floor=services.floor,
+        carrying=bindings.carrying_assurance(config, bound, upstreams.adapters, services.floor),
     )
     return Methods(
         bindings=(
@@ -197,18 +204,21 @@ def built_in_methods(
             *floor.bindings,
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
-            *witness_bindings(config, evidence.held, loaded.key, on.seconds),
-            *purchase.built_in_bindings(loaded.catalog, bound, default_assurance(on.floor, changes=False)),
-            *orchestration_bindings(on),
+            *witness_bindings(config, evidence.held, loaded.key, services.seconds),
+            *purchase.built_in_bindings(loaded.catalog, bound, default_assurance(services.floor, changes=False)),
+            *orchestration_bindings(services),
             *standard_methods(
-                config.methods, lambda: _method_services(on, upstreams, shown, floor, candidates), bound, on.floor
+                config.methods,
+                lambda: _method_services(services, upstreams, shown, floor, candidates),
+                bound,
+                services.floor,
             ),
             *page_bindings(access),
-            *granting_bindings(on, upstreams, negotiating),
-            *configuration_bindings(on),
-            *verification_bindings(on),
+            *granting_bindings(services, upstreams, negotiating),
+            *configuration_bindings(services),
+            *verification_bindings(services),
             *of_cards,
-            *(server_bindings(on, upstreams.mcp) if cards is not None else ()),
+            *(server_bindings(services, upstreams.mcp) if cards is not None else ()),
         ),
         floor=floor,
         delegating=tasks,
@@ -218,127 +228,133 @@ def built_in_methods(
     )
 
 
-def _floor(on: HostServices, shown: Disclosure, negotiating: Negotiator, bound: Sequence[Binding]) -> Floor:
-    config, loaded, evidence = on.config, on.loaded, on.evidence
+def _floor(services: HostServices, shown: Disclosure, negotiating: Negotiator, bound: Sequence[Binding]) -> Floor:
+    config, loaded, evidence = services.config, services.loaded, services.evidence
     return floor_methods(
         loaded.catalog,
         directory=loaded.directory,
         held=evidence.held,
         records=evidence.records,
-        listed=on.registry.admitted_bindings,
+        listed=services.registry.admitted_bindings,
         adapters=shown.adapters,
         endpoints=bound,
         library=Library(loaded.documents),
-        offload=on.offload,
-        authorization=on.authorization,
-        approvals=on.lasting.approvals,
+        offload=services.offload,
+        authorization=services.authorization,
+        approvals=services.lasting.approvals,
         visibility=shown.visibility,
-        assurance=on.floor,
+        assurance=services.floor,
         release=negotiating.release_contract,
-        now=on.seconds,
-        continuations=on.lasting.continuations,
+        now=services.seconds,
+        continuations=services.lasting.continuations,
         hosts=config.lifecycle.hosts,
         address=own_address(config),
         states=evidence.states.state_of,
-        sessions=on.lasting.sessions,
-        suspensions=on.lasting.suspensions,
-        workflows=Resumption(on.lasting.workflows).resume,
-        cancel=cancelling(on.lasting.monitors),
+        sessions=services.lasting.sessions,
+        suspensions=services.lasting.suspensions,
+        workflows=Resumption(services.lasting.workflows).resume,
+        cancel=cancelling(services.lasting.monitors),
     )
 
 
 def _method_services(
-    on: HostServices, upstreams: Upstreams, shown: Disclosure, floor: Floor, candidates: Candidates
+    services: HostServices, upstreams: Upstreams, shown: Disclosure, floor: Floor, candidates: Candidates
 ) -> MethodServices:
     """Return the services that the standard methods use."""
-    config, loaded, evidence = on.config, on.loaded, on.evidence
+    config, loaded, evidence = services.config, services.loaded, services.evidence
     return MethodServices(
         config=config,
         server_id=config.host.server_id,
         address=own_address(config),
         catalog=loaded.catalog,
-        reactor=on.reactor,
-        now=on.seconds,
-        offload=on.offload,
+        reactor=services.reactor,
+        now=services.seconds,
+        offload=services.offload,
         directory=loaded.directory,
         states=evidence.states.state_of,
         visibility=shown.visibility,
-        listed=on.registry.admitted_bindings,
-        find=on.registry.match,
+        listed=services.registry.admitted_bindings,
+        find=services.registry.match,
         adapters=shown.adapters,
         upstreams=lambda: [entry for adapter in upstreams.reporting for entry in adapter.upstreams()],
         witnesses=lambda: {each.name: each.age for each in evidence.witnesses.witnesses},
         library=Library(loaded.documents),
         candidates=candidates,
-        search=on.lasting.searching.engine_for(config, loaded.model, volatile=loaded.volatile),
+        search=services.lasting.searching.engine_for(config, loaded.model, volatile=loaded.volatile),
         held=evidence.held,
         records=evidence.records,
-        access=RecordAccess(ReadACL(config.audit.read_acl), on.authorization),
+        access=RecordAccess(ReadACL(config.audit.read_acl), services.authorization),
         ledger=evidence.ledger,
         key=loaded.key,
         signing_keys=loaded.signing_keys,
-        collections=Collections(config.methods.collection, on.lasting.stocks, on.seconds),
-        approvals=on.lasting.approvals,
+        collections=Collections(config.methods.collection, services.lasting.stocks, services.seconds),
+        approvals=services.lasting.approvals,
         sessions=floor.sessions,
         suspensions=floor.suspensions,
         notification=floor.notification,
-        workflows=on.lasting.workflows,
-        monitors=on.lasting.monitors,
+        workflows=services.lasting.workflows,
+        monitors=services.lasting.monitors,
         recipes=loaded.recipes,
         confirmation=floor.confirmation,
-        continuations=on.lasting.continuations,
-        authorization=on.authorization,
+        continuations=services.lasting.continuations,
+        authorization=services.authorization,
     )
 
 
-def _candidates(on: HostServices, shown: Disclosure, purchase: PurchaseFeature) -> Candidates:
+def _candidates(services: HostServices, shown: Disclosure, purchase: PurchaseFeature) -> Candidates:
     """Return the search for agents and endpoints that meet criteria."""
-    loaded, catalog = on.loaded, on.loaded.catalog
+    loaded, catalog = services.loaded, services.loaded.catalog
     return Candidates(
         loaded.directory,
-        on.registry.admitted_bindings,
+        services.registry.admitted_bindings,
         shown.adapters,
-        on.lasting.searching.engine_for(on.config, loaded.model, volatile=loaded.volatile),
+        services.lasting.searching.engine_for(services.config, loaded.model, volatile=loaded.volatile),
         shown.visibility,
         categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
-        continuations=on.lasting.continuations,
+        continuations=services.lasting.continuations,
         merchants=purchase.manifest_of,
     )
 
 
 def _discovery(
-    on: HostServices,
+    services: HostServices,
     shown: Disclosure,
     purchase: PurchaseFeature,
     negotiating: Negotiator,
     candidates: Candidates,
 ) -> IBuiltInHandler:
-    loaded, catalog = on.loaded, on.loaded.catalog
+    loaded, catalog = services.loaded, services.loaded.catalog
     return Discovery(
         loaded.directory,
-        on.registry.admitted_bindings,
+        services.registry.admitted_bindings,
         shown.adapters,
         shown.publication,
         shown.visibility,
-        apis=http_apis(on.config),
+        apis=http_apis(services.config),
         candidates=candidates,
         overrides=Overrides(loaded.overrides),
         patterns=negotiating.patterns,
         contracts=negotiating.contracts,
         merchants=purchase.manifest_of,
         openapi=OpenAPIFace(
-            *(on.config.host.server_id, catalog, loaded.policy.aliases, on.registry.admitted_bindings, shown.adapters),
-            *(loaded.directory, shown.visibility, on.offload),
+            *(
+                services.config.host.server_id,
+                catalog,
+                loaded.policy.aliases,
+                services.registry.admitted_bindings,
+                shown.adapters,
+            ),
+            *(loaded.directory, shown.visibility, services.offload),
             version=shown.publication.current_version,
-            stream=on.config.gateway.stream,
+            stream=services.config.gateway.stream,
         ),
         face=shown.agis,
-        offload=on.offload,
+        offload=services.offload,
     )
 
 
-def _description(on: HostServices, shown: Disclosure, floor: Floor) -> IBuiltInHandler:
-    config, loaded, evidence = on.config, on.loaded, on.evidence
+def _description(services: HostServices, shown: Disclosure, floor: Floor) -> IBuiltInHandler:
+    config, loaded, evidence = services.config, services.loaded, services.evidence
     namespace = Namespace(
         loaded.directory,
         evidence.states.state_of,
@@ -354,70 +370,74 @@ def _description(on: HostServices, shown: Disclosure, floor: Floor) -> IBuiltInH
         records=evidence.records,
         held=evidence.held,
         sessions=floor.sessions,
-        authorization=on.authorization,
+        authorization=services.authorization,
     )
     return Description(
         loaded.directory,
-        on.registry.methods,
+        services.registry.methods,
         shown.adapters,
         evidence.states.state_of,
         namespace,
         shown.publisher,
         status,
-        on.offload,
+        services.offload,
         shown.visibility,
-        on.registry.units,
+        services.registry.units,
         shown.agis,
     )
 
 
 def _inspection(
-    on: HostServices, upstreams: Upstreams, negotiating: Negotiator, tasks: DelegationParts, floor: Floor
+    services: HostServices, upstreams: Upstreams, negotiating: Negotiator, tasks: DelegationParts, floor: Floor
 ) -> IBuiltInHandler:
-    evidence, directory = on.evidence, on.loaded.directory
-    feed = RecordFeed(evidence.records, on.authorization, on.reactor)
+    evidence, directory = services.evidence, services.loaded.directory
+    feed = RecordFeed(evidence.records, services.authorization, services.reactor)
     evidence.ledger.watch(feed.saw)
     reports = [adapter.upstreams for adapter in upstreams.reporting]
     offerings = [adapter.list_offered for adapter in upstreams.reporting]
     definitions = {adapter.name: adapter.definition for adapter in upstreams.reporting}
-    on.registry.add_targets(
+    services.registry.add_targets(
         {
             **tasks.targets,
-            "upstreams": UpstreamReport(reports, on.authorization).read,
-            "tools": ToolReport(offerings, on.authorization, on.lasting.continuations).read,
-            "upstream-definition": UpstreamDefinition(definitions, on.authorization).read,
+            "upstreams": UpstreamReport(reports, services.authorization).read,
+            "tools": ToolReport(offerings, services.authorization, services.lasting.continuations).read,
+            "upstream-definition": UpstreamDefinition(definitions, services.authorization).read,
             TARGET: Definitions(
-                on.registry.admitted_bindings, on.loaded.endpoints, on.loaded.catalog, on.authorization
+                services.registry.admitted_bindings,
+                services.loaded.endpoints,
+                services.loaded.catalog,
+                services.authorization,
             ).read,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
-            "records": Records(evidence.records, on.authorization, directory).read,
+            "records": Records(evidence.records, services.authorization, directory).read,
             "feed": feed.read,
-            "backup": Backups(on.authorization).read,
-            "chains": Chains(evidence.records, directory.list_hosted, on.authorization).read,
+            "backup": Backups(services.authorization).read,
+            "chains": Chains(evidence.records, directory.list_hosted, services.authorization).read,
             "sessions": Sessions(
-                *(floor.sessions, floor.suspensions, on.authorization, on.lasting.continuations), now=on.seconds
+                *(floor.sessions, floor.suspensions, services.authorization, services.lasting.continuations),
+                now=services.seconds,
             ).read,
             "agents": KnownAgents(
                 *(
                     directory.list_known,
                     evidence.states.state_of,
                     floor.sessions,
-                    on.authorization,
-                    on.lasting.continuations,
+                    services.authorization,
+                    services.lasting.continuations,
                 ),
-                keys=_http_clients(on.config),
-                now=on.seconds,
+                keys=_http_clients(services.config),
+                now=services.seconds,
             ).read,
         }
     )
     return Inspection(
         evidence.records,
-        ReadACL(on.config.audit.read_acl),
-        on.authorization,
+        ReadACL(services.config.audit.read_acl),
+        services.authorization,
         lambda: evidence.tree.cosigned,
-        on.lasting.continuations,
-        more=on.registry.targets,
+        services.lasting.continuations,
+        more=services.registry.targets,
         write_first=evidence.summarizing.write,
     )
 
@@ -442,21 +462,21 @@ def follow_up(propagation: NoticeQueue, now: Callable[[], float]) -> FollowUp:
     return changes
 
 
-def _lifecycle(on: HostServices, propagation: NoticeQueue, negotiating: Negotiator) -> IBuiltInHandler:
-    config, directory, evidence = on.config, on.loaded.directory, on.evidence
+def _lifecycle(services: HostServices, propagation: NoticeQueue, negotiating: Negotiator) -> IBuiltInHandler:
+    config, directory, evidence = services.config, services.loaded.directory, services.evidence
     held, states = evidence.held, evidence.states
 
     def find_reservation(agent: Agent) -> Mapping[str, Any] | None:
         kept = held.items_by(retention.RETAINED, "label", agent.name)
-        return retention.reserved_by(agent.name, agent.agent_id, kept, on.seconds())
+        return retention.reserved_by(agent.name, agent.agent_id, kept, services.seconds())
 
     domains = Domains(
         held,
         directory.list_known,
         config.host.server_id,
-        on.authorization,
+        services.authorization,
         open=config.lifecycle.auth == LifecycleAuth.OPEN.value,
-        now=on.seconds,
+        now=services.seconds,
         notices=lambda agent: propagation.notices(agent.agent_id, states.state_of(agent).status.value),
     )
     return Lifecycle(
@@ -464,7 +484,7 @@ def _lifecycle(on: HostServices, propagation: NoticeQueue, negotiating: Negotiat
         states.state_of,
         LifecycleAuth(config.lifecycle.auth),
         Ending(negotiating),
-        follow_up(propagation, on.seconds),
+        follow_up(propagation, services.seconds),
         find_reservation,
         domains,
     )

@@ -11,17 +11,17 @@ from agtphost.metrics.resource import MonitoringResource
 from agtphost.metrics.vitals import VitalsReader
 
 
-def build_metrics_surface(on: HostServices, look: VitalsReader) -> ServedSurface | None:
+def build_metrics_surface(services: HostServices, look: VitalsReader) -> ServedSurface | None:
     """
     Return the surface of ``[metrics]``, and start counting; None, without counting, if it is not served.
 
     :param look: reads the present values of the host's parts.
     """
-    given = on.config.metrics
+    given = services.config.metrics
     if given is None or given.listen is None:
         return None
     counts = CallCounts(
-        {*on.loaded.catalog.methods, *on.loaded.policy.custom}, agents=given.agents, people=given.people
+        {*services.loaded.catalog.methods, *services.loaded.policy.custom}, agents=given.agents, people=given.people
     )
-    on.evidence.ledger.watch(counts.count_group)
+    services.evidence.ledger.watch(counts.count_group)
     return ServedSurface(name=METRICS, what="the metrics", resource=MonitoringResource(Exposition(counts, look), look))

@@ -76,52 +76,54 @@ class OrchestrationService(Service):
         return Deferred.fromCoroutine(self._workflows.stop(self._seconds))
 
 
-def orchestration_service(on: HostServices, connected: Callable[[], Upstreams]) -> OrchestrationService:
+def orchestration_service(services: HostServices, connected: Callable[[], Upstreams]) -> OrchestrationService:
     """Return the orchestration service of one host."""
 
     def starting() -> bool:
         return any(service.state is UpstreamState.STARTING for service in connected().services)
 
-    lasting = on.lasting
+    lasting = services.lasting
     return OrchestrationService(
-        on.reactor, lasting.workflows, lasting.monitors, starting, on.config.limits.drain_timeout
+        services.reactor, lasting.workflows, lasting.monitors, starting, services.config.limits.drain_timeout
     )
 
 
-def observe_configuration(on: HostServices, connected: Upstreams, objection: Objecting) -> None:
+def observe_configuration(services: HostServices, connected: Upstreams, objection: Objecting) -> None:
     """Let subscriptions observe this configuration."""
 
     def upstreams() -> Iterable[tuple[str, str]]:
         return ((service.name, service.state.value) for service in connected.services)
 
-    on.lasting.monitors.turn_to(
+    services.lasting.monitors.turn_to(
         Observed(
-            held=on.evidence.held,
-            directory=on.loaded.directory,
-            states=on.evidence.states.state_of,
+            held=services.evidence.held,
+            directory=services.loaded.directory,
+            states=services.evidence.states.state_of,
             upstreams=upstreams,
         ),
         objection,
     )
 
 
-def orchestration_bindings(on: HostServices) -> tuple[Binding, ...]:
+def orchestration_bindings(services: HostServices) -> tuple[Binding, ...]:
     """
     Return the bindings that list workflows and subscriptions, if any are possible; register INSPECT of a workflow.
     """
-    names = on.config.methods.names
+    names = services.config.methods.names
     found: list[Binding] = []
     if names & WORKFLOW_METHODS:
-        shown = workflow_queries.WorkflowReading(on.evidence.held, on.authorization, on.lasting.continuations)
-        on.registry.add_targets({workflow_queries.TARGET: shown.read})
+        shown = workflow_queries.WorkflowReading(
+            services.evidence.held, services.authorization, services.lasting.continuations
+        )
+        services.registry.add_targets({workflow_queries.TARGET: shown.read})
         statement = "Workflows of the calling agent, and their states."
         found.append(Binding.native("QUERY", workflow_queries.PATH, shown, statement, Assurance.NONE))
     if "MONITOR" in names:
-        return (*found, _monitors(on))
+        return (*found, _monitors(services))
     return tuple(found)
 
 
-def _monitors(on: HostServices) -> Binding:
-    listing = monitor_methods.Listing(on.lasting.monitors)
-    least = default_assurance(on.floor, changes=False)
+def _monitors(services: HostServices) -> Binding:
+    listing = monitor_methods.Listing(services.lasting.monitors)
+    least = default_assurance(services.floor, changes=False)
     return Binding.native("QUERY", monitor_methods.PATH, listing, "What the calling agent observes here.", least)

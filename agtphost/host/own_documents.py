@@ -36,18 +36,18 @@ Summary = Callable[[], bytes | None]
 """Returns the present octets of ``agis.json``; None if anonymous clients may not see it."""
 
 
-def summary_renderer(on: HostServices, shown: Disclosure) -> Summary:
+def summary_renderer(services: HostServices, shown: Disclosure) -> Summary:
     """
     Return a function that renders ``agis.json`` (AGIS v01 section 12.2).
 
     :param shown: has the tools that are published.
     """
-    config = on.config
+    config = services.config
 
     def summary() -> bytes | None:
         if not config.policies.anonymous_discovery:
             return None
-        bound = [binding for binding in on.registry.admitted_bindings() if binding.tier == "B"]
+        bound = [binding for binding in services.registry.admitted_bindings() if binding.tier == "B"]
         tools = [tool for adapter in shown.adapters for tool in adapter.tools()]
         blocks = [(binding.method, binding.details.get("semantic", {})) for binding in bound]
         return jsontext.encode(
@@ -60,7 +60,7 @@ def summary_renderer(on: HostServices, shown: Disclosure) -> Summary:
                 endpoints=[(method, *_consequence(block)) for method, block in blocks],
                 tools=bool(tools),
                 tools_list=mcp_front_url(config),
-                negotiable=is_negotiable(config, on.loaded.endpoints),
+                negotiable=is_negotiable(config, services.loaded.endpoints),
                 confirms=any(binding.approval for binding in (*bound, *tools)),
                 data_classes=[entry.name for entry in config.data_class],
                 anonymous=True,

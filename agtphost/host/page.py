@@ -37,16 +37,22 @@ STATEMENTS = {
 }
 
 
-def page_access(on: HostServices) -> PageAccess | None:
+def page_access(services: HostServices) -> PageAccess | None:
     """Return the methods about the page, or None without a page."""
-    entrance = on.lasting.entrance
+    entrance = services.lasting.entrance
     if entrance is None:
         return None
-    writes = on.config.admin.writes
-    known = on.loaded.directory.list_known
-    replies = "REPLY" in on.config.methods.names
+    writes = services.config.admin.writes
+    known = services.loaded.directory.list_known
+    replies = "REPLY" in services.config.methods.names
     return PageAccess(
-        on.authorization, known, entrance.issue_link, LINK_SECONDS, writes=writes, replies=replies, now=on.seconds
+        services.authorization,
+        known,
+        entrance.issue_link,
+        LINK_SECONDS,
+        writes=writes,
+        replies=replies,
+        now=services.seconds,
     )
 
 
@@ -80,15 +86,19 @@ def restarter(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
     return restart
 
 
-def register_targets(on: HostServices) -> None:
+def register_targets(services: HostServices) -> None:
     """Register the INSPECT targets of the page: calls by the minute, and the configuration."""
-    if on.config.admin.listen is None:
+    if services.config.admin.listen is None:
         return
-    on.registry.add_targets(
+    services.registry.add_targets(
         {
-            "traffic": Overseen(on.lasting.traffic.to_json, on.authorization, "Only operators may see traffic.").read,
+            "traffic": Overseen(
+                services.lasting.traffic.to_json, services.authorization, "Only operators may see traffic."
+            ).read,
             "configuration": Overseen(
-                partial(mask_configuration, on.config), on.authorization, "Only operators may see the configuration."
+                partial(mask_configuration, services.config),
+                services.authorization,
+                "Only operators may see the configuration.",
             ).read,
         }
     )
@@ -117,30 +127,30 @@ def _plain(value: Any) -> Any:
 
 
 def build_page_surface(
-    on: HostServices, dispatcher: IDispatcher, present: Callable[[], Config]
+    services: HostServices, dispatcher: IDispatcher, present: Callable[[], Config]
 ) -> ServedSurface | None:
     """
     Return the surface of ``[admin]``, or None if it is not served.
 
     :param present: returns the configuration in force.
     """
-    entrance = on.lasting.entrance
+    entrance = services.lasting.entrance
     if entrance is None:
         return None
-    key = on.loaded.key
+    key = services.loaded.key
     keys = EvidenceKeys(
         own=lambda: () if key is None else (key.public,),
         links=partial(statements_of, key),
-        witnesses=on.evidence.witnesses.known_keys,
+        witnesses=services.evidence.witnesses.known_keys,
     )
 
     def begin(whole: bool) -> ExportWriter:
         # The present key; a key that replaces it is proven by a statement in the next file.
         known = () if key is None else tuple((each.kid, each) for each in every_key(key))
-        return ExportWriter(on.config.host.server_id, known, statements_of(key), whole=whole)
+        return ExportWriter(services.config.host.server_id, known, statements_of(key), whole=whole)
 
-    feeds = LiveFeeds(on.reactor)
-    on.evidence.ledger.watch(feeds.saw)
+    feeds = LiveFeeds(services.reactor)
+    services.evidence.ledger.watch(feeds.saw)
     browsers = BrowserCertificates(lambda: present().admin.browsers)
     resource = PageResource(entrance, dispatcher, keys, feeds, Exports(begin), browsers)
     return ServedSurface(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=COMMON_FIELDS)

@@ -83,7 +83,7 @@ class Reloader:
         self._environ = environ
         self._generations = generations
         self._agents = agents
-        self._ledger: ILedger = generations.core.on.evidence.ledger
+        self._ledger: ILedger = generations.core.services.evidence.ledger
         self._renew = renew
         self._turns = DeferredLock()
         self._number = 1
@@ -207,13 +207,13 @@ class Reloader:
         # From here to the end nothing waits, and nothing is refused.
         self._number += 1
         self._running = RunningConfiguration(
-            loaded=core.on.loaded,
+            loaded=core.services.loaded,
             files={kind: self._files_to_compare(kind, candidate) for kind in candidate.files},
             modules=candidate.modules,
         )
         if candidate.modules is not None:
             candidate.modules.install()
-        core.on.loaded.tls.follow(candidate.tls)
+        core.services.loaded.tls.follow(candidate.tls)
         self._generations.turn_to(core)
         try:
             self._renew(candidate)

@@ -101,7 +101,7 @@ class HostService(Service):
                 *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents),
                 self._renew,
             )
-            assembled.generations.core.on.lasting.reloads.reload = self._reloading.reload_for_operator
+            assembled.generations.core.services.lasting.reloads.reload = self._reloading.reload_for_operator
             # Before the ready line: a SIGHUP right after it would end the process.
             self._signals.startService()
             self._services.startService()  # type: ignore[no-untyped-call]

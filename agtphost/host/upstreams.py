@@ -102,27 +102,27 @@ class UpstreamFactory:
             *(reactor, evidence.held, evidence.states, self._submit), evidence.clock.seconds
         )
 
-    def build(self, on: HostServices) -> Upstreams:
+    def build(self, services: HostServices) -> Upstreams:
         """
         Return the upstreams of a configuration, not started.
 
         :raises ConfigurationError: a key of a card cannot be used.
         """
-        config, order = on.config, self.servers.new_order()
+        config, order = services.config, self.servers.new_order()
         mcp = mcp_adapter(
             self._reactor,
             config.mcp.server,
             self._environ,
             pins=self._pins,
             calls=self._calls,
-            authorization=on.authorization,
+            authorization=services.authorization,
             production=not config.host.development,
             irreversible=config.approvals.irreversible,
-            floor=on.floor,
+            floor=services.floor,
             supply=order,
         )
-        web = web_upstreams(self._reactor, config, self._pins, self.cancellations, on.authorization, order)
-        plugins = tuple(_operator_adapters(on, (mcp, *web.adapters)))
+        web = web_upstreams(self._reactor, config, self._pins, self.cancellations, services.authorization, order)
+        plugins = tuple(_operator_adapters(services, (mcp, *web.adapters)))
         return Upstreams(mcp=mcp, web=web, plugins=plugins, order=order)
 
     def start(self, connected: Upstreams) -> list[Any]:
@@ -141,15 +141,15 @@ class UpstreamFactory:
             self.servers.retire(connected.order)
 
 
-def build_upstreams(on: HostServices, environ: Mapping[str, str]) -> Upstreams:
+def build_upstreams(services: HostServices, environ: Mapping[str, str]) -> Upstreams:
     """Return the upstreams of a host that has only one configuration."""
-    made = UpstreamFactory(on.reactor, on.evidence, environ)
-    connected = made.build(on)
+    made = UpstreamFactory(services.reactor, services.evidence, environ)
+    connected = made.build(services)
     made.adopt(connected)
     return connected
 
 
-def _operator_adapters(on: HostServices, known: Iterable[IPayloadAdapter]) -> Iterator[OperatorAdapter]:
+def _operator_adapters(services: HostServices, known: Iterable[IPayloadAdapter]) -> Iterator[OperatorAdapter]:
     """
     Yield the adapters of the operator's packages.
 
@@ -158,8 +158,8 @@ def _operator_adapters(on: HostServices, known: Iterable[IPayloadAdapter]) -> It
     names = {"a2a", "acp", *(adapter.name for adapter in known)}
     types = {kind for adapter in known for kind in adapter.payload_types}
     faults: list[ConfigFault] = []
-    for at, given in enumerate(on.loaded.plugins.adapters):
-        adapter = OperatorAdapter(given, irreversible=on.config.approvals.irreversible)
+    for at, given in enumerate(services.loaded.plugins.adapters):
+        adapter = OperatorAdapter(given, irreversible=services.config.approvals.irreversible)
         taken = [adapter.name] if adapter.name in names else sorted(types & adapter.payload_types)
         if taken:
             faults.append(
@@ -173,7 +173,7 @@ def _operator_adapters(on: HostServices, known: Iterable[IPayloadAdapter]) -> It
         types |= adapter.payload_types
         yield adapter
     if faults:
-        raise ConfigurationError(problems_of(on.config, faults))
+        raise ConfigurationError(problems_of(services.config, faults))
 
 
 def apply_approval_default(entry: MCPServerSection, irreversible: bool) -> MCPServerSection:
@@ -292,7 +292,9 @@ class TaskCancellations:
         if protocol not in self._links:
             with self._held.leasing.filling(None):
                 links = self._links[protocol] = TaskOwnership(self._held, kind, self._now)
-            made = TaskCancellation(protocol, links, partial(self._end, protocol), is_final, self._submit, self._reactor)
+            made = TaskCancellation(
+                protocol, links, partial(self._end, protocol), is_final, self._submit, self._reactor
+            )
             self._cancellations[protocol] = made
             made.setServiceParent(self.service)  # type: ignore[no-untyped-call]
         return self._links[protocol]

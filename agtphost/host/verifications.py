@@ -14,9 +14,9 @@ STATEMENTS = {
 }
 
 
-def verification_bindings(on: HostServices) -> tuple[Binding, ...]:
+def verification_bindings(services: HostServices) -> tuple[Binding, ...]:
     """Return the bindings of the methods about verifications."""
-    handler = Verifications(on.evidence.held, on.authorization, on.seconds)
+    handler = Verifications(services.evidence.held, services.authorization, services.seconds)
     return tuple(
         # People are known by their certificate's key and are not agents.
         Binding.native(

@@ -6,7 +6,8 @@ Theory of operation. An :class:`.index.Index` is built from :class:`.index.Entry
 words only (BM25) until :class:`.engine.SearchEngine` has given it a vector for each entry. The engine is asynchronous,
 and the rest of the host calls it::
 
-    engine = on.lasting.searching.of(on.config, on.loaded.model, volatile=on.loaded.volatile)   # the host's
+    loaded = services.loaded
+    engine = services.lasting.searching.of(services.config, loaded.model, volatile=loaded.volatile)  # the host's
     engine = SearchEngine(run, clock)             # by words only, in a test
     index = engine.index([Entry("merge_pull_request", "Merge a pull request", languages=("en",)), ...])
     found = await engine.search(index, Wanted(text="land the PR", among=allowed, limit=5))

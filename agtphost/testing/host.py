@@ -156,23 +156,23 @@ class MemoryHost:
         factory = HandlerFactory(self.clock, self.config.endpoints.threads)
         factory.threads, factory.loop = InlineExecutor(self.clock), InlineLoop(self.clock)
         evidence = keep_evidence(loaded, self.clock, self.store, self.writing, _MemoryClock(self))
-        on = self.foundation(HostServices.for_host(loaded, self.clock, evidence))
-        core = run_to_end(compose(on, self.upstreams(on), factory))
+        services = self.foundation(HostServices.for_host(loaded, self.clock, evidence))
+        core = run_to_end(compose(services, self.upstreams(services), factory))
         core.announce()
         evidence.ledger.start()
         evidence.observers.startService()  # type: ignore[no-untyped-call]
         evidence.clock_watch.begin()
-        on.lasting.workflows.start()
-        on.lasting.monitors.start()
+        services.lasting.workflows.start()
+        services.lasting.monitors.start()
         return core
 
-    def foundation(self, on: HostServices) -> HostServices:
+    def foundation(self, services: HostServices) -> HostServices:
         """Return the services for the host's builders; a subclass may replace some of them."""
-        return on
+        return services
 
-    def upstreams(self, on: HostServices) -> Upstreams:
+    def upstreams(self, services: HostServices) -> Upstreams:
         """Return the configured upstreams, none of which is running; a subclass may return others."""
-        return build_upstreams(on, self._environ)
+        return build_upstreams(services, self._environ)
 
     def seconds(self) -> float:
         """Return the present time in seconds since the Unix epoch, plus the seconds that the clock was advanced."""
@@ -336,7 +336,7 @@ class MemoryHost:
         :param ahead: seconds by which it differs from the time that passes.
         """
         self.ahead = ahead
-        self.core.on.evidence.clock_watch.check()
+        self.core.services.evidence.clock_watch.check()
         self.clock.settle()
 
     def records(self, chain: str = HOST_CHAIN) -> list[StoredRecord]:
@@ -354,8 +354,8 @@ class MemoryHost:
         for connection in self._connections.values():
             connection.close()
         self.clock.settle()
-        self._core.on.evidence.observers.stopService()
-        self._core.on.evidence.ledger.stop()
+        self._core.services.evidence.observers.stopService()
+        self._core.services.evidence.ledger.stop()
 
 
 class _MemoryClock(HostClock):

@@ -202,7 +202,7 @@ class Pairs(TurnHost):
         self.endpoint("QUERY", "/halves", lambda context: {"halves": self.halves()})
         self.endpoint("QUERY", "/plain", lambda context: {})
         self.keep(rows(range(2 * PAIRS)))
-        self.evidence = self.core.on.evidence
+        self.evidence = self.core.services.evidence
         # Another process of this class signs nothing: here it is how memory follows that is looked at.
         self.evidence.ledger._writer.states = None
         # What follows each item takes a moment.

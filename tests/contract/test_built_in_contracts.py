@@ -36,7 +36,7 @@ INNER = {"kinds", "type", "properties", "items", "call", "formulas", "function",
 
 def projections() -> list[Mapping[str, Any]]:
     on = FloorHost()
-    own = [binding for binding in on.core.on.registry.all_bindings() if binding.tier == "A"]
+    own = [binding for binding in on.core.services.registry.all_bindings() if binding.tier == "A"]
     return [project_binding(binding, CATALOG) for binding in own]
 
 

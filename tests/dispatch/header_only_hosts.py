@@ -265,7 +265,7 @@ class Keeping(MemoryHost):
         }
         owner = bytes.fromhex(self.alice.agent_id)
         row = ItemRow("delegated-task", "dlg-1", owner, 1, None, jsontext.encode(value))
-        self.core.on.evidence.held.apply([row])
+        self.core.services.evidence.held.apply([row])
 
     # Asking
 

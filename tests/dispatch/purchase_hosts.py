@@ -127,7 +127,7 @@ class PurchaseHost(DispatchHost):
     def fingerprint(self) -> str:
         """Of the shop's manifest at the moment."""
         state = self.states.state_of(self.hosted)
-        methods = tuple(self.core.on.registry.methods())
+        methods = tuple(self.core.services.registry.methods())
         return sha256(canonical(json.loads(self.core.shown.publisher.octets(self.hosted, state, methods)))).hexdigest()
 
     def assertion(self, key: Any = KEY, alg: str = "EdDSA", **changes: Any) -> str:

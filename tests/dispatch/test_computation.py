@@ -29,7 +29,7 @@ def bindings(host: MemoryHost) -> dict[str, Binding]:
     """The standard methods of a host, by name."""
     found = {}
     for method in costly.COMPUTED + ("SCAN", "SEARCH", "SIGN", "REGISTER"):
-        match = host.core.on.registry.match(method, "/")
+        match = host.core.services.registry.match(method, "/")
         assert match is not None
         found[method] = match.binding
     return found
@@ -44,7 +44,7 @@ def test_methods_on_data_have_the_weight_of_computations() -> None:
 
 
 def pool_of(host: MemoryHost) -> LocalPool:
-    pool = host.core.on.lasting.compute
+    pool = host.core.services.lasting.compute
     assert isinstance(pool, LocalPool)
     return pool
 

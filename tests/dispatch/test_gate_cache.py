@@ -100,20 +100,20 @@ def deprecate(host: DispatchHost) -> None:
 
 def narrow(host: DispatchHost) -> None:
     grant = Grant(agent_id=CALLER, allow="QUERY /words", until=None, by="operator", at="")
-    host.core.on.rights.configure([grant])
+    host.core.services.rights.configure([grant])
 
 
 def revoke(host: DispatchHost) -> None:
-    host.core.on.loaded.tls.revocations.adopt(RevokedLinks(links=frozenset({LINK})))
+    host.core.services.loaded.tls.revocations.adopt(RevokedLinks(links=frozenset({LINK})))
 
 
 def outdate(host: DispatchHost) -> None:
-    host.core.on.loaded.tls.revocations.adopt(RevokedLinks(until=1.0), required=True)
+    host.core.services.loaded.tls.revocations.adopt(RevokedLinks(until=1.0), required=True)
 
 
 def mandate(host: DispatchHost) -> None:
     nobody = Mandate(zones=frozenset({"zone:elsewhere"}), issuers=frozenset())
-    host.core.on.loaded.tls.authorities.adopt(Mandates(by_authority={AUTHORITY: nobody}))
+    host.core.services.loaded.tls.authorities.adopt(Mandates(by_authority={AUTHORITY: nobody}))
 
 
 def another_caller(host: DispatchHost) -> None:
@@ -240,11 +240,11 @@ def reinstate_addressee(host: DispatchHost) -> None:
 
 
 def widen(host: DispatchHost) -> None:
-    host.core.on.rights.configure([])
+    host.core.services.rights.configure([])
 
 
 def clear(host: DispatchHost) -> None:
-    host.core.on.loaded.tls.revocations.adopt(RevokedLinks())
+    host.core.services.loaded.tls.revocations.adopt(RevokedLinks())
 
 
 UNDONE = {

@@ -267,7 +267,7 @@ def host_of(profile: str, *, opened: bool = True) -> Keeping:
 
 def bindings_of(profile: str) -> list[Binding]:
     """Return everything that can be called at such a host."""
-    return list(host_of(profile).core.on.registry.admitted_bindings())
+    return list(host_of(profile).core.services.registry.admitted_bindings())
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -277,7 +277,7 @@ def test_every_binding_and_every_target_has_a_row(profile: str) -> None:
     assert places - ROWS.keys() == set(), "without a row"
     assert ROWS.keys() - places == set(), "rows of nothing"
     inspection: Any = next(each.handler for each in bindings_of(profile) if each.method == "INSPECT")
-    targets = {*inspection._targets, *host_of(profile).core.on.registry.targets}
+    targets = {*inspection._targets, *host_of(profile).core.services.registry.targets}
     assert targets == set(TARGETS)
 
 
@@ -319,7 +319,7 @@ def test_a_header_is_answered_as_no_name_is(profile: str, name: str, each: Ask) 
     header in production, for the same reason. The operator opened nothing here.
     """
     host = host_of(profile, opened=False)
-    bindings = {f"{each.method} {each.path}": each for each in host.core.on.registry.admitted_bindings()}
+    bindings = {f"{each.method} {each.path}": each for each in host.core.services.registry.admitted_bindings()}
     binding = bindings.get(name.rpartition(" ")[0])
     if binding is None:
         assert name.startswith("QUERY /opened ")

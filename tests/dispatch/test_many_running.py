@@ -58,7 +58,7 @@ def revoked(host: TurnHost, name: str) -> float:
         host.begin("QUERY", "/wait", caller=caller, connection=host.connect(caller)).addCallback(answers.append)
     host.settle()
     host.turns.taken.clear()
-    done = host.core.on.evidence.ledger.submit(transition(None, "retired", agent_id=caller.agent.agent_id))
+    done = host.core.services.evidence.ledger.submit(transition(None, "retired", agent_id=caller.agent.agent_id))
     host.turns.until(lambda: done.called and len(answers) == WAITING)
     host.settle()
     assert {answer.status for answer in answers} == {410}

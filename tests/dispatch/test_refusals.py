@@ -48,7 +48,7 @@ class Counted:
         memory = self.memory
         own = memory.core.admission
         gates = [rate if gate.name == "rate" else gate for gate in memory.gates]
-        running = memory.core.on.lasting.running
+        running = memory.core.services.lasting.running
         self.dispatcher = Dispatcher(gates, memory.ledger, own.sealer, memory.clock, 30.0, running, self.refusals)
 
     def ask(self, method: str = "QUERY", path: str = "/words", peer: Peer | None = None, **headers: str) -> Response:

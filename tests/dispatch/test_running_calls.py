@@ -27,7 +27,7 @@ class WaitingHost(DispatchHost):
 
     @property
     def running(self) -> RunningCalls:
-        return self.core.on.lasting.running
+        return self.core.services.lasting.running
 
     def _work(self) -> Deferred[Any]:
         self.working.append(Deferred(lambda _: self._cancel()))

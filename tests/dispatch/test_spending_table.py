@@ -121,7 +121,7 @@ def inner(text: str = "x", **more: Any) -> dict[str, Any]:
 
 def later(host: Composing, seconds: float) -> str:
     """A moment to come, as a parameter has it."""
-    return times.stamp(host.core.on.seconds() + seconds)
+    return times.stamp(host.core.services.seconds() + seconds)
 
 
 Make = Callable[[Composing, int], Any]

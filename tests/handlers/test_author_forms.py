@@ -209,7 +209,7 @@ def test_each_form_answers(name: str) -> None:
     answer = host.call("QUERY", "/asked", {"text": "now"}, caller=host.agent("demo"))
     assert (answer.status, answer.result) == (200, {"text": "now"}), answer.body
     if not plain:
-        (found,) = [each for each in host.core.on.loaded.endpoints if each.path == "/asked"]
+        (found,) = [each for each in host.core.services.loaded.endpoints if each.path == "/asked"]
         assert found.input_schema.schema["required"] == ["text"]
         assert set(found.input_schema.schema["properties"]) == {"text"}, "what a partial fixes is not for callers"
 

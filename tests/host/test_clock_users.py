@@ -100,5 +100,5 @@ def test_no_part_of_a_whole_host_is_left_with_its_own_clock() -> None:
     """Nearly all parts can be made without one, for tests; a host gives its own to each."""
     before = holders()
     host = Workshop({"methods": {"standard": "*"}})
-    assert host.core.on.evidence.clock
+    assert host.core.services.evidence.clock
     assert holders() - before - SHOWN == set()

@@ -27,7 +27,7 @@ def restarted(before: Workshop, ahead: float) -> Workshop:
 
 def stay(host: Workshop, key: str) -> Any:
     """A keyed call, after what has expired was forgotten."""
-    host.core.on.evidence.ledger._forget()
+    host.core.services.evidence.ledger._forget()
     return host.ask("BOOK", {"room": "7"}, "/stays", idempotency_key=key)
 
 
@@ -71,7 +71,7 @@ def test_a_jump_that_is_believed_runs_no_keyed_call_twice() -> None:
     stay(host, "k-1")
     assert host.rooms() == ["7"]
     host.advance(5.0 * HOUR)
-    assert host.core.on.evidence.clock.leaped_seconds() == 0.0
+    assert host.core.services.evidence.clock.leaped_seconds() == 0.0
     stay(host, "k-1")
     assert host.rooms() == ["7", "7"]
 
@@ -90,13 +90,13 @@ def test_restarts_within_the_jump_run_no_keyed_call_twice() -> None:
     stay(host, "k-1")
     assert host.rooms() == ["7"]
     assert events(host)[-1] == "clock-behind-at-start"
-    assert host.core.on.seconds() > host.seconds() + 4.9 * DAY, "the newest signed time is the lower bound"
+    assert host.core.services.seconds() > host.seconds() + 4.9 * DAY, "the newest signed time is the lower bound"
     host.advance(BELIEVED_AFTER)
     host.set_clock(0.0)
     host.advance(BELIEVED_AFTER)
     host.set_clock(0.0)
     assert events(host)[-1] == "clock-jump-believed"
-    assert host.core.on.seconds() == pytest.approx(host.seconds(), abs=1)
+    assert host.core.services.seconds() == pytest.approx(host.seconds(), abs=1)
     stay(host, "k-1")
     assert host.rooms() == ["7"]
     assert_in_order(host)
@@ -111,16 +111,16 @@ def test_a_second_leap_does_not_end_the_first_one() -> None:
         host.advance(60)
         stay(host, "k-1")
         assert host.rooms() == ["7"], f"it ran again {ahead / DAY} days ahead"
-    assert host.core.on.evidence.clock.leaped_seconds() == pytest.approx(41.5 * DAY, abs=600)
+    assert host.core.services.evidence.clock.leaped_seconds() == pytest.approx(41.5 * DAY, abs=600)
     host.set_clock(60.0 * DAY)
     host.advance(BELIEVED_AFTER + 60)
     host.set_clock(60.0 * DAY)
     stay(host, "k-1")
     assert (host.rooms(), events(host)[-1]) == (["7"], "clock-jump-believed")
     host.advance(DAY)
-    assert host.core.on.evidence.clock.leaped_seconds() == 0.0
+    assert host.core.services.evidence.clock.leaped_seconds() == 0.0
     host.set_clock(60.0 * DAY)
-    assert not list(host.core.on.evidence.held.all(CLOCK_LEAP))
+    assert not list(host.core.services.evidence.held.all(CLOCK_LEAP))
     stay(host, "k-1")
     assert host.rooms() == ["7", "7"], "the control: after a day that really passed it is forgotten"
     assert_in_order(host)
@@ -134,10 +134,10 @@ def test_a_host_that_was_off_for_a_week_starts_and_says_so() -> None:
     host = restarted(host, 0.0)
     assert stay(host, "k-2").status == 200
     assert events(host) == ["clock-ahead-at-start"]
-    assert host.core.on.evidence.held.count(CLOCK_LEAP) == 1
+    assert host.core.services.evidence.held.count(CLOCK_LEAP) == 1
     host.advance(DAY + 60)
     host.set_clock(0.0)
-    assert not list(host.core.on.evidence.held.all(CLOCK_LEAP))
+    assert not list(host.core.services.evidence.held.all(CLOCK_LEAP))
 
 
 @pytest.mark.parametrize("ahead", [40.0 * DAY, -40.0 * DAY])
@@ -163,11 +163,11 @@ def test_a_schedule_goes_on_through_a_jump_and_after_it(ahead: float) -> None:
 def test_state_items_live_for_as_long_as_really_passes(ahead: float) -> None:
     """What expires in an hour expires in an hour, whatever the system's clock says meanwhile."""
     host = Workshop()
-    held, now = host.core.on.evidence.held, host.core.on.seconds
+    held, now = host.core.services.evidence.held, host.core.services.seconds
     change = Change(
         kind="notification", key="n", value={"recipient": "x"}, owner="", expires_at=int((now() + HOUR) * 1000)
     )
-    host.core.on.evidence.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=(change,)))
+    host.core.services.evidence.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=(change,)))
     host.set_clock(ahead)
     held.prune()
     assert held.get("notification", "n") is not None

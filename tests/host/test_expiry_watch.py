@@ -149,7 +149,7 @@ def test_what_ends_soon_is_logged_at_start_and_once_a_day(deployment: Path, tmp_
 
     for path in ("ca.pem", "server.pem", "site.pem", "page.pem", "crl.pem"):
         (folder / path).unlink()
-    on: Any = SimpleNamespace(config=config, rights=host.core.on.rights, seconds=now)
+    on: Any = SimpleNamespace(config=config, rights=host.core.services.rights, seconds=now)
     watch = ExpiryWatch(clock, lambda: on, host.directory.list_known)
     with heard() as lines:
         watch.startService()
@@ -191,7 +191,7 @@ def test_grants_are_among_what_ends() -> None:
     until = datetime.now(UTC) + timedelta(days=3)
     host.grant("files.*", until=until.strftime("%Y-%m-%dT%H:%M:%SZ"))
     host.grant("QUERY /words")
-    watch = ExpiryWatch(host.clock, lambda: host.core.on, host.directory.list_known)
+    watch = ExpiryWatch(host.clock, lambda: host.core.services, host.directory.list_known)
     with heard() as lines:
         watch.startService()
         host.clock.advance(0)

@@ -128,7 +128,7 @@ def test_what_is_kept_of_authorities_is_bounded(monkeypatch: pytest.MonkeyPatch)
         answered = on.ask("DISCOVER", "/", {"criteria": "*"}, certificate=ME, headers={"Authority-Scope": scope})
         assert answered.status == 200
     handler: Any = next(
-        binding.handler for binding in on.core.on.registry.built_in_bindings() if binding.path == "/methods"
+        binding.handler for binding in on.core.services.registry.built_in_bindings() if binding.path == "/methods"
     )
     assert len(handler._candidates._known._allowed) == 2
 
@@ -288,7 +288,7 @@ def test_the_index_follows_what_there_is() -> None:
     """A tool that appears is found, one that is gone is not."""
     on = MethodHost(endpoints=[ROOMS])
     assert names(search(on, criteria="papers")) == []
-    on.core.on.registry.freeze(on.core.on.registry.built_in_bindings(), [ROOMS, PAPERS])
+    on.core.services.registry.freeze(on.core.services.registry.built_in_bindings(), [ROOMS, PAPERS])
     assert names(search(on, criteria="papers")) == ["/papers"]
 
 
@@ -507,7 +507,9 @@ def test_a_list_is_made_once_for_an_authority(monkeypatch: pytest.MonkeyPatch) -
     assert len(bodies) == 1 and once > 300
     on.ask("DISCOVER", "/methods", certificate=ME, headers={"Authority-Scope": ""})
     assert len(made) > once
-    on.core.on.registry.freeze(on.core.on.registry.built_in_bindings(), [*endpoints, endpoint("QUERY", "/new", "New.")])
+    on.core.services.registry.freeze(
+        on.core.services.registry.built_in_bindings(), [*endpoints, endpoint("QUERY", "/new", "New.")]
+    )
     assert b"/new" in on.ask("DISCOVER", "/methods", certificate=ME).body
 
 
@@ -517,5 +519,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     on = hosting()
     for claim in ("", "documents:query", "booking:desk"):
         on.ask("DISCOVER", "/methods", certificate=ME, headers={"Authority-Scope": claim})
-    handler = next(binding.handler for binding in on.core.on.registry.built_in_bindings() if binding.path == "/methods")
+    handler = next(
+        binding.handler for binding in on.core.services.registry.built_in_bindings() if binding.path == "/methods"
+    )
     assert len(handler._lists) <= 2  # type: ignore[attr-defined]

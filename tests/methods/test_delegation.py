@@ -71,7 +71,9 @@ class DelegationHost(MethodHost):
     @property
     def handler(self) -> Any:
         """What answers DELEGATE."""
-        return next(each.handler for each in self.core.on.registry.built_in_bindings() if each.method == "DELEGATE")
+        return next(
+            each.handler for each in self.core.services.registry.built_in_bindings() if each.method == "DELEGATE"
+        )
 
     @staticmethod
     def _endpoint(method: str, path: str, answer: Any, *scopes: str) -> Binding:

@@ -19,7 +19,7 @@ from tests.negotiation.test_ends import BOTH, accepted
 def narrow(host: OpenHost, **things: Iterable[str]) -> None:
     """Have the configuration grant agents these, by Agent-ID."""
     grants = [Grant(agent_id=agent_id, allow=allow) for agent_id, each in things.items() for allow in each]
-    host.core.on.rights.configure(grants)
+    host.core.services.rights.configure(grants)
 
 
 def said(response: object) -> str:

@@ -78,7 +78,7 @@ class Crowded(TurnHost):
 def host() -> Iterator[Crowded]:
     front = {"listen": "tcp:8080:interface=127.0.0.1", "anonymous": "clerk"}
     made = Crowded(AGENTS, ENDPOINTS, mcp={"front": front})
-    assert len(made.core.on.loaded.directory.list_hosted()) == AGENTS + 1
+    assert len(made.core.services.loaded.directory.list_hosted()) == AGENTS + 1
     made.settle()
     yield made
     made.close()
@@ -138,7 +138,7 @@ def test_no_list_holds_the_reactor(host: Crowded, name: str) -> None:
 @pytest.mark.programme
 def test_a_list_that_is_made_in_the_reactor_is_found(host: Crowded, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the namespace document as YAML, made where everybody waits for it."""
-    found = host.core.on.registry.match("DESCRIBE", "/agents")
+    found = host.core.services.registry.match("DESCRIBE", "/agents")
     assert found is not None
     monkeypatch.setattr(found.binding.handler, "_offload", at_once)
     assert longest(host, host.clerk, *CALLS["the namespace as YAML"]) > 2 * most()
@@ -191,7 +191,7 @@ def settled() -> Iterator[Callable[[], None]]:
 
 def taken_up(host: Crowded, *, at_once: bool) -> float:
     """Seconds of the longest turn while another configuration is made, and comes into force."""
-    on = host.core.on.with_configuration(host.core.on.loaded)
+    on = host.core.services.with_configuration(host.core.services.loaded)
     made: list[Core] = []
 
     async def reload() -> None:

@@ -24,7 +24,7 @@ class Recorded(TurnHost):
     def __init__(self) -> None:
         super().__init__({})
         self.clerk = self.agent("clerk")
-        ledger = self.core.on.evidence.ledger
+        ledger = self.core.services.evidence.ledger
         numbers = list(range(500))
         for n in range(inspect.MOST_ENTRIES):
             ledger.submit(draft(self.clerk.agent_id, note=numbers, number=n))

@@ -109,7 +109,7 @@ class Mailing(TurnHost):
 def host() -> Iterator[Mailing]:
     thresholds = gc.get_threshold()
     made = Mailing()
-    assert made.core.on.evidence.held.count("escalation") == ESCALATIONS
+    assert made.core.services.evidence.held.count("escalation") == ESCALATIONS
     tune_collector()
     yield made
     gc.unfreeze()

@@ -108,7 +108,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateHost]:
 def noticed(host: PrivateHost) -> Mapping[str, Any]:
     """What alice, or an operator who looks at her, can notice."""
     mine = host.alice.agent_id
-    held = host.core.on.evidence.held
+    held = host.core.services.evidence.held
 
     def lists(path: str, member: str) -> Any:
         return host.of_alice("QUERY", path).result[member]

@@ -150,12 +150,14 @@ def test_it_is_kept_and_written_again_once_something_changed(monkeypatch: pytest
     for _ in range(3):
         asked(host)
     assert len(made) == 1
-    host.core.on.registry.freeze(host.core.on.registry.built_in_bindings(), [*endpoints, own("QUERY", "/two")])
+    host.core.services.registry.freeze(
+        host.core.services.registry.built_in_bindings(), [*endpoints, own("QUERY", "/two")]
+    )
     assert "QUERY /two" in called(asked(host)) and len(made) == 2
     for claim in ("", "booking:desk"):
         asked(host, headers={"Authority-Scope": claim})
     handler = next(
-        binding.handler for binding in host.core.on.registry.built_in_bindings() if binding.path == "/methods"
+        binding.handler for binding in host.core.services.registry.built_in_bindings() if binding.path == "/methods"
     )
     assert len(handler._face._documents._documents) == 2  # type: ignore[attr-defined]
 

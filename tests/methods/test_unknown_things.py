@@ -365,7 +365,7 @@ def test_what_is_open_to_names_refuses_an_unknown_one(there: tuple[PrivateHost, 
 def test_a_stopped_agent_that_a_stranger_names_is_told_where_a_name_is_enough(tmp_path: Path) -> None:
     """Elsewhere the answer is that to any name; the agent itself is always told."""
     host = PrivateHost(tmp_path)
-    host.core.on.evidence.states.apply(
+    host.core.services.evidence.states.apply(
         host.bob.agent_id,
         StateRow(status="suspended", since="2026-01-01T00:00:00Z", reason=None, successor=None, deadline=None),
     )

@@ -177,7 +177,7 @@ def reading(on: MethodHost) -> list[Asked]:
     """Every built-in that anybody may read."""
     return [
         (binding.method, re.sub(r"\{\w+\}", "desk", binding.path), None)
-        for binding in on.core.on.registry.built_in_bindings()
+        for binding in on.core.services.registry.built_in_bindings()
         if not binding.state_changing and binding.min_assurance is Assurance.NONE
     ]
 

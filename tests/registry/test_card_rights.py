@@ -329,7 +329,7 @@ def test_public_is_the_operators_to_give(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_agents_made_public_before_is_not_public_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """A card of an agent in the store that no operator has approved as public is not public, whatever is kept of it."""
     stage = Stage(monkeypatch)
-    held = stage.host.core.on.lasting.cards.registered
+    held = stage.host.core.services.lasting.cards.registered
     value, version = held.item("translator:open")
     value["public"] = True
     (change,) = held.put("translator:open", value, version, None)

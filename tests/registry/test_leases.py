@@ -64,8 +64,8 @@ def test_a_start_and_a_reload_are_nobodys_silence() -> None:
     host.register(lifetime=60)
     host.advance(170)
     assert host.state() == "late"
-    other = host.core.on.with_configuration(host.core.on.loaded)
-    assert other.lasting.cards.leases is host.core.on.lasting.cards.leases
+    other = host.core.services.with_configuration(host.core.services.loaded)
+    assert other.lasting.cards.leases is host.core.services.lasting.cards.leases
     host.close()
     again = RegistryHost(store=host.store)
     assert again.state() == "live"
@@ -113,12 +113,12 @@ def test_without_self_preservation_all_would_be_lost() -> None:
 
 def kept(host: RegistryHost, **terms: Any) -> CardMaintenance:
     """What a running host has look after its cards."""
-    ledger = host.core.on.evidence.ledger
+    ledger = host.core.services.evidence.ledger
 
     async def submit(changes: Any, events: Any) -> None:
         await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events)))
 
-    cards = host.core.on.lasting.cards
+    cards = host.core.services.lasting.cards
     return CardMaintenance(
         registered=cards.registered, leases=cards.leases, submit=submit, reactor=host.clock, now=host.seconds, **terms
     )
@@ -145,7 +145,7 @@ def test_who_is_lost_for_long_is_forgotten_and_no_restart_delays_it() -> None:
     again = RegistryHost({"forget_days": 2}, store=host.store)
     again.clock.advance(host.clock.seconds())
     maintenance = kept(again)
-    maintenance.terms = find_terms(again.core.on)
+    maintenance.terms = find_terms(again.core.services)
     again.advance(0.4 * DAY)
     Deferred.fromCoroutine(maintenance.look())
     again.advance(0)

@@ -68,7 +68,7 @@ class Traced:
 
     def begin(self) -> Traced:
         """From here on calls have spans."""
-        traces = self.host.core.on.traces
+        traces = self.host.core.services.traces
         assert isinstance(traces, TraceService)
         traces._tracer = self._provider.get_tracer("agtphost")
         return self
@@ -288,7 +288,7 @@ def test_without_the_section_nothing_of_opentelemetry_is_imported() -> None:
 def test_attributes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of whatever is told: what is longer than 256 characters is cut by the SDK."""
     traced = Traced()
-    service = traced.host.core.on.traces
+    service = traced.host.core.services.traces
     assert isinstance(service, TraceService)
     monkeypatch.setattr("agtphost.traces.service.exporter_of", lambda settings: InMemorySpanExporter())
     service.startService()

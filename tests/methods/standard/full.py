@@ -201,7 +201,7 @@ class Full(TurnHost):
     def put(self, kept: ItemRow) -> None:
         """An item, while it runs, as another process puts one."""
         self.store._held[kept.kind, kept.key] = kept
-        self.core.on.evidence.held.apply([kept])
+        self.core.services.evidence.held.apply([kept])
 
     def further(self) -> None:
         """Endpoints that take and give whatever there is."""
@@ -222,7 +222,7 @@ class Full(TurnHost):
 
     def clear(self) -> None:
         """What the writer has entered is gone: it may have some thousands."""
-        held, owner = self.core.on.evidence.held, self.writer.agent.agent_id
+        held, owner = self.core.services.evidence.held, self.writer.agent.agent_id
         gone = [
             ItemRow(each.kind, each.key, bytes.fromhex(owner), 0, None, None)
             for each in held.items_of("collection-item", owner)

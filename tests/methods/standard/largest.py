@@ -484,7 +484,7 @@ def differing(host: Full, octets: int = 8_000) -> dict[str, Any]:
 
 def cancelled(host: Full, kind: str) -> int:
     """What the writer has of a kind is called off: there may be one."""
-    for each in [*host.core.on.evidence.held.items_of(kind, host.writer.agent.agent_id)]:
+    for each in [*host.core.services.evidence.held.items_of(kind, host.writer.agent.agent_id)]:
         if each.brief.get("state") == "open":
             host.done("CANCEL", {"target_id": each.key})
     return 3_600
@@ -720,7 +720,7 @@ def checkpoint(host: Full) -> Given:
 
 def watching(host: Full) -> Given:
     """As many agents as one subscription may be of."""
-    for each in [*host.core.on.evidence.held.items_of("monitor", host.writer.agent.agent_id)]:
+    for each in [*host.core.services.evidence.held.items_of("monitor", host.writer.agent.agent_id)]:
         host.done("CANCEL", {"target_id": each.key})
     return {"target": {"agents": AGENTS_KNOWN[:100]}, "events": ["lifecycle"], "callback": "inbox", "interval": 5}
 

@@ -80,7 +80,7 @@ def test_what_is_supported_is_what_is_called() -> None:
     """METH-051: a method is in Supported-Methods if something answers it, and not where it waits for a provider."""
     host, caller = everything()
     listed = supported(host.call("DESCRIBE", "/", {}, caller=caller, connection=host.connect(caller)))
-    bound = host.core.on.registry.all_bindings()
+    bound = host.core.services.registry.all_bindings()
     assert listed == {binding.method for binding in bound if not binding.absent}
     assert {binding.method for binding in bound if binding.path == "/"} >= set(ALL)
     assert "CHECK" in listed
@@ -172,7 +172,7 @@ def test_what_collections_cost_and_where_remotes_lead_is_told() -> None:
     remote = {"name": "r", "pull": "QUERY /nowhere"}
     kept: dict[str, Any] = {"name": "many", **of_all, "max_items": 10_001, "remote": [remote]}
     host = MemoryHost({"methods": {"standard": ["SYNC"], "collection": [kept, {"name": "few", **of_all}]}})
-    told = [each for each in find_unmatched(host.core.on.loaded) if "collection" in each]
+    told = [each for each in find_unmatched(host.core.services.loaded) if "collection" in each]
     assert len(told) == 2
     assert "many may have 10001 items, all in memory" in told[0]
     assert "r: pull is 'QUERY /nowhere', and no endpoint is there" in told[1]
@@ -183,11 +183,13 @@ def test_each_is_a_sound_endpoint_of_the_manifest() -> None:
     host, _ = everything()
     own = [
         binding
-        for binding in host.core.on.registry.built_in_bindings()
+        for binding in host.core.services.registry.built_in_bindings()
         if binding.path == "/" and binding.method in STANDARD
     ]
     shown = [
-        project_binding(binding, host.core.on.loaded.catalog) for binding in own if binding.method not in ALWAYS_BOUND
+        project_binding(binding, host.core.services.loaded.catalog)
+        for binding in own
+        if binding.method not in ALWAYS_BOUND
     ]
     assert len(shown) > 40
     assert found(manifest(list(shown))) == set()

@@ -47,7 +47,7 @@ def test_the_host_is_checked(checked: tuple[MemoryHost, TestAgent]) -> None:
 def test_what_is_down_is_told(checked: tuple[MemoryHost, TestAgent], monkeypatch: pytest.MonkeyPatch) -> None:
     """METH-050: the whole is as its worst component."""
     host, _ = checked
-    monkeypatch.setattr(type(host.core.on.evidence.ledger), "low", True)
+    monkeypatch.setattr(type(host.core.services.evidence.ledger), "low", True)
     found = ask(checked, "librarian", depth="deep").result
     assert (found["status"], found["components"][0]["status"]) == ("degraded", "up")
 

@@ -100,7 +100,7 @@ def test_a_relation_is_no_item(host: Transacting) -> None:
     entered(host, "rooms", "a")
     entered(host, "rooms", "b")
     host.done("LINK", source="rooms/a", target="rooms/b", relationship="beside")
-    keys = [item.key for item in host.core.on.evidence.held.items_of("collection-item", host.writer.agent_id)]
+    keys = [item.key for item in host.core.services.evidence.held.items_of("collection-item", host.writer.agent_id)]
     (relation,) = [key for key in keys if key.startswith("relations/")]
     assert host.ask("CONFIRM", target_id=relation, status="accepted").status == 404
 

@@ -85,5 +85,5 @@ def test_what_is_kept_with_an_item_is_found_again(host: Transacting) -> None:
     chain = host.done("TRANSFER", resource_id=made, **parties, reason={"sold": True})["ownership_chain"]
     assert [link.get("reason") for link in chain] == [None, {"sold": True}]
     now = host.done("PUBLISH", channel="knowledge", content={}, format="application/json")["resource_id"]
-    item = host.core.on.evidence.held.get("collection-item", now)
+    item = host.core.services.evidence.held.get("collection-item", now)
     assert item is not None and item.value["format"] == "application/json"

@@ -296,7 +296,7 @@ def test_a_summary_is_published_now_and_later() -> None:
 def test_what_was_scheduled_is_judged_once_more_at_its_time() -> None:
     """METH-029: who may not PUBLISH by then publishes nothing, is told why, and may again later."""
     host = Transacting()
-    rights = host.core.on.rights
+    rights = host.core.services.rights
     first, second = (
         host.done("PUBLISH", channel="knowledge", content={"n": n}, schedule_at=_in(host, 100 * n)) for n in (1, 2)
     )

@@ -43,7 +43,7 @@ class Filled:
                 for n in range(first, first + 500)
             ]
             self.ask("IMPORT", source=rows, target="goods")
-        pool = self.host.core.on.lasting.compute
+        pool = self.host.core.services.lasting.compute
         assert isinstance(pool, LocalPool)
         self.pool = pool
 

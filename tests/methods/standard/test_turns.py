@@ -30,7 +30,7 @@ from tests.rows import each_row
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
     thresholds = gc.get_threshold()
     made = Full(tmp_path_factory.mktemp("recipes"))
-    assert made.core.on.evidence.held.count("collection-item") > 3 * MANY
+    assert made.core.services.evidence.held.count("collection-item") > 3 * MANY
     tune_collector()
     made.settle()
     made.resumed = max(made.turns.taken)
@@ -111,7 +111,7 @@ def test_no_method_holds_the_reactor(host: Full, name: str) -> None:
 @pytest.mark.programme
 def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
     """Workflows that go on after a restart or whose time has come, publications, and subscriptions that look."""
-    held = host.core.on.evidence.held
+    held = host.core.services.evidence.held
     callers = {each.agent.agent_id for each in (host.clerk, host.writer)}
     states = Counter(each.brief["state"] for each in held.all("workflow") if each.owner not in callers)
     assert states == {"interrupted": WAITING, "scheduled": WAITING}, "nobody answers for them any more"
@@ -119,7 +119,7 @@ def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
     print([f"{seconds * 1000:.1f} ms" for seconds in found])
     states = Counter(each.brief["state"] for each in held.all("workflow") if each.owner not in callers)
     assert states == {"interrupted": 2 * WAITING}
-    assert held.count("publication") == 0 and len(host.core.on.lasting.stocks.find("board")) == 5 * WAITING
+    assert held.count("publication") == 0 and len(host.core.services.lasting.stocks.find("board")) == 5 * WAITING
     assert max(found) < most()
 
 

@@ -44,7 +44,7 @@ class Kept:
     @property
     def stored(self) -> int:
         """Former versions that are kept."""
-        held = self.host.core.on.evidence.held
+        held = self.host.core.services.evidence.held
         return len(list(held.all(COLLECTION_VERSION)))
 
 
@@ -112,7 +112,7 @@ def test_a_version_of_another_place_is_not_taken_for_it(kept: Kept) -> None:
     """What is in a version's place and has another number is not returned."""
     kept.change("c-1", 1)
     kept.change("c-1", 2)
-    held = kept.host.core.on.evidence.held
+    held = kept.host.core.services.evidence.held
     (item,) = held.all(COLLECTION_VERSION)
     assert item.key == "1 contracts/c-1" and item.value["version"] == 1
     kept.change("c-1", 3)

@@ -120,7 +120,7 @@ class TurnHost(MemoryHost):
 
     def settle(self) -> None:
         """Until everything that is under way is over, in the ledger as well."""
-        ledger = self.core.on.evidence.ledger
+        ledger = self.core.services.evidence.ledger
         self.turns.settle(lambda: len(ledger._collecting))
 
     def passes(self, seconds: float) -> float:
@@ -143,7 +143,7 @@ class TurnHost(MemoryHost):
 
     def close(self) -> None:
         if self._core is not None:
-            stopped = self._core.on.evidence.ledger.stop()
+            stopped = self._core.services.evidence.ledger.stop()
             self.turns.until(lambda: stopped.called)
         self.turns.end()
 

@@ -81,7 +81,7 @@ def test_what_is_said_of_a_workflow_as_its_run_ends_is_true(first: str) -> None:
     method = "CANCEL" if first == "end" else first
     given = {"target_id" if method == "CANCEL" else "workflow_id": workflow}
     answers: list[Any] = []
-    ledger = host.core.on.evidence.ledger
+    ledger = host.core.services.evidence.ledger
     ledger.waits = True
     host.waiting[0].callback({"ok": True})
     host.turn()
@@ -137,7 +137,7 @@ def test_nothing_goes_on_for_whoever_is_revoked() -> None:
         answer = host.call(method, "/", told, caller=registrar)
         assert answer.status == 200, answer.document
         host.turn(61)
-        states.append(host.core.on.evidence.held.get(workflow_items.WORKFLOW, workflow).value)
+        states.append(host.core.services.evidence.held.get(workflow_items.WORKFLOW, workflow).value)
     assert [each["state"] for each in states] == ["scheduled", "scheduled", "failed"]
     assert [each.get("why", {}).get("reason", "") for each in states] == ["agent-suspended", "", "agent-retired"]
     assert host.rooms() == ["a", "a"]
@@ -150,14 +150,14 @@ def test_who_may_not_order_a_workflow_any_more_has_none_begun() -> None:
     workflow = host.result("CHAIN", {"steps": [book("a")], "every": 60})["workflow_id"]
     host.turn(0.1)
     for allow, rooms in (("BOOK *", 1), ("*", 2)):
-        host.core.on.rights.configure([Grant(agent_id=host.caller.agent_id, allow=allow)])
+        host.core.services.rights.configure([Grant(agent_id=host.caller.agent_id, allow=allow)])
         host.turn(61)
         assert len(host.rooms()) == rooms
-    host.core.on.rights.configure([])
+    host.core.services.rights.configure([])
     notes = host.result("QUERY", {}, "/notifications")["notifications"]
     assert [note["content"].get("why", {}).get("reason") for note in notes] == [None, "grant-required", None]
     without = Workshop(store=store, standard=["CANCEL", "FETCH"])
     assert without.core
     without.turn(host.clock.seconds() + 121)
-    kept = without.core.on.evidence.held.get(workflow_items.WORKFLOW, workflow).value
+    kept = without.core.services.evidence.held.get(workflow_items.WORKFLOW, workflow).value
     assert (kept["why"]["reason"], kept["state"], without.rooms()) == ("method-not-allowed", "scheduled", [])

@@ -54,7 +54,7 @@ def paused(host: Workshop) -> None:
 
 def known(host: Workshop) -> list[str]:
     """The workflows that are on record."""
-    held = host.core.on.evidence.held
+    held = host.core.services.evidence.held
     return [item.key for item in held.all(workflow_items.WORKFLOW)]
 
 
@@ -155,8 +155,8 @@ def test_a_failed_step_is_escalated_once_whenever_the_process_dies() -> None:
         second = Workshop(store=store)
         assert second.core
         second.turn(1)
-        states = [item.value["state"] for item in second.core.on.evidence.held.all(workflow_items.WORKFLOW)]
-        found = list(second.core.on.evidence.held.all("escalation"))
+        states = [item.value["state"] for item in second.core.services.evidence.held.all(workflow_items.WORKFLOW)]
+        found = list(second.core.services.evidence.held.all("escalation"))
         assert len(found) == states.count("paused"), (number, states)
         waited += len(found)
     assert waited >= 2, "the control: there was something to escalate after some of the deaths"

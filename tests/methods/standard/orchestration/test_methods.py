@@ -428,7 +428,7 @@ def test_without_activation_run_nothing_runs(host: Workshop) -> None:
 
 def test_generated_code_does_not_come_to_run(host: Workshop) -> None:
     """METH-059: neither in a chain, nor from one call to the next, before somebody has looked at it."""
-    held, code = host.core.on.evidence.held, "print('x')\n\nprint('y')"
+    held, code = host.core.services.evidence.held, "print('x')\n\nprint('y')"
     run = {"method": "RUN", "parameters": {"procedure_id": "quality-check", "input": {"dataset": "=code.content"}}}
     generate = {"method": "GENERATE", "parameters": {"output_type": "code"}, "capture": "code"}
     hop = {"method": "QUERY", "path": "/teas", "parameters": {"kind": "=code.content"}, "capture": "code2"}
@@ -451,7 +451,7 @@ def _commit(host: Workshop, *changes: Any) -> None:
     from agtphost.audit.drafts import HOST_CHAIN, Draft, StreamEvent
 
     event = StreamEvent(chain=HOST_CHAIN, event_type="test")
-    done = host.core.on.evidence.ledger.submit(
+    done = host.core.services.evidence.ledger.submit(
         Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=(event,))
     )
     done.addErrback(lambda failure: failure.raiseException())
@@ -542,10 +542,10 @@ def test_who_may_not_subscribe_any_more_is_told_nothing() -> None:
     host = Workshop()
     given = {"target": "own", "events": ["workflow"], "callback": "inbox"}
     key = host.result("MONITOR", given)["subscription_id"]
-    rights = host.core.on.rights
+    rights = host.core.services.rights
 
     def told() -> int:
-        found = host.core.on.evidence.held.get("monitor", key)
+        found = host.core.services.evidence.held.get("monitor", key)
         return -1 if found is None else int(found.value["told"])
 
     rights.configure([Grant(agent_id=host.caller.agent_id, allow=allow) for allow in ("CHAIN", "QUERY *")])
@@ -611,7 +611,7 @@ def test_a_list_of_targets_has_agents_and_what_is_ones_own() -> None:
     scout = host.agent("scout", hosted=True)
     given = {"target": ["own", "scout", "self"], "events": ["workflow", "lifecycle"], "callback": "inbox"}
     key = host.result("MONITOR", given)["subscription_id"]
-    item = host.core.on.evidence.held.get("monitor", key)
+    item = host.core.services.evidence.held.get("monitor", key)
     assert item is not None
     seen = item.value["seen"]
     assert {name for name in seen if name.startswith("lifecycle:")} == {
