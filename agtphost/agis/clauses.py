@@ -65,6 +65,16 @@ _INVARIANT = frozenset(
 )
 """Verbs whose participle is their base form."""
 
+_SHORT_LY = 5
+"""Letters up to which a word in -LY is usually no adverb: APPLY, DAILY, REPLY; :data:`_ADVERBS` has the others."""
+
+_ADVERBS = frozenset(
+    {"AFTERWARDS", "AGAIN", "ALSO", "DULY", "ELSE", "EVEN", "FIRST", "FULLY", "JUST", "LATER", "NEWLY", "NEXT"}
+    | {"NOW", "ONCE", "ONLY", "PLEASE", "STILL", "THEN", "TRULY"}
+)
+_OTHERS_IN_LY = frozenset({"ANOMALY", "ASSEMBLY", "BUTTERFLY", "COMPLY", "FAMILY", "MONOPOLY", "MULTIPLY", "SUPPLY"})
+"""Nouns and verbs in -LY."""
+
 _SPAN = 12
 """Words of a clause that are searched for a predicate."""
 
@@ -284,27 +294,8 @@ class _ClauseReader:
 
     @staticmethod
     def _is_adverb(word: str) -> bool:
-        return (
-            word.endswith("LY")
-            and len(word) > 5
-            and word not in {"APPLY", "REPLY", "SUPPLY", "MULTIPLY", "ASSEMBLY", "COMPLY"}
-        ) or word in {
-            "ALSO",
-            "THEN",
-            "FIRST",
-            "NEXT",
-            "LATER",
-            "NOW",
-            "PLEASE",
-            "ONLY",
-            "JUST",
-            "ELSE",
-            "EVEN",
-            "AGAIN",
-            "ONCE",
-            "STILL",
-            "AFTERWARDS",
-        }
+        """Return whether a word in capitals is an adverb or filler before a verb, as most words in -LY are."""
+        return word in _ADVERBS or (word.endswith("LY") and len(word) > _SHORT_LY and word not in _OTHERS_IN_LY)
 
     def _is_noun_here(self) -> bool:
         """Return whether the clause's first word is a noun: "charges of a customer", "order details"."""
