@@ -47,7 +47,7 @@ def _find_arguments(given: Any, sample: Mapping[str, Any], payload_types: frozen
     Find where a payload has the arguments.
 
     :param given: what ``call_of`` returned for the arguments ``sample``, whose values occur nowhere else.
-    :raises Uncallable: it is malformed, or the arguments are not found in it.
+    :raises UncallableTool: it is malformed, or the arguments are not found in it.
     """
     if not isinstance(given, Mapping):
         raise UncallableTool(f"call_of returned {type(given).__name__}; it returns action, payload_type and payload")
@@ -176,7 +176,7 @@ class OperatorAdapter:
         """
         Find out how a tool is called: by ``call_of``, or by ``details`` of adapters that were written before it.
 
-        :raises Uncallable: the adapter gives no call in a form that lists can show.
+        :raises UncallableTool: the adapter gives no call in a form that lists can show.
         """
         of: Any = getattr(self._adapter, "call_of", None)
         if of is None:

@@ -214,7 +214,7 @@ class Sealed(NamedTuple):
 
 
 class ReservationState(Enum):
-    """The results of :meth:`ILedger.reserve`."""
+    """The results of :meth:`~agtphost.iagtp.ILedger.reserve`."""
 
     NEW = "new"
     """Reserved just now, durably: run the handler."""

@@ -79,7 +79,7 @@ class ItemTable:
     """Of :attr:`loads`, the finished items, which go where room is wanted; with :data:`ALL` those of all."""
 
     given: dict[str, Load] = field(default_factory=dict)
-    """Open items, there or on their way, by who caused them, where the kind has a :attr:`.Holding.giver`."""
+    """Open items, stored or pending, by who caused them, if the kind has an :attr:`~.quotas.ItemQuota.giver`."""
 
     coming: dict[str, int] = field(default_factory=dict)
     """New keys that are under way, with how many changes make them."""

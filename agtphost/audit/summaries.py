@@ -97,7 +97,7 @@ class AnsweredRead:
 
     address: str = ""
     claimed: Mapping[str, str] = field(default_factory=dict)
-    """As :attr:`Refused.claimed`."""
+    """As :attr:`RefusedCall.claimed`."""
 
     @property
     def outcome(self) -> Outcome:

@@ -99,7 +99,7 @@ class GroupWriter:
         Read the heads, and who is stopped: once, at start and after a failure.
 
         :return: the stored lifecycle states, and the state items.
-        :raises StoreError: a head is damaged, or the state is not what was signed.
+        :raises agtphost.stores.rows.StoreError: a head is damaged, or the state is not what was signed.
         """
         self._store.begin()
         try:
@@ -113,7 +113,8 @@ class GroupWriter:
 
         The lock on the state directory keeps other hosts away; this check is for programs that ignore the lock.
 
-        :raises StoreError: the store was changed into one that contradicts its own checkpoint, or what was signed.
+        :raises agtphost.stores.rows.StoreError: the store was changed into one that contradicts its own checkpoint, or
+            what was signed.
         """
         # A refused caller tries again, but the store reports only once that it was changed.
         if self._store.begin() or self._unread:

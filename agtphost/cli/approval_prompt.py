@@ -50,7 +50,8 @@ def digest_to_approve(target: Target, upstream: str, name: str, consent: Consent
 
     :param upstream: ``PROTOCOL.NAME``.
     :param name: name of the tool or agent; empty for the card of an A2A agent.
-    :raises CommandError: nothing waits for approval, no person can be asked, or the person declines.
+    :raises agtphost.cli.failures.CommandError: nothing waits for approval, no person can be asked, or the person
+        declines.
     """
     if consent.sha256 is not None:
         return consent.sha256

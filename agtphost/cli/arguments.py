@@ -14,7 +14,7 @@ def pairs(words: Iterable[str]) -> dict[str, Any]:
     """
     Read ``key=value`` (text) and ``key:=json`` (any JSON value) words.
 
-    :raises CommandError: a word has neither form, or a key is given twice.
+    :raises agtphost.cli.failures.CommandError: a word has neither form, or a key is given twice.
     """
     found: dict[str, Any] = {}
     for word in words:
@@ -50,7 +50,7 @@ def parameters(words: Iterable[str], file: str | None) -> dict[str, Any]:
     """
     Return the input object from ``--param-file`` and the words; words take precedence.
 
-    :raises CommandError: the file does not hold a JSON object.
+    :raises agtphost.cli.failures.CommandError: the file does not hold a JSON object.
     """
     given: dict[str, Any] = {}
     if file is not None:

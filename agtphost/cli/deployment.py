@@ -245,7 +245,7 @@ def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
     :param deployment: has the ``server_id`` of the existing ``host.toml``.
     :return: the renamed files, and the present keys and certificates.
     :raises ConfigurationError: the configuration has other faults than those repaired here.
-    :raises StoreError: a host runs with this state, or the store cannot be created.
+    :raises agtphost.stores.rows.StoreError: a host runs with this state, or the store cannot be created.
     :raises OSError: a file cannot be written.
     """
     config = examine(deployment.host_toml).config

@@ -69,7 +69,7 @@ def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:
     :param file: its ``host.toml``.
     :param log_file: file of the log; only the start and errors are printed to standard error.
     :param ready: called once, when the port accepts connections and its servers had time to start.
-    :raises CommandError: the host cannot start.
+    :raises agtphost.cli.failures.CommandError: the host cannot start.
     """
     from twisted.internet import reactor
 

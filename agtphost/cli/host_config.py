@@ -30,7 +30,7 @@ def load_config(path: Path) -> Config:
     """
     Load a ``host.toml``.
 
-    :raises CommandError: the file is not valid; the message lists every problem.
+    :raises agtphost.cli.failures.CommandError: the file is not valid; the message lists every problem.
     """
     from agtphost.config import load
 

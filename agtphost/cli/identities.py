@@ -20,7 +20,7 @@ def agent_id_of(where: Connection, agent: str) -> str:
     """
     Return the Agent-ID of an agent given by its Agent-ID, or by its label in the state directory.
 
-    :raises CommandError: the label is not known here.
+    :raises agtphost.cli.failures.CommandError: the label is not known here.
     """
     if is_agent_id(agent):
         return agent

@@ -30,7 +30,7 @@ def deliver(octets: bytes, output: Path | None, agent_id: str, as_json: bool) ->
     Standard output gets only the document; the Agent-ID goes to standard error.
 
     :param as_json: print the file name and the Agent-ID as JSON.
-    :raises CommandError: the file exists or cannot be written.
+    :raises agtphost.cli.failures.CommandError: the file exists or cannot be written.
     """
     if output is None:
         sys.stdout.buffer.write(octets)
@@ -51,7 +51,7 @@ def load_signing_key(path: Path) -> SigningKey:
     """
     Load a private key file.
 
-    :raises CommandError: the file is not a private key; the message names it.
+    :raises agtphost.cli.failures.CommandError: the file is not a private key; the message names it.
     """
     with local_file(path, KeyFormatError, remedy="Create one with `agtp key new FILE`."):
         return SigningKey.load(path)
@@ -61,7 +61,7 @@ def load_verifying_key(path: Path) -> VerifyingKey:
     """
     Load a public key file, or the public half of a private key file.
 
-    :raises CommandError: the file is not a key; the message names it.
+    :raises agtphost.cli.failures.CommandError: the file is not a key; the message names it.
     """
     with local_file(path, KeyFormatError):
         if b"PRIVATE KEY" in path.read_bytes():
@@ -74,7 +74,7 @@ def given_keys(paths: Iterable[Path]) -> KeyRing:
     Return all public keys of a host in some files and directories, with the times of their retirement if stated.
 
     :param paths: public key files, directories of a host's keys, or its state directory.
-    :raises CommandError: a path cannot be read or has no key; the message names it.
+    :raises agtphost.cli.failures.CommandError: a path cannot be read or has no key; the message names it.
     """
     keys: list[VerifyingKey] = []
     links: list[Succession] = []

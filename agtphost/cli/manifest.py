@@ -189,7 +189,7 @@ def fetch_manifest(target: Target) -> Mapping[str, Any]:
     """
     Fetch the manifest of a server: ``DISCOVER /`` without an Agent-ID (AGTP-API section 8.10).
 
-    :raises CommandError: the server has no manifest.
+    :raises agtphost.cli.failures.CommandError: the server has no manifest.
     """
     parts = PartReader()
     with open_client(target) as client:

@@ -18,7 +18,7 @@ def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
     """
     Return the host's catalog and its operator's endpoints.
 
-    :raises CommandError: a file is not valid; the message lists every problem.
+    :raises agtphost.cli.failures.CommandError: a file is not valid; the message lists every problem.
     """
     from agtphost.contract.declaration import Rules
     from agtphost.contract.endpoint_loading import load_endpoints

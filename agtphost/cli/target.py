@@ -21,7 +21,7 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
 
     :param uri: as given; None for ``--uri``, if the command has it; ``-`` for the configured host.
     :param identity: agent to call as, if the command line names none.
-    :raises CommandError: something necessary is missing; the message names it.
+    :raises agtphost.cli.failures.CommandError: something necessary is missing; the message names it.
     """
     uri = uri or where.host_uri
     if uri == HERE:

@@ -36,7 +36,7 @@ class Client(AsyncCalls[Link]):
     Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
 
     :param options: see :class:`~agtphost.client.caller.ClientOptions`.
-    :raises InvalidCall: for files and identifiers that cannot be used.
+    :raises agtphost.client.errors.InvalidCall: for files and identifiers that cannot be used.
     """
 
     def __init__(self, **options: Unpack[ClientOptions]) -> None:

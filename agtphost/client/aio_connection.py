@@ -106,7 +106,11 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     def verify(self, host: str) -> None:
-        """Make sure that the server's certificate is for ``host``. :raises TLSRefused: otherwise."""
+        """
+        Check that the server's certificate is for ``host``.
+
+        :raises agtphost.client.errors.TLSRefused: it is not.
+        """
         assert self._transport is not None
         channel = self._transport.get_extra_info("ssl_object")
         tls.verify_peer_name(channel.getpeercert(binary_form=True) or b"", host)
@@ -162,7 +166,7 @@ async def connect(
 
     :param made: makes the connection's protocol.
     :raises CannotConnect: if no server answers there.
-    :raises TLSRefused: if one side refuses the other.
+    :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     """
     loop = asyncio.get_running_loop()
     deadline.remaining(f"connecting to {destination}")

@@ -55,7 +55,7 @@ class Link:
         """
         Make a call. Suspends to hand out interim replies, if they are asked for, and for nothing else.
 
-        :raises ClientError: if the call gets no final reply.
+        :raises agtphost.client.errors.ClientError: if the call gets no final reply.
         """
         deadline.remaining("sending the request")
         octets = self._conversation.ask(call)
@@ -111,8 +111,8 @@ def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, d
     Connect, and verify the server before a single octet of a request can be sent.
 
     :raises CannotConnect: if no server answers there.
-    :raises TLSRefused: if one side refuses the other.
-    :raises Timeout: if it takes too long.
+    :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
+    :raises agtphost.client.errors.Timeout: if it takes too long.
     """
     try:
         raw = socket.create_connection(

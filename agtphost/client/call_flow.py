@@ -210,7 +210,7 @@ class Calls(Generic[L]):
             None hands out the host's first answer; of a stream that is the one after the decision, within ``timeout``.
         :param options: see :class:`~agtphost.client.caller.CallOptions`.
         :return: the final reply, with any status.
-        :raises ClientError: if the call gets none.
+        :raises agtphost.client.errors.ClientError: if the call gets none.
         """
         options = patient(options, stream, wait_for_approval)
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
@@ -289,7 +289,7 @@ class Calls(Generic[L]):
         :param preferred: the client's own version; taken wherever the server has it.
         :param known: every version the client can work with; None: those of the preferred one's MAJOR version.
         :return: the preferred version, else the highest in common.
-        :raises CatalogMismatch: if there is none.
+        :raises agtphost.client.errors.CatalogMismatch: if there is none.
         :raises VerificationFailed: if the server does not show its manifest, or that does not say.
         """
         check_versions(preferred, known)

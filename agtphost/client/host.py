@@ -187,7 +187,7 @@ class Host(Generic[C]):
         """
         The tools of the host's MCP servers that may be called now.
 
-        :raises CallRefused: if the host does not list them.
+        :raises agtphost.client.errors.CallRefused: if the host does not list them.
         """
         return tools_of(await self.call("DISCOVER", "/tools"))
 
@@ -195,7 +195,8 @@ class Host(Generic[C]):
         """
         Call a tool: ``await host.tool("files.read_file", path="a.txt")``.
 
-        :raises CallRefused: if the host refuses; ``raise_for_status`` of the result tells of the tool's own errors.
+        :raises agtphost.client.errors.CallRefused: if the host refuses; ``raise_for_status`` of the result tells of the
+            tool's own errors.
         """
         return await self.call_tool(name, arguments)
 

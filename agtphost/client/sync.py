@@ -110,7 +110,7 @@ class Client:
     :param clock: seconds, never going back.
     :param sleep: lets them pass.
     :param options: see :class:`~agtphost.client.caller.ClientOptions`.
-    :raises InvalidCall: for files and identifiers that cannot be used.
+    :raises agtphost.client.errors.InvalidCall: for files and identifiers that cannot be used.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Client:
             with the host, or those of its manifest.
         :param verify: whether the record of each answer is checked, which is an error where it fails.
         :param options: of the client; they win over what was found.
-        :raises InvalidCall: saying what is missing, and how it is made.
+        :raises agtphost.client.errors.InvalidCall: saying what is missing, and how it is made.
         """
         target, found = found_target(where, as_, uri, anonymous, signing_key, options)
         return Host(cls(**found), target, verify=verify)
@@ -291,7 +291,7 @@ class Host:
         """
         Make one call: see :meth:`agtphost.client.Client.call`.
 
-        :raises UnverifiedRecord: if the record of the answer is not genuine.
+        :raises agtphost.client.errors.UnverifiedRecord: if the record of the answer is not genuine.
         """
         reply = self.client.call(
             self.uri,
@@ -325,7 +325,7 @@ class Host:
         """
         The tools of the host's MCP servers that may be called now.
 
-        :raises CallRefused: if the host does not list them.
+        :raises agtphost.client.errors.CallRefused: if the host does not list them.
         """
         return tools_of(self.call("DISCOVER", "/tools"))
 
@@ -333,7 +333,8 @@ class Host:
         """
         Call a tool: ``host.tool("files.read_file", path="a.txt")``.
 
-        :raises CallRefused: if the host refuses; ``raise_for_status`` of the result tells of the tool's own errors.
+        :raises agtphost.client.errors.CallRefused: if the host refuses; ``raise_for_status`` of the result tells of the
+            tool's own errors.
         """
         return self.call_tool(name, arguments)
 

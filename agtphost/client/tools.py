@@ -160,7 +160,7 @@ def tools_of(reply: Reply) -> list[Tool]:
     Actions of A2A agents and ACP servers and tools of other payload adapters are listed there too, but called by
     EXECUTE.
 
-    :raises CallRefused: if the host does not list them.
+    :raises agtphost.client.errors.CallRefused: if the host does not list them.
     :raises ProtocolBroken: if it lists something else.
     """
     listed = reply.raise_for_status().result
@@ -185,7 +185,7 @@ def result_of(tool: str, reply: Reply) -> ToolResult:
     """
     Return the result of a tool.
 
-    :raises CallRefused: if the host refused the call; close names of tools are in the message.
+    :raises agtphost.client.errors.CallRefused: if the host refused the call; close names of tools are in the message.
     :raises ProtocolBroken: if the answer has no result of a tool.
     """
     result = reply.raise_for_status().result

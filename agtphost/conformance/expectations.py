@@ -1,4 +1,4 @@
-"""Assertions about answers; each raises :class:`Failure` if it does not hold."""
+"""Assertions about answers; each raises :class:`~agtphost.conformance.verdict.Failure` if it does not hold."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def make_match(pattern: str, dice: random.Random) -> str:
     """
     Return a text that ``pattern`` matches.
 
-    :raises Unsupported: the pattern has look-around, back references or other rare features.
+    :raises UnsupportedPattern: the pattern has look-around, back references or other rare features.
     """
     reader = _PatternWalker(pattern, dice)
     made = reader.alternatives()

@@ -46,7 +46,7 @@ def parse(pattern: str) -> Expression:
     """
     Parse a regular expression.
 
-    :raises Unread: it has unsupported syntax.
+    :raises UnsupportedPattern: it has unsupported syntax.
     """
     from_start = pattern.startswith("^")
     reader = _PatternReader(pattern, 1 if from_start else 0)

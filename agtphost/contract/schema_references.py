@@ -188,7 +188,7 @@ class References:
         """
         Return the schema with only references to its own places; call it only if there are no faults.
 
-        :raises TooMany: it would have more than ``most`` schemas.
+        :raises TooManySchemas: it would have more than ``most`` schemas.
         """
         self._place("", ())
         whole: dict[str, Any] = self._copy(self._schema, "", (), whole=True)

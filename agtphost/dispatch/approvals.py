@@ -137,7 +137,7 @@ class Approvals:
 
     def require(self, exchange: Exchange) -> Awaitable[None] | None:
         """
-        Let a call pass that is approved, and have it marked for :meth:`use`.
+        Let a call pass that is approved; :attr:`Exchange.approval` then has the approval, which its record uses up.
 
         :return: to be waited for where the input is much.
         :raises Refusal: 202 while it waits, 403 where it was rejected, 409 while it runs, 429 where too many wait.

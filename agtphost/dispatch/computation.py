@@ -22,7 +22,7 @@ async def run_computations(exchange: Exchange, answer: Any, pool: Pool, clock: I
     """
     Await the result of a handler, and run each computation that it returns, one after the other.
 
-    :raises Refusal: as :func:`run_computation` does.
+    :raises agtphost.errors.Refusal: as :func:`run_computation` does.
     """
     while True:
         if type(answer) is Computation:
@@ -39,7 +39,7 @@ async def run_computation(exchange: Exchange, computation: Computation, pool: Po
 
     :return: the answer: the result, as it is or as JSON, or what the computation's ``finish`` makes of it, which may
         be another computation or an awaitable.
-    :raises Refusal: the function's own; 422 beyond a limit; 503 where too many wait.
+    :raises agtphost.errors.Refusal: the function's own; 422 beyond a limit; 503 where too many wait.
     """
     binding: Binding = exchange.binding  # type: ignore[assignment]
     if binding.weight != COMPUTE:

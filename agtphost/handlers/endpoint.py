@@ -319,7 +319,7 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
     :func:`endpoint`.
 
     :param find: imports it.
-    :raises NoHints: it cannot be imported, or a hint of it cannot be expressed.
+    :raises HintsError: it cannot be imported, or a hint of it cannot be expressed.
     """
     from agtphost.handlers.function import UnresolvableFunction
 

@@ -61,7 +61,7 @@ class StepFailed(Exception):
 
 
 class Calls(Protocol):
-    """The part of the present call that a step needs; every :class:`EndpointContext` has it."""
+    """The part of a call's context that a step needs; :class:`~agtphost.handlers.context.EndpointContext` has it."""
 
     @property
     def deadline(self) -> float:

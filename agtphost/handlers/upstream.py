@@ -75,7 +75,7 @@ class Upstream:
 
         :param url: ASCII, without places.
         :param seconds: for everything.
-        :return: fails with TimeoutError, :exc:`~.Lost` or :exc:`~.TooLong`.
+        :return: fails with TimeoutError, :exc:`UpstreamLost` or :exc:`AnswerTooLong`.
         """
         return Deferred.fromCoroutine(self._exchange(url, headers, body, seconds)).addTimeout(seconds, self._reactor)
 

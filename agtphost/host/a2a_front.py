@@ -99,7 +99,7 @@ def a2a_front(
     """
     Return the HTTP resource that serves ``[a2a.front]``.
 
-    :param facts: those at the start; :meth:`FrontResource.turn_to` replaces them.
+    :param facts: those at the start; :meth:`A2aFrontResource.turn_to` replaces them.
     :param tasks: from :func:`front_tasks`.
     """
     runs = TaskRuns(

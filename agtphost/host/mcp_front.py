@@ -106,7 +106,7 @@ def _manifest(publication: Publication, offload: Executor) -> Manifest:
 
 
 def build_front(reactor: Any, facts: McpFrontFacts, dispatcher: IDispatcher) -> McpFrontResource:
-    """Return the HTTP resource that serves ``[mcp.front]``; :meth:`FrontResource.turn_to` replaces its facts."""
+    """Return the HTTP resource that serves ``[mcp.front]``; :meth:`McpFrontResource.turn_to` replaces its facts."""
     return McpFrontResource(facts, dispatcher, reactor)
 
 

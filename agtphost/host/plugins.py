@@ -63,7 +63,7 @@ def find_factory(name: str) -> tuple[str, Factory]:
 
     :param name: of its entry point.
     :return: what the entry point names, as text, and the factory.
-    :raises Unusable: the plugin is missing, two packages have it, or it cannot be imported.
+    :raises UnusablePlugin: the plugin is missing, two packages have it, or it cannot be imported.
     """
     found = entry_points(group=GROUP, name=name)
     if not found:
@@ -101,7 +101,7 @@ def make_plugin(
     :param settings: passed to its factory after they were checked against its declaration.
     :param interface: the interface it must provide.
     :param given: factories that are not installed, by name; they precede entry points.
-    :raises Unusable: the plugin is missing, two packages have it, it cannot be imported or made, or lacks the
+    :raises UnusablePlugin: the plugin is missing, two packages have it, it cannot be imported or made, or lacks the
         interface.
     """
     value, factory = ("given", given[name]) if given and name in given else find_factory(name)

@@ -45,7 +45,7 @@ class IPrecondition(Protocol):
     """A service of the host whose start can be refused."""
 
     def start_problems(self) -> Iterator[Problem]:
-        """Yield every reason why :meth:`startService` would raise, without lasting changes."""
+        """Yield every reason why ``startService`` would raise, without lasting changes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,7 +89,7 @@ class HostService(Service):
         """
         Assemble and start everything.
 
-        :raises CannotStart: the state, the store or the port cannot be used; it ends the process with status 1.
+        :raises StartFailed: the state, the store or the port cannot be used; it ends the process with status 1.
         """
         super().startService()  # type: ignore[no-untyped-call]
         try:

@@ -89,7 +89,7 @@ def read_call(request: Request) -> RpcCall:
     """
     Read a request.
 
-    :raises Unreadable: the request is invalid, or asks for what is not supported.
+    :raises UnreadableCall: the request is invalid, or asks for what is not supported.
     """
     call_id: Any = None
     try:

@@ -161,7 +161,7 @@ class RegistryResource(Resource):
         """
         Return the sender of a request, an anonymous one if it has no credential.
 
-        :raises NotAdmitted: its credential proves nothing.
+        :raises ClientRefused: its credential proves nothing.
         """
         try:
             return self._facts.clients.identify(request)

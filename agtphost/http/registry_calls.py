@@ -64,7 +64,7 @@ def read(
     :param own: the fields that say who calls, as the client has proven.
     :param headers: the header fields that are read, by name.
     :param stream: whether it asks for events.
-    :raises Unanswerable: it cannot be translated.
+    :raises InvalidRegistryRequest: it cannot be translated.
     """
     parameters: dict[str, Any] = read_query(route, query)
     value = _value(route, body)

@@ -147,7 +147,7 @@ def read_query(route: RegistryRoute, query: bytes) -> dict[str, object]:
     """
     Return the parameters in a query string.
 
-    :raises Unanswerable: it cannot be read, or a number is invalid.
+    :raises InvalidRegistryRequest: it cannot be read, or a number is invalid.
     """
     if not query or not route.known:
         return {}

@@ -129,7 +129,7 @@ def read(
     :param target: the path and the query, as they were sent.
     :param own: the fields that say who calls.
     :param certified: whether a certificate proves the caller.
-    :raises Unreadable: it cannot be translated.
+    :raises UntranslatableRequest: it cannot be translated.
     :raises RefusedRequest: it is refused here.
     """
     warning, verb = "", "GET" if method == "HEAD" else method

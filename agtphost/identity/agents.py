@@ -120,7 +120,7 @@ def agent_of(document: bytes, genesis: bytes, *, hosted: bool) -> Agent:
     An agent of documents at hand, which name no files and whose issuer counts.
 
     :param document: the Identity Document, signed or not.
-    :raises GenesisError: the Genesis is none.
+    :raises agtphost.identity.genesis.GenesisError: the Genesis is none.
     :raises DocumentError: the document is none, or the two contradict each other.
     """
     origin = Genesis.load(genesis)

@@ -16,7 +16,8 @@ class AgentDirectory:
     Agents by identifier and label.
 
     :param agents: in any order; an agent that is hosted and known as a caller too counts as hosted.
-    :raises ValueError: if two hosted agents have one label; :func:`distinct` tells beforehand.
+    :raises ValueError: if two hosted agents have one label; :func:`~agtphost.identity.agents.distinct` tells
+        beforehand.
     """
 
     def __init__(self, agents: Iterable[Agent]) -> None:

@@ -123,7 +123,7 @@ def known_keys(current: VerifyingKey, history: Iterable[Succession]) -> KeyRing:
     """
     Return the keys that records may be signed with, by ``kid``, and until when.
 
-    :param history: the newest first, as :func:`read_history` gives it.
+    :param history: the newest first, as :func:`~agtphost.identity.key_history.read_history` gives it.
     """
     links = tuple(history)
     ring = KeyRing((current, *(link.old for link in links)))

@@ -142,7 +142,7 @@ class ChangeFeed:
         """
         Listen for updates of resources too.
 
-        :raises Fault: if the host refuses that; the earlier subscription continues.
+        :raises McpFault: if the host refuses that; the earlier subscription continues.
         """
         await self._lock.acquire()
         try:

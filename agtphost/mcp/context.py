@@ -31,7 +31,7 @@ class Channel(Protocol):
         """
         Send the client a request, which only the handshake era has.
 
-        :raises Fault: the client's error, if it answers with one.
+        :raises McpFault: the client's error, if it answers with one.
         """
 
 
@@ -115,7 +115,7 @@ class Context:
         """
         Check that a request may use the tasks extension.
 
-        :raises Fault: -32601 before 2026-07-28; -32021 if the client does not declare the extension; -32020 if the
+        :raises McpFault: -32601 before 2026-07-28; -32021 if the client does not declare the extension; -32020 if the
             ``Mcp-Name`` of its HTTP request is not the task (SEP-2663).
         """
         if not self.modern:

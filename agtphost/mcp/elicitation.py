@@ -51,7 +51,7 @@ def unpack_state(packed: str) -> tuple[str, str | None]:
     """
     Return the Task-ID and the host's state.
 
-    :raises Fault: -32602 for a text that :func:`pack_state` did not make.
+    :raises McpFault: -32602 for a text that :func:`pack_state` did not make.
     """
     encoded, dot, state = packed.removeprefix(_MARK).partition(".")
     try:
@@ -68,7 +68,7 @@ async def ask_until_final(context: Context, ask: Ask, first: Reply) -> Reply:
     """
     Ask a client of the handshake era for the needed input, until there is an answer.
 
-    :raises Fault: if the server asks too often.
+    :raises McpFault: if the server asks too often.
     """
     reply = first
     for _ in range(MOST_ROUNDS):

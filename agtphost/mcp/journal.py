@@ -69,7 +69,7 @@ class StreamJournal:
 
 
 class SessionEvents:
-    """The events of one session; made by :meth:`Journal.session`."""
+    """The events of one session; made by :meth:`StreamJournal.session`."""
 
     def __init__(self, journal: StreamJournal) -> None:
         self._journal = journal

@@ -85,7 +85,7 @@ def read(octets: bytes) -> Message:
     """
     Read the one message of a body, or of a line.
 
-    :raises Fault: it is not JSON, or not a single message.
+    :raises McpFault: it is not JSON, or not a single message.
     """
     return _message(_decode(octets))
 
@@ -95,7 +95,7 @@ def read_any(octets: bytes, revision: str) -> Sequence[Message]:
     Read the messages of a body, or of a line: one, or those of a batch, where the revision has batches.
 
     :param revision: the conversation's; empty before its handshake.
-    :raises Fault: one of them is invalid, there are too many or none, or a handshake is among several.
+    :raises McpFault: one of them is invalid, there are too many or none, or a handshake is among several.
     """
     decoded = _decode(octets)
     if revision != BATCHES or not isinstance(decoded, list):

@@ -43,7 +43,7 @@ def check(method: str, params: Mapping[str, Any]) -> None:
     """
     Check the parameters of a request.
 
-    :raises Fault: -32602, naming the member.
+    :raises McpFault: -32602, naming the member.
     """
     for name, kind in REQUIRED.get(method, _NONE).items():
         if not isinstance(params.get(name), kind):

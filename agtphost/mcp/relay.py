@@ -226,7 +226,7 @@ class McpRelay:
         """
         Answer ``tasks/get``, ``tasks/update`` and ``tasks/cancel`` of the tasks extension.
 
-        :raises Fault: -32021 for clients that do not declare the extension; -32020 if ``Mcp-Name`` is another task.
+        :raises McpFault: -32021 for clients that do not declare the extension; -32020 if ``Mcp-Name`` is another task.
         """
         context.require_tasks()
         payload = {name: value for name, value in context.params.items() if name != "_meta"}

@@ -57,7 +57,7 @@ def check_envelope(message: Message, fields: Fields | None) -> None:
     Check that the envelope of a request is complete, and agrees with the header fields.
 
     :param fields: the fields of its HTTP request; None where it came on stdin.
-    :raises Fault: with the first error found.
+    :raises McpFault: with the first error found.
     """
     meta = message.params.get("_meta")
     if not isinstance(meta, dict):
@@ -76,7 +76,7 @@ def require_served(revision: str) -> None:
     """
     Check that a revision is 2026-07-28.
 
-    :raises Fault: -32022 for every other.
+    :raises McpFault: -32022 for every other.
     """
     if revision != MODERN:
         raise version_fault(revision)
@@ -121,7 +121,7 @@ def check_arguments(schema: object, arguments: Mapping[str, Any], fields: Fields
     Check that the ``Mcp-Param-*`` fields of a call agree with its arguments.
 
     :param schema: the input schema of the tool.
-    :raises Fault: -32020 for a field that is missing, repeated, or different.
+    :raises McpFault: -32020 for a field that is missing, repeated, or different.
     """
     for path, name, kind in _find_marked(schema):
         values = fields(f"{PARAM}{name.lower()}")

@@ -110,7 +110,7 @@ class Server:
         """
         Return the ``result`` for a request; a large one is encoded in a thread and returned as text.
 
-        :raises Fault: for every answer that is an error.
+        :raises McpFault: for every answer that is an error.
         """
         known = METHODS_OF_MODERN if context.modern else METHODS_OF_HANDSHAKE
         if context.method not in known:

@@ -39,7 +39,7 @@ class Subscriptions:
         """
         Answer the request ``subscriptions/listen``: one stream, until its client leaves.
 
-        :raises Fault: if the caller may not watch one of the resources.
+        :raises McpFault: if the caller may not watch one of the resources.
         """
         if self._streams >= MOST_STREAMS:
             raise McpFault(INTERNAL_ERROR, f"At most {MOST_STREAMS} subscriptions are open at a time.")
@@ -98,7 +98,7 @@ class Subscriptions:
         """
         Answer the request ``resources/subscribe``.
 
-        :raises Fault: if the host refuses, or for one resource too many.
+        :raises McpFault: if the host refuses, or for one resource too many.
         """
         watched, uri = context.conversation.watched, str(context.params["uri"])
         if uri not in watched:

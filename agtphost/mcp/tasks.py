@@ -32,7 +32,7 @@ class TaskOwners:
         """
         Check that a client may ask about a task.
 
-        :raises Fault: -32602 for another client's, with the text for an unknown task.
+        :raises McpFault: -32602 for another client's, with the text for an unknown task.
         """
         if self._owners.get(task_id, owner) != owner:
             raise McpFault(INVALID_PARAMS, "404 unknown-task: There is no such task here.")

@@ -52,7 +52,7 @@ class Ending:
         """
         Answer ``REVOKE target=...``.
 
-        :raises Refusal: 400 for a target that REVOKE does not know.
+        :raises agtphost.errors.Refusal: 400 for a target that REVOKE does not know.
         """
         answer = self._targets.get(target) if isinstance(target, str) else None
         if answer is None:

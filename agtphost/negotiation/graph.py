@@ -119,7 +119,7 @@ class EndpointGraph:
         Return the best way to answer a proposal.
 
         :param usable: returns whether the proposer could call an endpoint; these are tried first.
-        :raises NoWay: there is none, or several match equally well.
+        :raises NoChain: there is none, or several match equally well.
         """
         allowed = [node for node in self._nodes if usable(node.endpoint)]
         for nodes in (allowed, self._nodes) if len(allowed) < len(self._nodes) else (allowed,):

@@ -105,7 +105,7 @@ class Synthesizer:
         Return the synthesis for an unregistered request; None if there is none.
 
         :param matches: returns whether an endpoint of a method and path template would take the request.
-        :raises Impossible: the recipe has more steps than this host allows.
+        :raises CannotSynthesize: the recipe has more steps than this host allows.
         """
         found = [pair for pair in self.offered_recipes() if matches(pair[1].method, pair[1].path)]
         if not found:
@@ -119,7 +119,7 @@ class Synthesizer:
 
         :param usable: returns whether the proposer could call an endpoint; these are preferred.
         :param floor: lowest assurance of the endpoint's caller.
-        :raises Impossible: there is none.
+        :raises CannotSynthesize: there is none.
         """
         for recipe, endpoint in self.offered_recipes():
             if (endpoint.method, endpoint.path) == (proposal.method, proposal.path):

@@ -19,7 +19,7 @@ async def enter_by_certificate(
 
     :param shown: the certificate that the browser has presented; None without one.
     :return: see :meth:`agtphost.page.entrance.Entrance.enter`.
-    :raises NoEntry: it represents no operator, or the host grants it nothing, for instance after its expiry.
+    :raises EntryRefused: it represents no operator, or the host grants it nothing, for instance after its expiry.
     """
     if shown is None or shown.certificate is None:
         raise entrance.refuse(address, 403, "This browser shows no certificate." if shown is None else shown.refusal)

@@ -141,7 +141,7 @@ class Entrance:
         :param token: of a link, or a whole link as it was printed.
         :param browser: SHA-256 of the certificate that the session is bound to; empty for none.
         :return: the value of the session's cookie, and the session.
-        :raises NoEntry: the link was used, has expired, or never existed; never for a good one.
+        :raises EntryRefused: the link was used, has expired, or never existed; never for a good one.
         """
         now = self._now()
         # The part after the dot is only for the browser: the key that it verifies with.

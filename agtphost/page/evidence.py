@@ -88,7 +88,7 @@ async def record(ask: PersonClient, keys: EvidenceKeys, audit_id: str) -> dict[s
     """
     Return one record, the one before it, and its place in the tree.
 
-    :raises Refused: the record is not shown.
+    :raises EvidenceRefused: the record is not shown.
     """
     found = _require_success(await ask.inspect("audit", audit_id=audit_id)).result
     # Only to find its neighbour; the script reads the chain from the signed text itself.
@@ -118,7 +118,7 @@ async def chain(
     :param name: an Agent-ID, or :data:`HOST`.
     :param limit: at most :data:`MOST_RECORDS`.
     :param before: a number in the chain; None for its end.
-    :raises Refused: they are not shown.
+    :raises EvidenceRefused: they are not shown.
     """
     listed, damaged = await _read_intact(ask, name, min(limit, MOST_RECORDS), before)
     records = [_verified_members(entry) for entry in listed]
@@ -140,7 +140,7 @@ async def _read_intact(
     The host refuses a whole range because of one damaged record. It is found by bisection, with at most ten requests.
 
     :return: the second value is empty if all records are intact.
-    :raises Refused: for any other reason.
+    :raises EvidenceRefused: for any other reason.
     """
     asked: dict[str, Any] = {**_chain_parameters(name), "before": before}
     reply = await ask.inspect("chain", **asked, limit=limit)
@@ -163,7 +163,7 @@ async def proof(ask: PersonClient, audit_id: str) -> dict[str, Any]:
     """
     Return a proof file, in the form of ``agtp audit prove -o``.
 
-    :raises Refused: the record has no proof, or none yet.
+    :raises EvidenceRefused: the record has no proof, or none yet.
     """
     found = _require_success(await ask.inspect("audit", audit_id=audit_id)).result
     place = _require_success(await ask.inspect("inclusion", audit_id=audit_id)).result

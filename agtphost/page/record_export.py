@@ -76,7 +76,7 @@ async def find_range(ask: PersonClient, chain: str, first: int | None, last: int
 
     :param first: None for the beginning.
     :param last: None for the end.
-    :raises Refused: the chain is not shown, or has no record.
+    :raises EvidenceRefused: the chain is not shown, or has no record.
     """
     head = await ask.inspect("chain_head", **_chain_parameters(chain))
     if not head.ok:
@@ -91,7 +91,7 @@ async def pages(ask: PersonClient, wanted: RecordRange) -> AsyncIterator[Page]:
     """
     Yield the records in order, by pages.
 
-    :raises Refused: a page is not shown, because a record is damaged or the person may not read it any more.
+    :raises EvidenceRefused: a page is not shown, because a record is damaged or the person may not read it any more.
     """
     at = wanted.first
     while at <= wanted.last:
@@ -207,7 +207,7 @@ class Exports:
 
         :param first: a page that was read already, so that a refusal of it begins no file.
         :param others: the pages after it.
-        :raises Broken: the file cannot be finished.
+        :raises IncompleteExport: the file cannot be finished.
         """
         writing = self._begin(wanted.whole)
         self._open += 1

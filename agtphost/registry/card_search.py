@@ -92,7 +92,7 @@ class FindCards:
         """
         Answer a search.
 
-        :raises Refusal: 422 if the query or a filter is invalid.
+        :raises agtphost.errors.Refusal: 422 if the query or a filter is invalid.
         """
         began = time.perf_counter()
         given = context.input

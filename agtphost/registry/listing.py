@@ -45,7 +45,7 @@ class ShowCards:
         """
         Answer with a list of cards, or one card.
 
-        :raises Refusal: 404 if a card does not exist for the caller, 422 if a parameter is invalid.
+        :raises agtphost.errors.Refusal: 404 if a card does not exist for the caller, 422 if a parameter is invalid.
         """
         card_id = context.path_parameters.get("id")
         return self._list(context) if card_id is None else self._one(context, card_id)

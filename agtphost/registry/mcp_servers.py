@@ -86,7 +86,8 @@ class McpServers:
         """
         Answer with a list of servers, or one server.
 
-        :raises Refusal: 404 if a server or version does not exist for the caller, 422 if a parameter is invalid.
+        :raises agtphost.errors.Refusal: 404 if a server or version does not exist for the caller, 422 if a parameter is
+            invalid.
         """
         named = context.path_parameters.get("name")
         if named is None:

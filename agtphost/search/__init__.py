@@ -1,16 +1,16 @@
 """
 Search by words and by meaning, over everything with a name and a description: tools, endpoints, agents, cards.
 
-Theory of operation. An :class:`.index.Index` is built from :class:`.index.Entry` values, and rebuilt when they change.
-:meth:`.index.Index.search` ranks them for an :class:`.index.Wanted`, in any thread. It searches by
-words only (BM25) until :class:`.engine.SearchEngine` has given it a vector for each entry. The engine is asynchronous,
-and the rest of the host calls it::
+Theory of operation. An :class:`.index.Index` is built from :class:`.index.SearchEntry` values, and rebuilt when they
+change. :meth:`.index.Index.search` ranks them for an :class:`.index.SearchQuery`, in any thread. It searches by words
+only (BM25) until :class:`.engine.SearchEngine` has given it a vector for each entry. The engine is asynchronous, and
+the rest of the host calls it::
 
     loaded = services.loaded
     engine = services.lasting.searching.of(services.config, loaded.model, volatile=loaded.volatile)  # the host's
     engine = SearchEngine(run, clock)             # by words only, in a test
-    index = engine.index([Entry("merge_pull_request", "Merge a pull request", languages=("en",)), ...])
-    found = await engine.search(index, Wanted(text="land the PR", among=allowed, limit=5))
+    index = engine.index([SearchEntry("merge_pull_request", "Merge a pull request", languages=("en",)), ...])
+    found = await engine.search(index, SearchQuery(text="land the PR", among=allowed, limit=5))
     found.engine, found.total, found.hits         # "static", 3, ((number of the entry, score from 0 to 1), ...)
 
 Access to entries is decided before ranking: ``among`` removes entries first, and the others have

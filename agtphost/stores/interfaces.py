@@ -75,7 +75,7 @@ class IRecordLog(Interface):
         """
         The records numbered ``after + 1`` and on, with their numbers.
 
-        :raises DamagedRecord: one of them is not what was signed.
+        :raises agtphost.stores.rows.DamagedRecord: one of them is not what was signed.
         """
 
     def signed_after(after: int, limit: int) -> Sequence[SignedRow]:

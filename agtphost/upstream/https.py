@@ -141,7 +141,7 @@ class HTTPSClient:
         Send a request and return the response, whose body is still to be read.
 
         :param url: ASCII.
-        :raises Lost: without an answer; ``sent`` where the request may have had its effect.
+        :raises UpstreamLost: without an answer; ``sent`` where the request may have had its effect.
         """
         producer = None if body is None else BytesProducer(body)
         try:
@@ -179,7 +179,8 @@ def read(response: IResponse, most: int, *, measured: bool = True) -> Deferred[b
     Return the body of an answer.
 
     :param measured: whether an answer without a length is refused, since it could be cut unnoticed.
-    :return: fails with :exc:`TooLong`, or :exc:`Lost` where it is cut or may be; cancelling ends the connection.
+    :return: fails with :exc:`AnswerTooLong`, or :exc:`UpstreamLost` where it is cut or may be; cancelling ends the
+        connection.
     """
     found: list[bytes] = []
 

@@ -75,8 +75,8 @@ class CallQueue:
         """
         Wait for a turn; it is taken when the Deferred fires.
 
-        :raises Busy: immediately, where too many wait; through the Deferred, where the place goes to a caller with
-            fewer waiting calls.
+        :raises UpstreamBusy: immediately, where too many wait; through the Deferred, where the place goes to a caller
+            with fewer waiting calls.
         """
         queue = self._queues.get(caller)
         if self._waiting >= self._room:
@@ -151,7 +151,7 @@ class CallQueue:
         Fail the latest call of the caller with most waiting calls.
 
         :param wanted: waiting calls that the new call's caller would have.
-        :raises Busy: no other caller has more.
+        :raises UpstreamBusy: no other caller has more.
         """
         most = max(self._queues, key=lambda each: len(self._queues[each]), default=None)
         if most not in self._queues or len(self._queues[most]) <= wanted:

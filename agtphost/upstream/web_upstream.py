@@ -94,8 +94,8 @@ class WebClient:
         :param body: JSON; None for no body.
         :param seconds: for everything.
         :param take: gets the events of a stream, one after another; without it a stream is an error.
-        :param errors: whether it gets events of type ``error`` too, as :class:`ErrorEvent`.
-        :raises UpstreamFailure: for all but a complete answer of 2xx.
+        :param errors: whether it gets events of type ``error`` too, as :class:`~agtphost.upstream.bodies.ErrorEvent`.
+        :raises agtphost.upstream.failures.UpstreamFailure: for all but a complete answer of 2xx.
         """
         fields = Headers()
         for name, value in (*self._fixed, ("Accept-Encoding", "identity"), *headers):
@@ -166,8 +166,8 @@ class _EventReader:
         """
         Hand each text over, as fast as they are taken.
 
-        :raises Lost: the answer ended in its middle.
-        :raises Unreadable: a text is too long.
+        :raises UpstreamLost: the answer ended in its middle.
+        :raises UnreadableAnswer: a text is too long.
         """
         try:
             while self._texts or not self._ended:

@@ -95,7 +95,7 @@ class Response:
 
 
 class Signal(Enum):
-    """The reasons why :meth:`Connection.next_event` returns no message."""
+    """The reasons why :meth:`~agtphost.wire.connection.Connection.next_event` returns no message."""
 
     NEED_DATA = "need data"
     """Nothing more until further octets arrive."""

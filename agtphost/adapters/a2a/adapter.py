@@ -73,7 +73,8 @@ class A2AAdapter(WebAdapter[A2AAgent]):
         """
         Cancel a task of any owner at the upstream, and return its state.
 
-        :raises UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
+        :raises agtphost.upstream.failures.UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is
+            nothing to cancel.
         """
         agent = self._upstream_of(link)
         try:

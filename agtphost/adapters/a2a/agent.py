@@ -89,7 +89,8 @@ class A2AAgent(WebUpstream):
         :param caller: whose share of the turns it takes.
         :param spoken: binding and extensions, where there is a choice.
         :return: its result, in the shapes of 1.0.
-        :raises UpstreamFailure: for every other outcome; :class:`ErrorAnswer` where the agent answered with an error.
+        :raises agtphost.upstream.failures.UpstreamFailure: for every other outcome;
+            :class:`~agtphost.upstream.failures.ErrorAnswer` where the agent answered with an error.
         """
 
         span = self.request_span(operation.value[0])
@@ -120,7 +121,7 @@ class A2AAgent(WebUpstream):
         Call an operation that answers with events.
 
         :param take: gets each event, one after another.
-        :raises UpstreamFailure: as :meth:`ask` does; events may have been taken by then.
+        :raises agtphost.upstream.failures.UpstreamFailure: as :meth:`ask` does; events may have been taken by then.
         """
 
         span = self.request_span(operation.value[0])

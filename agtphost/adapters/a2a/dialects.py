@@ -107,7 +107,7 @@ class Dialect:
         Return the result in an answer, or in the data of one event, in the shapes of 1.0.
 
         :raises ErrorAnswer: it is an error.
-        :raises Unreadable: it is neither.
+        :raises UnreadableAnswer: it is neither.
         """
         value = _object(octets)
         if self._rpc:

@@ -150,7 +150,7 @@ class FrontTaskTable:
         """
         Store a new task durably; ``call`` may begin then.
 
-        :raises TooMany: too many tasks run.
+        :raises TooManyTasks: too many tasks run.
         :raises agtphost.audit.drafts.LedgerUnavailable: it was not stored.
         """
         if len(self._calls) >= MOST_RUNNING:

@@ -102,7 +102,8 @@ class A2aRelay(A2aAction):
         Send the operation to the agent.
 
         :return: its answer, as ``response``; a stream's events are interim messages.
-        :raises Refusal: with the error of the agent, or of A2A where the host refuses, as ``result.error``.
+        :raises agtphost.errors.Refusal: with the error of the agent, or of A2A where the host refuses, as
+            ``result.error``.
         """
         operation, given = self._operation, context.input
         whose = _client_of(context, self._links, self._name)
@@ -135,7 +136,7 @@ class A2aRelay(A2aAction):
         """
         Check a request before it is sent to the agent.
 
-        :raises ErrorAnswer: it names a URL that the operator has not allowed, or no task.
+        :raises agtphost.upstream.failures.ErrorAnswer: it names a URL that the operator has not allowed, or no task.
         """
         settings, card = self._agent.settings, self._agent.card
         able = card is None or card.push
@@ -151,7 +152,7 @@ class A2aRelay(A2aAction):
         """
         Refuse an incomplete request, and then every request if push is unavailable, before the task is checked.
 
-        :raises ErrorAnswer: -32602, or -32003.
+        :raises agtphost.upstream.failures.ErrorAnswer: -32602, or -32003.
         """
         lacking = missing_member(self._operation.value[0], params)
         if lacking:
@@ -349,7 +350,7 @@ def _unpack_token(value: Any) -> tuple[str, int]:
     """
     Return the agent's token and the place in its page, from a token that :func:`_pack_token` made.
 
-    :raises ErrorAnswer: -32602 for any other.
+    :raises agtphost.upstream.failures.ErrorAnswer: -32602 for any other.
     """
     if value is None or value == "":
         return "", 0

@@ -31,7 +31,7 @@ def task_in(result: Any) -> dict[str, Any]:
     """
     Return the task in the result of an operation.
 
-    :raises Unreadable: the result has no task.
+    :raises UnreadableAnswer: the result has no task.
     """
     if isinstance(result, dict) and isinstance(result.get("task"), dict):
         result = result["task"]
@@ -52,7 +52,7 @@ class TaskProgress:
         """
         Take a result of SendMessage, or an event.
 
-        :raises Unreadable: it is neither.
+        :raises UnreadableAnswer: it is neither.
         """
         known = {
             "task": self._take_task,

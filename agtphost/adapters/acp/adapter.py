@@ -60,7 +60,8 @@ class ACPAdapter(WebAdapter[ACPServer]):
         """
         Cancel a run of any owner at the upstream, and return its status.
 
-        :raises UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
+        :raises agtphost.upstream.failures.UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is
+            nothing to cancel.
         """
         server = self._upstream_of(link)
         try:

@@ -79,7 +79,7 @@ class ACPServer(WebUpstream):
         :param path: segments, each sent percent-encoded.
         :param caller: whose share of the turns it takes.
         :return: the answer's JSON.
-        :raises UpstreamFailure: for every other outcome.
+        :raises agtphost.upstream.failures.UpstreamFailure: for every other outcome.
         """
 
         # Only the first segment is safe for traces; later ones may be the caller's text.
@@ -104,7 +104,7 @@ class ACPServer(WebUpstream):
         Call an operation that answers with events.
 
         :param take: gets each event, one after another.
-        :raises UpstreamFailure: as :meth:`ask` does; events may have been taken by then.
+        :raises agtphost.upstream.failures.UpstreamFailure: as :meth:`ask` does; events may have been taken by then.
         """
 
         async def event(octets: bytes) -> None:

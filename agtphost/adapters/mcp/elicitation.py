@@ -95,7 +95,7 @@ class PendingCall:
         Wait for the call to end, or for its server to ask.
 
         :return: the result, or an ``input_required`` result. Cancel it to cancel the call.
-        :raises Timeout: neither happened in time; the call is cancelled.
+        :raises UpstreamTimeout: neither happened in time; the call is cancelled.
         """
         waiter: Deferred[Any] = Deferred(lambda _: self.give_up())
         self._waiter = waiter

@@ -88,7 +88,7 @@ class CallerInstances(Generic[T]):
         """
         Return the one for a key; start it if there is none.
 
-        :raises Busy: the table is full, or this agent has three quarters of it, and all are busy.
+        :raises UpstreamBusy: the table is full, or this agent has three quarters of it, and all are busy.
         """
         found = self._by_key.get(key)
         if found is None:
@@ -181,7 +181,7 @@ class InstanceChoice(Generic[T]):
         """
         Return what serves a caller: its own instance if it has one or ``isolation`` demands it, else the shared server.
 
-        :raises Busy: the table of instances is full.
+        :raises UpstreamBusy: the table of instances is full.
         """
         server = self._server
         own = self._instances.get(self._key(agent_id, session_id, handshake=True))

@@ -41,7 +41,7 @@ class InteractiveCalls:
         Make a call whose caller listens, may cancel it, or can be asked.
 
         :return: the result as received, or an ``input_required`` result.
-        :raises UpstreamFailure: for every other outcome.
+        :raises agtphost.upstream.failures.UpstreamFailure: for every other outcome.
         """
         if asking.sink is not None:
             self._listening.append(asking)

@@ -163,7 +163,7 @@ class JsonRpcPeer:
         """
         Call a method of the server.
 
-        :param timeout: seconds until :class:`Timeout`; None for a subscription.
+        :param timeout: seconds until :class:`UpstreamTimeout`; None for a subscription.
         :param headers: additional headers for an HTTP link.
         :param sink: takes the call's notifications; with a sink the server is asked for progress.
         :param continues: the id of an answered call whose work goes on: its progress is this call's.

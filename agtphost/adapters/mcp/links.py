@@ -67,8 +67,8 @@ class McpLink(Protocol):
         """
         Send one message, or queue it.
 
-        :raises Busy: the other side does not read and the queue is full.
-        :raises Lost: the link has ended.
+        :raises agtphost.upstream.failures.UpstreamBusy: the other side does not read and the queue is full.
+        :raises UpstreamLost: the link has ended.
         """
 
     def set_version(self, version: str) -> None:

@@ -223,7 +223,7 @@ class McpServer(UpstreamService):
         """
         Return what serves a caller: this server, or the caller's own instance.
 
-        :raises Busy: the table of instances is full.
+        :raises agtphost.upstream.failures.UpstreamBusy: the table of instances is full.
         """
         return self if self._alone else self.sharing.find_instance(agent_id, session_id)
 

@@ -128,7 +128,7 @@ class ClientSession:
         :param capability: the capability without which the server is not asked.
         :param member: the member of a page that has the entries.
         :param seconds: how long each page may take.
-        :raises Unreadable: it is not a list, or does not end.
+        :raises UnreadableAnswer: it is not a list, or does not end.
         """
         entries = ListedEntries()
         if capability not in self.terms.capabilities:

@@ -134,7 +134,7 @@ def issue_caller(config: Config, name: str, *, description: str, scopes: Sequenc
     """
     Issue a caller for this host itself, under a free label.
 
-    :raises CommandError: the agent cannot be issued.
+    :raises agtphost.cli.failures.CommandError: the agent cannot be issued.
     """
     registrar = load_signing_key(config.host.state_dir / "registrar.key")
     _require_free_label(config, name)

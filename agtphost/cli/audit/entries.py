@@ -147,7 +147,7 @@ def pages(
 
     :param chain: an Agent-ID, or :data:`HOST`.
     :param number: how many entries; None for all.
-    :raises CommandError: the host refuses, or a record does not verify.
+    :raises agtphost.cli.failures.CommandError: the host refuses, or a record does not verify.
     """
     named = {"chain": HOST} if chain == HOST else {"agent_id": chain}
     left = number

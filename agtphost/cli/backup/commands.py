@@ -105,7 +105,7 @@ class _BackupLog:
         """
         Record a step at the host; return the Audit-ID, or None if no host answers.
 
-        :raises CommandError: the host refuses the backup.
+        :raises agtphost.cli.failures.CommandError: the host refuses the backup.
         """
         if self.why:
             return None

@@ -114,7 +114,8 @@ def approve(file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_
     Pin content if no other content is pinned, or if its replacement is approved.
 
     :param write: whether to write the content to the file, too.
-    :raises CommandError: the content is not a catalog, or is not approved; then no file was changed.
+    :raises agtphost.cli.failures.CommandError: the content is not a catalog, or is not approved; then no file was
+        changed.
     """
     catalog = catalog_in(file, octets)
     changed = pinned is None or not pinned.holds(octets)
@@ -158,7 +159,7 @@ def _check_url(url: str) -> None:
     """
     Check that a URL is a plain https URL.
 
-    :raises CommandError: it is not.
+    :raises agtphost.cli.failures.CommandError: it is not.
     """
     try:
         parts = urlsplit(url)
@@ -177,7 +178,7 @@ def _download(url: str, cacert: Path | None, timeout: float) -> bytes:
     """
     Fetch a catalog from a URL that the user gave; it may be anywhere.
 
-    :raises CommandError: the fetch failed.
+    :raises agtphost.cli.failures.CommandError: the fetch failed.
     """
     from agtphost.client import blocking_https
 

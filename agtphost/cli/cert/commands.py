@@ -223,7 +223,7 @@ def describe(file: Path) -> dict[str, object]:
     """
     Return what a certificate file says, by name.
 
-    :raises CommandError: the file has no certificate.
+    :raises agtphost.cli.failures.CommandError: the file has no certificate.
     """
     from cryptography.hazmat.primitives.serialization import Encoding
 

@@ -142,7 +142,7 @@ def send_request(method: str, url: str, value: Any, shown: RegistryCredentials) 
     """
     Send one request and return its answer.
 
-    :raises CommandError: the request failed, or its answer is not JSON.
+    :raises agtphost.cli.failures.CommandError: the request failed, or its answer is not JSON.
     """
     body = None if value is None else json.dumps(value).encode()
     fields = {"Accept": "application/json", "User-Agent": "agtp-registry"}
@@ -206,7 +206,7 @@ def require_safe_url(url: str) -> str:
     """
     Return a URL that may be called: https, or http on this machine.
 
-    :raises CommandError: the URL is any other.
+    :raises agtphost.cli.failures.CommandError: the URL is any other.
     """
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:

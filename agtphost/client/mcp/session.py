@@ -208,7 +208,7 @@ class GovernedSession:
 
         :param name: as listed, or as the host calls it: ``SERVER.TOOL``.
         :param progress_callback: takes ``progress``, ``total`` and ``message``.
-        :raises McpError: (``MCPError`` of the SDK's version 2) if the host gives no answer that can be believed.
+        :raises Exception: ``MCPError`` (``McpError`` of the SDK's version 1) without an answer that can be believed.
         """
         endpoint = await self._endpoint(name)
         if endpoint is not None:
@@ -329,7 +329,7 @@ class GovernedSession:
         """
         Make a request that only reads, and return its result.
 
-        :raises McpError: if the host refuses.
+        :raises Exception: ``MCPError`` (``McpError`` of the SDK's version 1) if the host refuses.
         """
         reply = await self._execute(action, family, payload, self._timeout, reads=True)
         if not reply.ok:

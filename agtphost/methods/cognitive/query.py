@@ -178,7 +178,7 @@ class Scope:
         """
         Parse the value of ``scope``: words in a list, or in a text with commas.
 
-        :raises Refusal: 422 for what names no domain.
+        :raises agtphost.errors.Refusal: 422 for what names no domain.
         """
         value = given.get("scope")
         listed = value.replace(",", " ").split() if isinstance(value, str) else value
@@ -220,7 +220,7 @@ def read_question(given: Mapping[str, Any], name: str) -> tuple[str, Any]:
     Read a required question, in words or as JSON.
 
     :return: its words, and what was sent.
-    :raises Refusal: 422 where there is none, or no word in it.
+    :raises agtphost.errors.Refusal: 422 where there is none, or no word in it.
     """
     value = parameters.read_json(given, name, INTENT)
     if value is None:
@@ -243,7 +243,7 @@ class Query:
         """
         Answer the QUERY call.
 
-        :raises Refusal: 422 for a question that cannot be read.
+        :raises agtphost.errors.Refusal: 422 for a question that cannot be read.
         """
         given = context.input
         text, _ = read_question(given, "intent")

@@ -47,7 +47,7 @@ class Logging:
         """
         Answer the LOG call.
 
-        :raises Refusal: 422 for what cannot be recorded, 503 where nothing can be made durable.
+        :raises agtphost.errors.Refusal: 422 for what cannot be recorded, 503 where nothing can be made durable.
         """
         caller, given = owner_of(context), context.input
         event_type = parameters.identifier(given, "event_type")

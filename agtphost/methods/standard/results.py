@@ -16,7 +16,7 @@ async def read(response: Response, offload: Executor) -> Mapping[str, Any]:
     """
     The result of an answer.
 
-    :raises Refusal: with the status and reason of one outside 2xx.
+    :raises agtphost.errors.Refusal: with the status and reason of one outside 2xx.
     """
     if len(response.body) <= LONG:
         return result_of(response)
@@ -28,7 +28,7 @@ async def read_within(response: Response, offload: Executor, depth: int) -> Mapp
     """
     Return the result if it is nested at most ``depth`` levels; else None.
 
-    :raises Refusal: as :func:`read`.
+    :raises agtphost.errors.Refusal: as :func:`read`.
     """
     if len(response.body) <= LONG:
         return _read_shallow(response, depth)

@@ -116,7 +116,7 @@ class Selection:
         """
         Check that the search came to its end.
 
-        :raises Refusal: 422 where the time of the call was used up before.
+        :raises agtphost.errors.Refusal: 422 where the time of the call was used up before.
         """
         if self.is_late and not self.is_over:
             raise too_costly(f"Looking through the items takes more than {SECONDS:g} seconds.")

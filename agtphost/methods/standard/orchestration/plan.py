@@ -59,7 +59,7 @@ def definition(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the parameters of a CHAIN to store.
 
-    :raises Refusal: 422 where it is too much.
+    :raises agtphost.errors.Refusal: 422 where it is too much.
     """
     names = ("steps", "on_failure", "context_propagation", "timeout")
     kept = {name: given[name] for name in names if name in given}
@@ -73,7 +73,7 @@ def read(given: Mapping[str, Any], find: Find) -> ChainPlan:
     Check a chain.
 
     :param find: what a method on a path is bound to.
-    :raises Refusal: 422 naming the parameter, and the step.
+    :raises agtphost.errors.Refusal: 422 naming the parameter, and the step.
     """
     entries = call_readers.read_list(given, "steps", MOST_STEPS)
     _require_bounded(entries)
@@ -118,7 +118,7 @@ def require_few(expressions: Iterable[str], name: str) -> None:
     """
     Limit the total length of expressions before they are compiled, which is slow.
 
-    :raises Refusal: 422 for the parameter.
+    :raises agtphost.errors.Refusal: 422 for the parameter.
     """
     if sum(map(len, expressions)) > MOST_EXPRESSIONS:
         explanation = f"The expressions together have more than {MOST_EXPRESSIONS} characters."

@@ -26,7 +26,11 @@ class Planned:
 
 
 class Ready:
-    """A value that is filled in already, with the form of a :class:`ValueMapping`: no text of it is an expression."""
+    """
+    A value without expressions, in place of a :class:`~agtphost.contract.recipes.expression.ValueMapping`.
+
+    It is filled in already, so no text in it is evaluated.
+    """
 
     __slots__ = ("names", "value")
 

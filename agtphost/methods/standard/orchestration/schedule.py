@@ -22,7 +22,7 @@ def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     Read ``start_at``, ``every`` and ``runs`` of a CHAIN.
 
     :return: None where it begins immediately, and runs once.
-    :raises Refusal: 422 naming the parameter.
+    :raises agtphost.errors.Refusal: 422 naming the parameter.
     """
     start = parameters.moment(given, "start_at")
     every, runs = given.get("every"), given.get("runs")

@@ -53,7 +53,7 @@ class WorkflowReading:
         """
         Answer INSPECT of one workflow with the outcome of every step that was begun, by ``workflow_id``.
 
-        :raises Refusal: 404 where the caller has no such workflow.
+        :raises agtphost.errors.Refusal: 404 where the caller has no such workflow.
         """
         self._authorization.actor(context)
         item = self._held.get(workflow_items.WORKFLOW, parameters.identifier(context.input, "workflow_id"))

@@ -47,7 +47,7 @@ def labels_of(call: Mapping[str, Any]) -> list[Label]:
     """
     Read the taxonomy: names, ``{label, description, keywords}`` objects, or an object of keywords by name.
 
-    :raises Refusal: 422 for anything else.
+    :raises agtphost.errors.Refusal: 422 for anything else.
     """
     taxonomy = material.require(call, "taxonomy")
     if isinstance(taxonomy, Mapping):
@@ -101,7 +101,8 @@ def classify(call: Mapping[str, Any]) -> dict[str, Any]:
     """
     The result of CLASSIFY by words.
 
-    :raises Refusal: 422 for more items and labels than one call may have, and for parameters of another form.
+    :raises agtphost.errors.Refusal: 422 for more items and labels than one call may have, and for parameters of another
+        form.
     """
     require_bounded(call)
     return by_words(call)
@@ -132,7 +133,7 @@ def classify_items(
     :param read: the items, as a search reads them.
     :param meanings: for each item what a search found: numbers of labels with their scores from 0 to 1.
     :param engine: what searched.
-    :raises Refusal: 422 for parameters of another form.
+    :raises agtphost.errors.Refusal: 422 for parameters of another form.
     """
     several = material.flag(call, "multi_label")
     threshold = material.share(call, "confidence_threshold", THRESHOLD)
@@ -171,7 +172,7 @@ def require_bounded(call: Mapping[str, Any]) -> None:
     """
     Limit the product of items and labels.
 
-    :raises Refusal: 422 for more items and labels than one call may have.
+    :raises agtphost.errors.Refusal: 422 for more items and labels than one call may have.
     """
     if len(material.rows(call, "items")) * len(labels_of(call)) > MAX_WORK:
         raise parameters.invalid(

@@ -31,7 +31,7 @@ def build_call(
     :param function: what is done with the data.
     :param name: the parameter that named the collections.
     :param held: items in the place of the parameter (-1), or of its members by number.
-    :raises Refusal: 422 for items of more than :data:`MAX_OCTETS`.
+    :raises agtphost.errors.Refusal: 422 for items of more than :data:`MAX_OCTETS`.
     """
     texts: dict[str, list[str]] = {}
     octets = 0

@@ -88,7 +88,7 @@ def compile_criteria(criteria: Any, name: str = "criteria", comparisons: Compari
 
     :param name: the parameter that they are in, for refusals.
     :param comparisons: counts comparisons of a number with a text.
-    :raises Refusal: 422 for invalid criteria, or too many.
+    :raises agtphost.errors.Refusal: 422 for invalid criteria, or too many.
     """
     return compile_with_parts(criteria, name, comparisons)[0]
 
@@ -97,7 +97,7 @@ def compile_with_parts(criteria: Any, name: str, comparisons: Comparisons | None
     """
     Compile criteria, and count their conditions, with each value of a list as one.
 
-    :raises Refusal: as :func:`compile_criteria`.
+    :raises agtphost.errors.Refusal: as :func:`compile_criteria`.
     """
     compiler = _Compiler(name, comparisons or Comparisons())
     return compiler.all_of(criteria, 1), compiler.count

@@ -18,7 +18,7 @@ def filter_records(call: Mapping[str, Any]) -> dict[str, Any]:
 
     :param call: ``data``, a list, or a text of JSON lines or CSV; ``criteria``, an object or JMESPath of one record;
         ``output_format``.
-    :raises Refusal: 422 for what is none of these.
+    :raises agtphost.errors.Refusal: 422 for what is none of these.
     """
     records = formats.records(call, "data")
     wanted = material.require(call, "criteria")

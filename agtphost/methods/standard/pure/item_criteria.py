@@ -23,7 +23,7 @@ class Condition:
     :param name: the parameter that they are in, for refusals.
     :param comparisons: counts comparisons of a number with a text.
     :param steps: parts of an expression that may still be worked out.
-    :raises Refusal: 422 for what is neither.
+    :raises agtphost.errors.Refusal: 422 for what is neither.
     """
 
     def __init__(self, wanted: Any, name: str, comparisons: Comparisons, steps: int = queries.MAX_STEPS) -> None:
@@ -59,7 +59,7 @@ def match(given: Mapping[str, Any]) -> dict[str, Any]:
         ``most``, matches after which the rest is not looked at, or null; ``items``, objects with ``data``.
     :return: ``found``, the places of the items that follow the criteria; ``comparisons`` of a number with a text;
         ``steps`` that are left; ``seconds`` of processor time.
-    :raises Refusal: 422 for an expression that cannot be worked out, or takes too many steps.
+    :raises agtphost.errors.Refusal: 422 for an expression that cannot be worked out, or takes too many steps.
     """
     began = time.process_time()
     comparisons = Comparisons()

@@ -22,7 +22,7 @@ def text_of(call: Mapping[str, Any]) -> str:
 
     A text is a member's name where any item has such a number, and else what is looked for.
 
-    :raises Refusal: 422 for a text that is too long.
+    :raises agtphost.errors.Refusal: 422 for a text that is too long.
     """
     criterion = material.require(call, "criterion")
     if isinstance(criterion, Mapping) and "text" in criterion:
@@ -72,7 +72,7 @@ def rank_by_numbers(call: Mapping[str, Any]) -> dict[str, Any]:
     :param call: ``items``; ``criterion``: a member's name (after ``-`` the least first), ``{"member", "order"}``, or
         ``{"weights": {member: weight}}``, where each member counts from its least value, 0, to its largest, 1;
         ``limit``.
-    :raises Refusal: 422 for anything else.
+    :raises agtphost.errors.Refusal: 422 for anything else.
     """
     items = material.rows(call, "items")
     criterion = material.require(call, "criterion")

@@ -42,7 +42,7 @@ def evaluate(call: Mapping[str, Any]) -> dict[str, Any]:
         ``scale`` (the largest number), ``values`` (scores from 0 to 1 by value), ``keywords`` (the share of them that
         occurs), ``meets`` (criteria as of FILTER, for the whole target); ``weights`` by name; ``rubric``: labels
         with the least composite that earns them.
-    :raises Refusal: 422 for anything else.
+    :raises agtphost.errors.Refusal: 422 for anything else.
     """
     target = material.require(call, "target")
     if isinstance(target, str):

@@ -50,7 +50,7 @@ def analyze(call: Mapping[str, Any]) -> dict[str, Any]:
 
     :param call: ``target``: a list of numbers, or of records whose numbers are looked at; ``analysis_type``, all of
         them where it is missing; ``time_range``, two times with ``/`` between; ``sensitivity``; ``explain``.
-    :raises Refusal: 422 for anything else.
+    :raises agtphost.errors.Refusal: 422 for anything else.
     """
     kinds = [parameters.choice(call, "analysis_type", TYPES)] if call.get("analysis_type") is not None else list(TYPES)
     sensitivity = material.share(call, "sensitivity", SENSITIVITY)
