@@ -98,7 +98,7 @@ def delegation_faults(section: DelegationSection, server_id: str) -> Iterator[Co
     :param server_id: this host's own.
     """
     hosted_by: dict[str, int] = {}
-    server_ids: set[str] = set()
+    server_ids: dict[str, int] = {}
     for number, peer in enumerate(section.peers):
         location: Location = ("delegation", "peers", number)
         for name, hint in _REQUIRED.items():
@@ -110,9 +110,13 @@ def delegation_faults(section: DelegationSection, server_id: str) -> Iterator[Co
                 yield ConfigFault(location=(*location, name), message=f"names a file that does not exist: {path}")
         if peer.server_id and peer.server_id == server_id:
             yield ConfigFault(location=(*location, "server_id"), message="is this host itself")
-        if peer.server_id in server_ids:
-            yield ConfigFault(location=(*location, "server_id"), message="stands twice")
-        server_ids.add(peer.server_id)
+        if peer.server_id and peer.server_id in server_ids:
+            yield ConfigFault(
+                location=(*location, "server_id"),
+                message="is that of another peer already",
+                concerns=(("delegation", "peers", server_ids[peer.server_id], "server_id"),),
+            )
+        server_ids.setdefault(peer.server_id, number)
         for agent_id in peer.agents:
             if agent_id in hosted_by and hosted_by[agent_id] != number:
                 yield ConfigFault(

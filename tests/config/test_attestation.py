@@ -52,6 +52,9 @@ def test_evidence_that_cannot_be_sent_is_refused(tmp_path: Path, lines: str) -> 
     assert "attestation" in refused(tmp_path, f"\n[attestation]\n{lines}\n")
 
 
+OTHER_AGENTS = f'["{"b" * 64}"]'
+
+
 def peer(**changes: str) -> str:
     given = {
         "uri": '"agtp://back.example"',
@@ -82,4 +85,13 @@ def test_a_peer_has_a_name_agents_and_a_certificate(tmp_path: Path) -> None:
     ):
         assert next(iter(changes)) in refused(tmp_path, peer(**changes))
     assert "another peer" in refused(tmp_path, peer() + peer(server_id='"third.example"'))
-    assert "stands twice" in refused(tmp_path, peer() + peer(agents=f'["{"b" * 64}"]'))
+    assert "server_id is that of another peer already" in refused(tmp_path, peer() + peer(agents=OTHER_AGENTS))
+
+
+def test_peers_without_a_name_have_only_that_fault(tmp_path: Path) -> None:
+    """A name that is missing twice is not a name that occurs twice."""
+    for name in ("peer.pem", "peer.key"):
+        (tmp_path / name).write_text("x")
+    said = refused(tmp_path, peer(server_id="") + peer(server_id="", agents=OTHER_AGENTS))
+    assert said.count("server_id is missing") == 2
+    assert "twice" not in said and "another peer" not in said
