@@ -95,7 +95,7 @@ class Workflows:
         self._match: Callable[[str, str], Match | None] = lambda method, path: None
         self._runs: dict[str, Run] = {}
         self._changing = Reservations(now)
-        self._carried: dict[str, Deferred[None]] = {}
+        self._carried: dict[str, Deferred[Any]] = {}
         self._agenda = TimerQueue(clock, self._handle_due)
         self._started = False
         self._stopping = False
@@ -182,7 +182,16 @@ class Workflows:
 
         :return: fires with what it came to; the receiver makes that durable, or gives it to :meth:`settle`.
         """
-        return Deferred.fromCoroutine(self._run(run, value, owner))
+        carrying = Deferred.fromCoroutine(self._run(run, value, owner))
+        if not carrying.called:
+            # The run may outlive its call, which is answered 202 then: a host that stops waits for it too.
+            self._carried[run.workflow_id] = carrying
+            carrying.addBoth(self._remove_carried, run.workflow_id)
+        return carrying
+
+    def _remove_carried(self, outcome: Any, key: str) -> Any:
+        self._carried.pop(key, None)
+        return outcome
 
     async def _run(self, run: Run, value: Mapping[str, Any], owner: str) -> Ending:
         key = run.workflow_id
@@ -409,7 +418,11 @@ class Workflows:
         await self.settle(ending, owner)
 
     async def stop(self, seconds: float) -> None:
-        """Begin no further step; wait for those that run, and no longer than ``seconds``."""
+        """
+        Begin no further step, and wait until the steps that run have ended.
+
+        :param seconds: after these, steps that still run are cancelled; a workflow goes on when the host starts again.
+        """
         self._stopping = True
         self._agenda.stop()
         if not self._carried:

@@ -161,3 +161,28 @@ def test_who_may_not_order_a_workflow_any_more_has_none_begun() -> None:
     without.turn(host.clock.seconds() + 121)
     kept = without.core.services.evidence.held.get(workflow_items.WORKFLOW, workflow).value
     assert (kept["why"]["reason"], kept["state"], without.rooms()) == ("method-not-allowed", "scheduled", [])
+
+
+@each_row("in_time", [True, False])
+def test_a_host_that_stops_waits_for_a_chain_that_outlives_its_call(in_time: bool) -> None:
+    """METH-042: its step ends, or is cancelled when the time to stop is over; no further step begins."""
+    host = Workshop()
+    answers: list[Any] = []
+    given = {"steps": [wait("a"), wait("b"), wait("c"), book("d")]}
+    host.begin("CHAIN", "/", given, caller=host.caller).addCallback(answers.append)
+    for number in range(2):
+        host.turn(50)
+        host.waiting[number].callback({"ok": True})
+    host.turn(30)
+    assert answers[0].status == 202, answers[0].document
+    stopped: list[object] = []
+    Deferred.fromCoroutine(host.core.services.lasting.workflows.stop(10.0)).addCallback(stopped.append)
+    host.turn(5)
+    assert not stopped
+    if in_time:
+        host.waiting[2].callback({"ok": True})
+    host.turn(5.1)
+    assert stopped and host.rooms() == ["a", "b", "c"]
+    found = workflow_items.steps_of(host.core.services.evidence.held, answers[0].document["result"]["chain_id"], 4)
+    assert [found[number].value["state"] for number in (1, 2, 3)] == ["done", "done", "done" if in_time else "failed"]
+    assert 4 not in found
