@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.options import Connection
@@ -30,13 +28,13 @@ def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
         raise WrongInput(form, "An abbreviated Audit-ID works only for the configured host: add --config host.toml.")
     if len(text) < FEWEST:
         raise WrongInput(f"{text!r} is too short for the beginning of an Audit-ID", f"Give {FEWEST} digits or more.")
-    from agtphost.stores.prefix_lookup import records
+    from agtphost.stores.location import locate_store
+    from agtphost.stores.rows import StoreError
 
-    store = load_config(path).store.path
     try:
-        found = records(store, text, 3)
-    except sqlite3.Error as error:
-        raise WrongInput(f"{store} cannot be read: {error}", form.capitalize() + ".") from None
+        found = locate_store(load_config(path).store).find_records(text, 3)
+    except StoreError as error:
+        raise WrongInput(str(error), form.capitalize() + ".") from None
     if not found:
         raise WrongInput(f"no recent record has an Audit-ID that begins with {text}", "`agtp audit walk` lists some.")
     if len(found) > 1:

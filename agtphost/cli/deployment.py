@@ -20,8 +20,7 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
-from agtphost.stores import open_store
-from agtphost.stores.state_lock import StateLock
+from agtphost.stores.location import StoreLocation, locate_store
 from agtphost.vocabulary.addresses import is_loopback, is_unspecified
 from agtphost.vocabulary.tomltext import string_text
 
@@ -249,32 +248,32 @@ def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
     :raises OSError: a file cannot be written.
     """
     config = examine(deployment.host_toml).config
-    state, store = config.host.state_dir, config.store.path
-    if config.host.development or config.store.plugin or state != deployment.state:
+    state, store = config.host.state_dir, locate_store(config.store)
+    if config.host.development or store.file is None or state != deployment.state:
         where = f"state_dir is {state}" if not config.host.development else "its profile is development"
-        where = "its store is a plugin's" if config.store.plugin else where
+        where = f"its store is not a file: {store.name}" if store.file is None else where
         problem = Problem(message=f"`agtp init --production` did not write this host: {where}")
         raise ConfigurationError([problem])
     files.make_directory(state)
-    lock = StateLock(state, store)
+    lock = store.lock(state)
     lock.acquire()
     try:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         aside = []
-        for path in (*(store.with_name(f"{store.name}{end}") for end in ("", "-wal", "-shm")), config.audit.witness):
+        for path in (*store.files(), config.audit.witness):
             if path.exists():
                 kept = path.with_name(f"{path.name}.{stamp}")
                 path.rename(kept)
                 aside.append(kept)
         keys = make_keys(deployment)
-        _create_store(config, aside)
+        _create_store(config, store, aside)
     finally:
         lock.release()
     load(deployment.host_toml)
     return aside, keys
 
 
-def _create_store(config: Config, aside: list[Path]) -> None:
+def _create_store(config: Config, place: StoreLocation, aside: list[Path]) -> None:
     """Create a store whose first record names the operator and the renamed files; write its witness file."""
     key = SigningKey.load(config.audit.key) if config.audit.signing else None
     fields = {
@@ -283,7 +282,7 @@ def _create_store(config: Config, aside: list[Path]) -> None:
         "reason": "set up again with an empty store",
         "kept": [str(path) for path in aside],
     }
-    store = open_store(config.store.url, create=True)
+    store = place.open_store(create=True)
     try:
         _, issued = acceptance.record(
             store, key, fields, server_id=config.host.server_id, envelope=config.audit.envelope

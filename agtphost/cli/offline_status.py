@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from agtphost.cli.failures import CommandError
 from agtphost.cli.host_config import find_config, load_config
-from agtphost.stores import Search, StoreError, open_reader
-from agtphost.stores.state_lock import StateLock
+from agtphost.stores import Search, StoreError
+from agtphost.stores.location import locate_store
 
 if TYPE_CHECKING:
     from agtphost.cli.options import Connection
@@ -25,7 +24,7 @@ def offline_fields(where: Connection) -> dict[str, Any]:
         config = load_config(path)
     except CommandError as error:
         return {"note": error.message}
-    holder = StateLock(config.host.state_dir, config.store.path).holder()
+    holder = locate_store(config.store).lock(config.host.state_dir).holder()
     held = {} if holder is None else {"held_by": f"a host{holder} uses this state, but does not answer".strip()}
     return {"config": str(path), **held, **_store_fields(config)}
 
@@ -34,17 +33,19 @@ def _store_fields(config: Config) -> dict[str, Any]:
     """Return the fields from the store."""
     if config.store.plugin is not None:
         return {"store": f"of the plugin {config.store.plugin}"}
-    found: dict[str, Any] = {"store": str(config.store.path)}
+    store = locate_store(config.store)
+    found: dict[str, Any] = {"store": store.name}
     try:
-        found["free_octets"] = shutil.disk_usage(config.store.path.parent).free
-        reader = open_reader(config.store.url)
+        if (free := store.free_space()) is not None:
+            found["free_octets"] = free
+        reader = store.open_reader()
     except (StoreError, OSError) as error:
         return {**found, "store": str(error)}
     try:
         newest = reader.latest(None, 1, Search()).records
         checkpoint = reader.checkpoint()
     except (StoreError, sqlite3.Error) as error:
-        return {**found, "store": f"{config.store.path} cannot be read: {error}"}
+        return {**found, "store": f"{store.name} cannot be read: {error}"}
     finally:
         reader.close()
     found["records"] = newest[0][0] if newest else 0

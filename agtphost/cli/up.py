@@ -26,7 +26,7 @@ from agtphost.cli.output import print_json, visible
 from agtphost.cli.ports import ADDRESS, free_port, usual_port
 from agtphost.client.local_identities import CALLER
 from agtphost.errors import ConfigurationError
-from agtphost.stores.state_lock import StateLock
+from agtphost.stores.location import locate_store
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -134,7 +134,7 @@ def _update_existing(file: Path, servers: Sequence[ServerEntry], port: int | Non
     config = load_config(file)
     if not config.host.development:
         raise WrongInput(f"{file} is of a production host", f"Run: twistd -n agtp --config {shlex.quote(str(file))}")
-    if config.host.state_dir.is_dir() and (pid := StateLock(config.host.state_dir, config.store.path).holder()):
+    if config.host.state_dir.is_dir() and (pid := locate_store(config.store).lock(config.host.state_dir).holder()):
         raise WrongInput(
             f"the host of {file.parent} runs already{pid.rstrip(',')}", f"Try agtp tools ls --config {file.parent}"
         )

@@ -159,11 +159,6 @@ class Store(Section):
     production, none in development.
     """
 
-    @property
-    def path(self) -> Path:
-        """The database file."""
-        return Path(self.url.removeprefix("sqlite:"))
-
 
 class Audit(Section):
     """The section ``[audit]``: how records are signed, and who may read them."""

@@ -33,8 +33,9 @@ from agtphost.host.witnesses import Witnesses
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
 from agtphost.identity.key_history import DIRECTORY, every_key, every_public
 from agtphost.identity.keys import Signer, fastest_signer
-from agtphost.stores import OffReactorRecords, StoreError, open_store
+from agtphost.stores import OffReactorRecords, StoreError
 from agtphost.stores.ballast import PIECE, Ballast
+from agtphost.stores.location import locate_store
 from agtphost.vocabulary.quotas import ANSWERS
 from agtphost.vocabulary.tomltext import Location
 
@@ -81,7 +82,7 @@ def keep_evidence(
     clock = clock or HostClock()
     now = clock.seconds
     config, key = loaded.config, loaded.key
-    ballast = None if loaded.volatile or config.store.plugin else _ballast(config)
+    ballast = None if loaded.volatile else _ballast(config)
     if store is None:
         if ballast is not None:
             _make_room(config, ballast)
@@ -162,7 +163,7 @@ def open_configured(config: Config, plugged: IPluggableStore | None, *, create: 
     :raises agtphost.stores.StoreError: it cannot be opened.
     """
     if plugged is None:
-        return open_store(config.store.url, create=create)
+        return locate_store(config.store).open_store(create=create)
     try:
         plugged.open(create)
     except StoreError:
@@ -172,13 +173,15 @@ def open_configured(config: Config, plugged: IPluggableStore | None, *, create: 
     return plugged
 
 
-def _ballast(config: Config) -> Ballast:
+def _ballast(config: Config) -> Ballast | None:
     """Return the reserve file, in the database's directory: space freed there is free for the database."""
+    file = locate_store(config.store).reserve
+    if file is None:
+        return None
     octets = config.store.free_space_reserve
     if octets is None:
         octets = 0 if config.host.development else 16 * 1024 * 1024
-    database = config.store.path
-    return Ballast(database.with_name(f"{database.name}.reserve"), octets)
+    return Ballast(file, octets)
 
 
 def _make_room(config: Config, ballast: Ballast) -> None:
@@ -188,8 +191,8 @@ def _make_room(config: Config, ballast: Ballast) -> None:
     A database cannot be opened on a full disk, and a host that does not start can revoke no agent.
     """
     with suppress(OSError):
-        found = os.statvfs(config.store.path.parent)
-        if found.f_bavail * found.f_frsize < PIECE:
+        free = locate_store(config.store).free_space()
+        if free is not None and free < PIECE:
             ballast.give_back()
 
 
@@ -245,12 +248,8 @@ def store_traces(config: Config) -> tuple[Path, ...]:
     its start, after the witness file, so they distinguish a host that lost its evidence from a new one. If all of them
     are removed, nothing on this machine shows it; a witness run by another party can.
     """
-    state, store, witness = config.host.state_dir, config.store.path, config.audit.witness
-    found = [state / HISTORY, store.with_name(f"{store.name}.reserve")]
-    for folder, pattern in (
-        (state / DIRECTORY, "*"),
-        (store.parent, f"{store.name}.*Z"),
-        (witness.parent, f"{witness.name}.*Z*"),
-    ):
+    state, witness = config.host.state_dir, config.audit.witness
+    found = [state / HISTORY, *locate_store(config.store).traces()]
+    for folder, pattern in ((state / DIRECTORY, "*"), (witness.parent, f"{witness.name}.*Z*")):
         found += sorted(folder.glob(pattern))[:3]
     return tuple(path for path in found if path.exists())

@@ -8,7 +8,6 @@ temporary directory; the store is read and not written; the port is bound only f
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,8 +32,7 @@ from agtphost.host.ordered_services import LedgerService
 from agtphost.iagtp import IChainStore
 from agtphost.protocols.listener import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
-from agtphost.stores.dry_run_store import rehearse_store
-from agtphost.stores.state_lock import StateLock
+from agtphost.stores.location import StoreLocation, locate_store
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.quantities import size
 from agtphost.vocabulary.tomltext import TomlError
@@ -117,7 +115,8 @@ def _check_beyond(
     if "audit" not in faulty:
         yield from place_problems(config, {("audit", "witness"): config.audit.witness})
     if "store" not in faulty:
-        yield from place_problems(config, {("store", "url"): config.store.path})
+        file = locate_store(config.store).file
+        yield from place_problems(config, {} if file is None else {("store", "url"): file})
     aside.fill()
     parts = ProblemsByPart()
     found = host_loader.check_host(aside.config, environ, parts)
@@ -127,7 +126,7 @@ def _check_beyond(
             yield from problems
         elif problems:
             remarks.append(f"{part} was not checked: it depends on [{'], ['.join(rests)}], which has faults")
-    taken = StateLock(config.host.state_dir, config.store.path).holder()
+    taken = locate_store(config.store).lock(config.host.state_dir).holder()
     for awaited in aside.systemd_sockets:
         yield from systemd_faults(awaited)
         remarks.append(f"the socket of {awaited} was not checked: systemd passes it only to the host")
@@ -146,11 +145,12 @@ def _check_beyond(
 
 def _disk_warnings(config: Config) -> Iterator[str]:
     """Yield a warning if the disk is nearly full: a host starts on a full disk, but serves no requests."""
-    floor, place = config.store.free_space_floor, config.store.path.parent
-    if config.store.plugin is not None or not place.is_dir():
+    floor, store = config.store.free_space_floor, locate_store(config.store)
+    place = store.disk
+    if place is None or not place.is_dir():
         return
-    free = shutil.disk_usage(place).free
-    if free < 2 * floor:
+    free = store.free_space()
+    if free is not None and free < 2 * floor:
         now = "requests are answered 503" if free < floor else "below that requests are answered 503"
         yield (
             f"the disk of {place} has {size(free)} free, and [store] free_space_floor is {size(floor)}: {now}. "
@@ -206,7 +206,7 @@ def _check_assembly(
 def _open_rehearsal_store(config: Config, aside: _RehearsalCopy, *, running: bool) -> IChainStore:
     if config.store.plugin is not None:
         return MemoryStore()
-    return rehearse_store(config.store.path, create=is_first_start(config) or running, aside=aside.folder)
+    return locate_store(config.store).rehearse(create=is_first_start(config) or running, folder=aside.folder)
 
 
 def _check_store(config: Config, aside: _RehearsalCopy) -> Iterator[Problem]:
@@ -251,7 +251,7 @@ class _RehearsalCopy:
 
     def fill(self) -> None:
         """Create the links. Missing state is not created here: a first start does that."""
-        state, store = self._real.host.state_dir, self._real.store.path
+        state, store = self._real.host.state_dir, locate_store(self._real.store)
         if state.is_dir():
             self._link(state, self._state, store)
         witness = self._real.audit.witness
@@ -261,19 +261,20 @@ class _RehearsalCopy:
             if witness.exists():
                 apart.symlink_to(witness)
 
-    def _link(self, source: Path, target: Path, store: Path) -> None:
+    def _link(self, source: Path, target: Path, store: StoreLocation) -> None:
         target.mkdir(mode=0o700)
         for entry in source.iterdir():
             if entry.is_dir() and not entry.is_symlink():
                 self._link(entry, target / entry.name, store)
-            elif not entry.name.startswith(store.name) and entry.name != "host.lock":
+            elif not store.owns(entry) and entry.name != "host.lock":
                 (target / entry.name).symlink_to(entry)
 
     def restore_names(self, text: str) -> str:
         """Return a sentence with the names of the real files."""
         text = text.replace(str(self._state), str(self._real.host.state_dir))
         # The copy of a store that a start would upgrade.
-        text = text.replace(str(self.folder / self._real.store.path.name), str(self._real.store.path))
+        if (store := locate_store(self._real.store).file) is not None:
+            text = text.replace(str(self.folder / store.name), str(store))
         return text.replace(str(self.folder / "witness"), str(self._real.audit.witness.parent))
 
     def restore_problem_names(self, problems: Iterable[Problem]) -> list[Problem]:

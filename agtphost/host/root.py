@@ -25,7 +25,7 @@ from agtphost.host.start_failure import StandardError, StartFailed
 from agtphost.protocols.polling import hasten
 from agtphost.protocols.steady_timers import use_steady_clock
 from agtphost.stores import StoreError
-from agtphost.stores.state_lock import StateLock
+from agtphost.stores.location import locate_store
 from agtphost.vocabulary.allocator import settle_allocator
 
 log = Logger()
@@ -81,7 +81,7 @@ class HostService(Service):
         self._signals = SignalHandlers(reactor, self.reload)
         self._log = LogThrottling(reactor)
         config = loaded.config
-        self._lock = StateLock(config.host.state_dir, config.store.path)
+        self._lock = locate_store(config.store).lock(config.host.state_dir)
         self._standard_error = said or StandardError()
         self._reloading: Reloader | None = None
 

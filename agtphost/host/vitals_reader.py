@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals, VitalsReader, obstacles
 from agtphost.protocols import ListeningService
+from agtphost.stores.location import locate_store
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.quotas import APPROVAL
 
@@ -124,10 +124,8 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
 
 
 def _free(on: HostServices) -> int | None:
-    if on.config.store.plugin is not None:
-        return None
     try:
-        return shutil.disk_usage(on.config.store.path.parent).free
+        return locate_store(on.config.store).free_space()
     except OSError:
         return None
 

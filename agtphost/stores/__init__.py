@@ -12,6 +12,7 @@ Where records are kept.
 - :mod:`.record_search`: records across all chains, newest first
 - :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)
 - :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
+- :mod:`.location`: where the store of a configuration is, and what can be asked of it before it is opened
 - :mod:`.state_lock`: one host per state directory and store
 - :mod:`.memory`: a store without a disk
 - :mod:`.ballast`: a file that takes space on the store's disk, to be given back piece by piece when the disk is full
@@ -28,6 +29,7 @@ from pathlib import Path
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, connect
 from agtphost.stores.connection import open_reader as open_read_only
+from agtphost.stores.location import locate_url
 from agtphost.stores.memory import MemoryStore
 from agtphost.stores.record_reader import RecordReader
 from agtphost.stores.record_search import LatestRecords, Search
@@ -85,7 +87,6 @@ def open_reader(url: str, *, opener: Connect = connect) -> RecordReader:
 
 
 def _path(url: str) -> Path:
-    scheme, _, path = url.partition(":")
-    if scheme != "sqlite" or not path:
-        raise StoreError(f"{url!r} names no store; write sqlite:PATH")
-    return Path(path)
+    file = locate_url(url).file
+    assert file is not None
+    return file

@@ -25,12 +25,12 @@ class StateLock:
     The right to use a state directory and a store.
 
     :param state_dir: the state directory; it exists.
-    :param store: the database file; if it is in another directory, that gets a second lock file.
+    :param store: the database file; if it is in another directory, that gets a second lock file. None: it has none.
     """
 
-    def __init__(self, state_dir: Path, store: Path) -> None:
+    def __init__(self, state_dir: Path, store: Path | None) -> None:
         self._files = [state_dir / NAME]
-        if store.parent.resolve() != state_dir.resolve():
+        if store is not None and store.parent.resolve() != state_dir.resolve():
             self._files.append(store.with_name(f"{store.name}.lock"))
         self._descriptors: list[int] = []
 

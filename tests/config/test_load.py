@@ -36,10 +36,7 @@ def test_defaults(tmp_path: Path) -> None:
         True,
         "public",
     )
-    assert (config.store.url, config.store.path) == (
-        f"sqlite:{state / 'agtphost.sqlite3'}",
-        state / "agtphost.sqlite3",
-    )
+    assert config.store.url == f"sqlite:{state / 'agtphost.sqlite3'}"
     assert config.identity.known_agents == state / "agents"
     assert config.lifecycle.auth == "genesis_issuer"
     assert dict(config.policies.methods.aliases) == SEED_ALIASES
@@ -101,7 +98,7 @@ def test_relative_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: py
     assert config.tls.key == folder / "var" / "server.key"
     assert config.endpoints.directory == folder / "endpoints"
     assert config.endpoints.python_path == (folder,)
-    assert config.store.path == folder / "x.db"
+    assert config.store.url == f"sqlite:{folder / 'x.db'}"
 
 
 def test_the_environment_overrides_the_state_directory(tmp_path: Path) -> None:
@@ -110,7 +107,7 @@ def test_the_environment_overrides_the_state_directory(tmp_path: Path) -> None:
     config = loaded(tmp_path, "state_dir = 'var'\n", {"AGTPHOST_STATE_DIR": str(other)})
     assert config.host.state_dir == other
     assert config.tls.certificate == other / "server.pem"
-    assert config.store.path == other / "agtphost.sqlite3"
+    assert config.store.url == f"sqlite:{other / 'agtphost.sqlite3'}"
     assert loaded(tmp_path, "state_dir = 'var'\n", {"AGTPHOST_STATE_DIR": ""}).host.state_dir == tmp_path / "var"
 
 

@@ -11,7 +11,7 @@ from agtphost.cli.exchange import ask
 from agtphost.cli.failures import CommandError, WrongInput
 from agtphost.cli.options import Connection
 from agtphost.cli.target import resolve
-from agtphost.stores.state_lock import StateLock
+from agtphost.stores.location import locate_store
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -30,7 +30,7 @@ def admit(config: Config, name: str) -> bool:
     :return: whether a host runs; a stopped host admits the agent when it starts.
     :raises CommandError: the host does not admit the agent in time, or cannot be signalled.
     """
-    holder = StateLock(config.host.state_dir, config.store.path).holder()
+    holder = locate_store(config.store).lock(config.host.state_dir).holder()
     if holder is None:
         return False
     number = holder.strip(", ").removeprefix("pid ")

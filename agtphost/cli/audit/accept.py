@@ -23,7 +23,7 @@ from agtphost.config import Config
 from agtphost.identity import files
 from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.stores import StoreError
-from agtphost.stores.state_lock import StateLock
+from agtphost.stores.location import locate_store
 
 if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader
@@ -58,7 +58,7 @@ def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> 
     if path is None:
         raise WrongInput("no host is configured here", "Name its host.toml with --config.")
     config = load_config(path)
-    lock = StateLock(config.host.state_dir, config.store.path)
+    lock = locate_store(config.store).lock(config.host.state_dir)
     try:
         lock.acquire()
     except StoreError as error:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agtphost.cli.failures import Unverified, WrongInput
-from agtphost.stores import DamagedRecord, RecordReader, StoreError
-from agtphost.stores.connection import connect
+from agtphost.stores import DamagedRecord, StoreError
+from agtphost.stores.location import locate_store
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 def source_of(config: Config) -> str:
     """Return the name of the store for messages."""
-    return str(config.store.path) if config.store.plugin is None else f"the store of the plugin {config.store.plugin}"
+    return locate_store(config.store).name
 
 
 def may_have_store(config: Config) -> bool:
     """Return whether a store may exist; a file store exists after the host's first start."""
-    return config.store.plugin is not None or config.store.path.is_file()
+    return locate_store(config.store).may_exist()
 
 
 def load_plugin_store(config: Config) -> IPluggableStore | None:
@@ -53,10 +53,10 @@ def open_records(config: Config) -> Iterator[IRecordReader]:
     :raises Unverified: a record in it differs from what was signed.
     """
     if not may_have_store(config):
-        raise WrongInput(f"the store {config.store.path} does not exist", "Start the host once.")
+        raise WrongInput(f"the store {source_of(config)} does not exist", "Start the host once.")
     store = load_plugin_store(config)
     try:
-        reader = RecordReader(str(config.store.path), connect) if store is None else store.reader()
+        reader = locate_store(config.store).open_reader(lenient=True) if store is None else store.reader()
         try:
             yield reader
         finally:

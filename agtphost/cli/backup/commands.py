@@ -28,7 +28,8 @@ from agtphost.cli.target import resolve, signing_keys
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import files
 from agtphost.identity.keys import SigningKey, fastest_signer
-from agtphost.stores import StoreError, snapshot
+from agtphost.stores import StoreError
+from agtphost.stores.location import locate_store
 from agtphost.vocabulary import times
 from agtphost.vocabulary.quantities import size
 
@@ -57,11 +58,9 @@ def command(file: Path, with_keys: bool, where: Connection, as_json: bool) -> No
       agtp backup /mnt/backups --as operator --json
     """
     config = require_config(where, "a backup")
-    if config.store.plugin is not None:
-        raise WrongInput(
-            f"the store belongs to the plugin {config.store.plugin}, which has its own means of backup",
-            "Also copy the state directory.",
-        )
+    store = locate_store(config.store)
+    if store.file is None:
+        raise WrongInput(f"{store.name} is not a file: {store.backup_hint}", "Also copy the state directory.")
     target = _target(file, config)
     host = _BackupLog(where, config)
     began = host.note(moment="begins")
@@ -153,11 +152,12 @@ def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> t
     if config.audit.signing and not keys:
         raise WrongInput("the host's public signing key is missing", "Restore the .pub file of [audit] key.")
     try:
-        needed = 2 * config.store.path.stat().st_size if config.store.path.exists() else 0
+        store = locate_store(config.store)
+        needed = 2 * store.size()
         free = shutil.disk_usage(folder).free
         if needed > free:
             raise WrongInput(f"{folder.parent} has {size(free)} free, but the backup needs {size(needed)} for a while")
-        schema = snapshot.take(config.store.path, copy, _Progress(as_json).report)
+        schema = store.copy(copy, _Progress(as_json).report)
     except (StoreError, OSError) as error:
         raise WrongInput(str(error)) from None
     checked = check(copy, keys, signing=config.audit.signing, what="the copy")

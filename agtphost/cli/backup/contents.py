@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from agtphost.stores.location import locate_store
+
 if TYPE_CHECKING:
     from agtphost.config import Config
 
@@ -21,7 +23,7 @@ EXCLUDED = ("host.lock",)
 
 def places(config: Config) -> Mapping[str, str]:
     """Return the places of state and store below the directory of host.toml; those from elsewhere go to ``state``."""
-    folder, state, store = map(normalize, (config.file.parent, config.host.state_dir, config.store.path))
+    folder, state, store = map(normalize, (config.file.parent, config.host.state_dir, _store_file(config)))
     inside = state.is_relative_to(folder)
     there = str(state.relative_to(folder)) if inside else "state"
     if store.is_relative_to(state):
@@ -52,10 +54,17 @@ def files(config: Config) -> Iterator[tuple[str, Path]]:
             found.update(dict.fromkeys(each for each in _files_below(root, "*.py") if not each.is_relative_to(state)))
     for path in found:
         yield str(path.relative_to(folder)), path
-    store, witness = config.store.path, normalize(config.audit.witness)
+    store, witness = locate_store(config.store), normalize(config.audit.witness)
     for path in _files_below(state, "*") if state.is_dir() else ():
-        if path.name not in EXCLUDED and not path.name.startswith(store.name) and path != witness:
+        if path.name not in EXCLUDED and not store.owns(path) and path != witness:
             yield f"{places(config)['state']}/{path.relative_to(state)}", path
+
+
+def _store_file(config: Config) -> Path:
+    """Return the file of the store; `agtp backup` refuses a store that has none."""
+    file = locate_store(config.store).file
+    assert file is not None
+    return file
 
 
 def directories(config: Config) -> list[str]:

@@ -1,0 +1,238 @@
+"""
+Where a store is: what host and commands ask about it before it is opened, whatever kind it is.
+
+Code outside this package knows no path of a store. It asks :func:`locate_store`, and a kind of store that has no file
+answers None, or with nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from agtphost.stores.rows import StoreError
+from agtphost.stores.state_lock import StateLock
+
+if TYPE_CHECKING:
+    from agtphost.stores.interfaces import IChainStore, IRecordReader
+    from agtphost.stores.prefix_lookup import RecordPreview
+
+Progress = Callable[[int, int], object]
+"""Takes how many pages are copied, and how many there are."""
+
+
+class StoreSettings(Protocol):
+    """The keys of ``[store]`` that say where it is."""
+
+    @property
+    def url(self) -> str:
+        """``sqlite:`` and a path."""
+
+    @property
+    def plugin(self) -> str | None:
+        """The plugin that provides the store instead."""
+
+
+class StoreLocation:
+    """
+    A store that has no file on this machine, such as that of a plugin.
+
+    :param name: the store in messages.
+    """
+
+    backup_hint = "it has its own means of backup"
+    """How the store is backed up, where :meth:`copy` cannot."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def file(self) -> Path | None:
+        """The file that holds the store."""
+        return None
+
+    @property
+    def reserve(self) -> Path | None:
+        """The file that reserves space for the store on its disk."""
+        return None
+
+    @property
+    def disk(self) -> Path | None:
+        """The directory of this machine on whose disk the store grows."""
+        return None
+
+    def lock(self, state_dir: Path) -> StateLock:
+        """Return the lock of a state directory and of the store, not yet acquired."""
+        return StateLock(state_dir, self.file)
+
+    def may_exist(self) -> bool:
+        """Return whether a store may be there; only a file shows that it is not."""
+        return True
+
+    def owns(self, path: Path) -> bool:
+        """Return whether a file of the state directory belongs to the store."""
+        return False
+
+    def files(self) -> Sequence[Path]:
+        """Return the files of the store that exist."""
+        return ()
+
+    def traces(self) -> Sequence[Path]:
+        """Return files that show that there was a store, even if it is missing now."""
+        return ()
+
+    def free_space(self) -> int | None:
+        """
+        Return the octets that are free where the store grows; None where this machine does not tell.
+
+        :raises OSError: the disk does not answer.
+        """
+        return None
+
+    def size(self) -> int:
+        """Return the octets of the store's file; 0 without one."""
+        return 0
+
+    def open_store(self, *, create: bool) -> IChainStore:
+        """
+        Open the store for writing.
+
+        :param create: whether a missing one is made.
+        :raises StoreError: it is missing, not a store, of a later version, or cannot be written.
+        """
+        raise StoreError(f"{self.name} is opened by its plugin")
+
+    def open_reader(self, *, lenient: bool = False) -> IRecordReader:
+        """
+        Open the store for reading, whether a host has it open or not.
+
+        :param lenient: whether a damaged store is opened too; then its reads report the damage.
+        :raises StoreError: it is missing, not a store, or of another version than this program reads.
+        """
+        raise StoreError(f"{self.name} is read by its plugin")
+
+    def rehearse(self, *, create: bool, folder: Path) -> IChainStore:
+        """
+        Open the store as a host would at its start, without changing it.
+
+        :param create: as for :meth:`open_store`.
+        :param folder: an empty directory for a copy.
+        :raises StoreError: as :meth:`open_store`.
+        """
+        raise StoreError(f"{self.name} is opened by its plugin")
+
+    def copy(self, target: Path, progress: Progress) -> int:
+        """
+        Copy the store into a file, as of one moment, and return the schema version.
+
+        :raises StoreError: it cannot be copied.
+        """
+        raise StoreError(f"{self.name} cannot be copied into a file: {self.backup_hint}")
+
+    def find_records(self, beginning: str, most: int) -> Sequence[RecordPreview]:
+        """
+        Return the newest records whose Audit-IDs begin so, unverified.
+
+        :param beginning: hexadecimal digits.
+        :raises StoreError: the store cannot be read.
+        """
+        raise StoreError(f"{self.name} cannot be searched for the beginning of an Audit-ID")
+
+
+class SQLiteLocation(StoreLocation):
+    """
+    A store in a SQLite file.
+
+    :param path: the file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._path = path
+
+    @property
+    def file(self) -> Path:
+        return self._path
+
+    @property
+    def reserve(self) -> Path:
+        return self._path.with_name(f"{self._path.name}.reserve")
+
+    @property
+    def disk(self) -> Path:
+        return self._path.parent
+
+    def may_exist(self) -> bool:
+        return self._path.is_file()
+
+    def owns(self, path: Path) -> bool:
+        return path.name.startswith(self._path.name)
+
+    def files(self) -> Sequence[Path]:
+        every = (self._path.with_name(f"{self._path.name}{end}") for end in ("", "-wal", "-shm"))
+        return [path for path in every if path.exists()]
+
+    def traces(self) -> Sequence[Path]:
+        found = [self.reserve, *sorted(self._path.parent.glob(f"{self._path.name}.*Z"))[:3]]
+        return [path for path in found if path.exists()]
+
+    def free_space(self) -> int:
+        return shutil.disk_usage(self._path.parent).free
+
+    def size(self) -> int:
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def open_store(self, *, create: bool) -> IChainStore:
+        from agtphost.stores.sqlite import open_sqlite
+
+        return open_sqlite(self._path, create=create)
+
+    def open_reader(self, *, lenient: bool = False) -> IRecordReader:
+        from agtphost.stores import RecordReader, open_reader
+        from agtphost.stores.connection import connect
+
+        return RecordReader(str(self._path), connect) if lenient else open_reader(f"sqlite:{self._path}")
+
+    def rehearse(self, *, create: bool, folder: Path) -> IChainStore:
+        from agtphost.stores.dry_run_store import rehearse_store
+
+        return rehearse_store(self._path, create=create, aside=folder)
+
+    def copy(self, target: Path, progress: Progress) -> int:
+        from agtphost.stores import snapshot
+
+        return snapshot.take(self._path, target, progress)
+
+    def find_records(self, beginning: str, most: int) -> Sequence[RecordPreview]:
+        from agtphost.stores.prefix_lookup import records
+
+        try:
+            return records(self._path, beginning, most)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be read: {error}") from None
+
+
+def locate_store(settings: StoreSettings) -> StoreLocation:
+    """
+    Return where the store of a configuration is.
+
+    :raises StoreError: the URL names no store.
+    """
+    if settings.plugin is not None:
+        return StoreLocation(f"the store of the plugin {settings.plugin}")
+    return locate_url(settings.url)
+
+
+def locate_url(url: str) -> StoreLocation:
+    """
+    Return where the store of a URL is.
+
+    :raises StoreError: the URL names no store.
+    """
+    scheme, _, path = url.partition(":")
+    if scheme != "sqlite" or not path:
+        raise StoreError(f"{url!r} names no store; write sqlite:PATH")
+    return SQLiteLocation(Path(path))
