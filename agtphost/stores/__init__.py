@@ -3,7 +3,7 @@ Where records are kept.
 
 - :mod:`.interfaces`: what a store provides, by who needs it; :mod:`.rows`: what goes in and out
 - :mod:`.sqlite`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
-- :mod:`.record_reader`: the reading side, paged and re-hashed
+- :mod:`.sql_reader`: the reading side of an SQL database, paged and re-hashed; :mod:`.record_reader`: that of SQLite
 - :mod:`.row_shapes`: what each column can hold; :mod:`.table_rows`: rows as they are stored, to be compared
 - :mod:`.schema_check`: whether tables, keys and indexes are those of ``schema/``, and no trigger was added
 - :mod:`.keyed_digests`: what is signed of a keyed request

@@ -18,13 +18,7 @@ from agtphost.stores.connection import Connect, Connection, connect, open_writer
 from agtphost.stores.database_check import looked_at
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
-from agtphost.stores.record_reader import (
-    FIND,
-    RecordReader,
-    read_checkpoint,
-    read_records,
-    read_tile,
-)
+from agtphost.stores.record_reader import FIND, RecordReader
 from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (
     AnswerRow,
@@ -41,6 +35,7 @@ from agtphost.stores.rows import (
     StateRow,
     StoreError,
 )
+from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile
 from agtphost.stores.state_rows import read_signed, read_state_changes
 from agtphost.stores.table_rows import TableRows
 from agtphost.stores.wal_checkpoint import WalCheckpointer
