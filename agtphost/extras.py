@@ -27,6 +27,7 @@ PACKAGES = {
     "phonenumbers": "methods",
     "babel": "methods",
     "pint": "methods",
+    "psycopg": "postgres",
     "pytest": "testing",
 }
 """The extra of ``pyproject.toml`` by the name that is imported."""

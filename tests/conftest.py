@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests import forking, npm, sources
+from tests import forking, npm, postgres, sources
 from tests.programmes import CHOSEN
 from tests.requirements import pytest_runtest_logreport as pytest_runtest_logreport
 from tests.requirements import pytest_sessionfinish as pytest_sessionfinish
@@ -141,6 +141,8 @@ class _Modules(LoadFileScheduling):
             return "a browser"
         if nodeid.startswith(("tests/system/test_gateway_page.py", "tests/system/test_openapi_page.py")):
             return "the gateway's own port"
+        if nodeid.startswith("tests/stores/test_postgres"):
+            return "a PostgreSQL server"
         return "a host" if nodeid.startswith("tests/system/standard/") else super()._split_scope(nodeid)
 
 
@@ -149,6 +151,13 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
     """Workers of a whole run share the processes that fork hosts and servers for them."""
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         forking.share()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def postgresql_stopped() -> Iterator[None]:
+    """Stop the PostgreSQL server of this worker at the end, if a test started it."""
+    yield
+    postgres.stop()
 
 
 @pytest.fixture(scope="module", autouse=True)

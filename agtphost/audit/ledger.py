@@ -43,7 +43,7 @@ from agtphost.iagtp import ILedger
 from agtphost.identity.keys import Signer, SigningKey
 from agtphost.stores.ballast import Ballast
 from agtphost.stores.interfaces import IChainStore
-from agtphost.stores.rows import ItemRow, StateRow
+from agtphost.stores.rows import ConflictError, ItemRow, StateRow
 from agtphost.vocabulary.allocator import release_memory
 from agtphost.vocabulary.bounds import Answers
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
@@ -388,8 +388,13 @@ class Ledger:
             self._decline(self._space.shortage)
 
     def _write_out(self, entries: list[Entry]) -> None:
-        """Write one transaction; if the disk is full, once more in the space that the ballast gives back."""
+        """
+        Write one transaction; repeat it after a conflict, or in the space that the ballast gives back if the disk is
+        full.
+        """
         try:
+            self._writer.write(entries)
+        except ConflictError:
             self._writer.write(entries)
         except Exception:
             # On a full disk, every error of the store is caused by the disk.

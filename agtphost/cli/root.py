@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("Show the state of a host, and why it is not ready.", "status"),
     "client": ("Add a host to Claude, VS Code or Cursor.", "client.commands"),
     "backup": ("Back up a host, also while it runs.", "backup.commands"),
+    "store": ("Make a host's store in a database, and show who holds it.", "store"),
     "restore": ("Restore a host from a backup, verified.", "backup.restore"),
     "upstreams": ("Show the state of upstream servers.", "upstreams"),
     "reload": ("Make a running host apply its changed configuration.", "reload"),
@@ -57,7 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 ALIASES = {"demo": "up"}
 """Further names of commands, which ``--help`` does not list."""
 
-HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "client"})
+HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "store", "client"})
 """Commands that create or run a host on this machine. On a platform without hosts they fail before they do anything."""
 
 

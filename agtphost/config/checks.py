@@ -34,7 +34,7 @@ from agtphost.config.witness_checks import witnessing_faults
 from agtphost.identity.authorities import REMEDY, ambiguity
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
-from agtphost.vocabulary import yamltext
+from agtphost.vocabulary import database_url, yamltext
 from agtphost.vocabulary.catalog import FLOOR
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.tomltext import Location
@@ -152,7 +152,8 @@ def _listen(config: Config) -> Iterator[ConfigFault]:
 
 def _store(config: Config) -> Iterator[ConfigFault]:
     store = config.store
-    for key in ("url", "free_space_reserve") if store.plugin is not None else ("settings",):
+    yield from _database(config)
+    for key in ("url", "password", "free_space_reserve") if store.plugin is not None else ("settings",):
         if key in store.model_fields_set:
             message = (
                 "cannot be combined with plugin" if store.plugin is not None else "is for a plugin, and none is named"
@@ -160,6 +161,21 @@ def _store(config: Config) -> Iterator[ConfigFault]:
             yield ConfigFault(
                 location=("store", key), message=message, hint="remove it", concerns=(("store", "plugin"),)
             )
+
+
+def _database(config: Config) -> Iterator[ConfigFault]:
+    """Check the keys that are for one kind of store alone."""
+    store = config.store
+    if store.plugin is not None:
+        return
+    database = database_url.is_postgresql(store.url)
+    for key in ("free_space_floor", "free_space_reserve") if database else ("password",):
+        if key in store.model_fields_set:
+            if database:
+                message = "has no effect with PostgreSQL: the database alone knows its disk"
+            else:
+                message = "is for PostgreSQL, and url names a SQLite file"
+            yield ConfigFault(location=("store", key), message=message, hint="remove it", concerns=(("store", "url"),))
 
 
 def _wire(config: Config) -> Iterator[ConfigFault]:
@@ -465,6 +481,8 @@ def _extras(config: Config) -> Iterator[ConfigFault]:
 
 
 def _needed_packages(config: Config) -> Iterator[tuple[Location, str]]:
+    if config.store.plugin is None and database_url.is_postgresql(config.store.url):
+        yield ("store", "url"), "psycopg"
     if config.policies.oauth.issuer:
         yield ("policies", "oauth"), "joserfc"
     if config.merchant.platform:

@@ -41,6 +41,7 @@ from agtphost.config.values import (
     Items,
     Line,
     Seconds,
+    SecretReference,
     Section,
     StateDirectory,
     Table,
@@ -51,6 +52,7 @@ from agtphost.config.values import (
 )
 from agtphost.config.web_upstreams import A2A, ACP
 from agtphost.config.witness_settings import HostURI, WitnessHost, WitnessSection
+from agtphost.vocabulary import database_url
 from agtphost.vocabulary.addresses import is_loopback
 from agtphost.vocabulary.tomltext import Location
 
@@ -129,20 +131,41 @@ class Wire(Section):
 def _store_url(value: Any, info: ValidationInfo) -> str:
     text = secret.text_of(value)
     scheme, separator, path = text.partition(":")
-    if scheme in ("postgres", "postgresql") and separator:
-        raise ValueError("PostgreSQL is not supported by this version; write sqlite:PATH")
+    if database_url.is_postgresql(text):
+        return _database_url(text)
     if scheme != "sqlite" or not separator or path.startswith("//") or "\0" in path:
-        raise ValueError("must be sqlite: or sqlite:PATH")
+        raise ValueError("must be sqlite:, sqlite:PATH or postgresql://USER@HOST/DATABASE")
     context = load_context(info)
     database = context.folder / path if path else context.state_dir / "agtphost.sqlite3"
     return f"sqlite:{database}"
+
+
+def _database_url(text: str) -> str:
+    """Return the URL of a database; the password is refused, because URLs are printed."""
+    try:
+        has_password = database_url.has_password(text)
+    except ValueError as error:
+        raise ValueError(f"is not a URL: {error}") from None
+    if has_password:
+        raise ValueError(
+            'has a password in it; remove it, and write password = "file:PATH", "credential:NAME" or "${VAR}" below it'
+        )
+    if not text.isprintable() or len(text) > 1024:
+        raise ValueError("must be one line of at most 1024 printable characters")
+    return text
 
 
 class Store(Section):
     """The section ``[store]``: where records are kept."""
 
     url: Annotated[str, BeforeValidator(_store_url), Field(validate_default=True)] = "sqlite:"
-    """``sqlite:`` with an absolute path, once read."""
+    """
+    ``sqlite:`` with an absolute path, once read; or ``postgresql://USER@HOST:PORT/DATABASE?OPTION=VALUE``, with the
+    options of libpq. `agtp store init` makes the store in a database.
+    """
+
+    password: SecretReference | None = None
+    """Of the database's role, where it needs one."""
 
     plugin: Line | None = None
     """Instead of ``url``: the name of an entry point of the group ``agtphost.plugins`` (``docs/extending/store``)."""

@@ -83,6 +83,8 @@ def keep_evidence(
     now = clock.seconds
     config, key = loaded.config, loaded.key
     ballast = None if loaded.volatile else _ballast(config)
+    for warning in locate_store(config.store).warnings():
+        log.warn("{warning}", warning=warning)
     if store is None:
         if ballast is not None:
             _make_room(config, ballast)
@@ -163,7 +165,10 @@ def open_configured(config: Config, plugged: IPluggableStore | None, *, create: 
     :raises agtphost.stores.StoreError: it cannot be opened.
     """
     if plugged is None:
-        return locate_store(config.store).open_store(create=create)
+        host = config.host
+        return locate_store(config.store).open_store(
+            create=create, holder=str(host.state_dir), server_id=host.server_id
+        )
     try:
         plugged.open(create)
     except StoreError:

@@ -206,7 +206,9 @@ def _check_assembly(
 def _open_rehearsal_store(config: Config, aside: _RehearsalCopy, *, running: bool) -> IChainStore:
     if config.store.plugin is not None:
         return MemoryStore()
-    return locate_store(config.store).rehearse(create=is_first_start(config) or running, folder=aside.folder)
+    return locate_store(config.store).rehearse(
+        create=is_first_start(config) or running, folder=aside.folder, server_id=config.host.server_id
+    )
 
 
 def _check_store(config: Config, aside: _RehearsalCopy) -> Iterator[Problem]:

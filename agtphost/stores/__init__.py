@@ -13,6 +13,7 @@ Where records are kept.
 - :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)
 - :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
 - :mod:`.location`: where the store of a configuration is, and what can be asked of it before it is opened
+- :mod:`.postgres`: both sides in a PostgreSQL database
 - :mod:`.state_lock`: one host per state directory and store
 - :mod:`.memory`: a store without a disk
 - :mod:`.ballast`: a file that takes space on the store's disk, to be given back piece by piece when the disk is full
@@ -54,7 +55,7 @@ __all__ = [
 
 def open_store(url: str, *, create: bool, opener: Connect = connect) -> SQLiteStore:
     """
-    Open the store that ``[store] url`` names.
+    Open the SQLite store of a URL; :func:`agtphost.stores.location.locate_store` knows every kind.
 
     :param url: ``sqlite:`` and the path of the database file.
     :param create: whether a missing file is made.
@@ -66,7 +67,7 @@ def open_store(url: str, *, create: bool, opener: Connect = connect) -> SQLiteSt
 
 def open_reader(url: str, *, opener: Connect = connect) -> RecordReader:
     """
-    Read a store without writing to it, whether a host has it open or not: for commands.
+    Read a SQLite store without writing to it, whether a host has it open or not.
 
     :raises StoreError: it is missing, not a store, or of another version than this program reads.
     """
@@ -87,6 +88,6 @@ def open_reader(url: str, *, opener: Connect = connect) -> RecordReader:
 
 
 def _path(url: str) -> Path:
-    file = locate_url(url).file
-    assert file is not None
+    if (file := locate_url(url).file) is None:
+        raise StoreError(f"{url!r} is not a file; write sqlite:PATH")
     return file

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agtphost.stores.rows import StoreError
 from agtphost.stores.state_lock import StateLock
+from agtphost.vocabulary import database_url
 
 if TYPE_CHECKING:
     from agtphost.stores.interfaces import IChainStore, IRecordReader
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], object]
 """Takes how many pages are copied, and how many there are."""
+
+
+class RevealedText(Protocol):
+    """A secret of the configuration."""
+
+    def reveal(self) -> str:
+        """Return the text itself."""
 
 
 class StoreSettings(Protocol):
@@ -34,6 +42,10 @@ class StoreSettings(Protocol):
     @property
     def plugin(self) -> str | None:
         """The plugin that provides the store instead."""
+
+    @property
+    def password(self) -> RevealedText | None:
+        """The password of a database's role."""
 
 
 class StoreLocation:
@@ -96,12 +108,18 @@ class StoreLocation:
         """Return the octets of the store's file; 0 without one."""
         return 0
 
-    def open_store(self, *, create: bool) -> IChainStore:
+    def warnings(self) -> Iterator[str]:
+        """Yield what is unsafe about the way to the store, for the operator."""
+        yield from ()
+
+    def open_store(self, *, create: bool, holder: str = "", server_id: str = "") -> IChainStore:
         """
         Open the store for writing.
 
-        :param create: whether a missing one is made.
-        :raises StoreError: it is missing, not a store, of a later version, or cannot be written.
+        :param create: whether a missing file is made. A store in a database is never made here.
+        :param holder: who opens it, such as the state directory of a host on this machine.
+        :param server_id: the host whose store it must be; empty for any.
+        :raises StoreError: it is missing, not a store, another host's, of a later version, or cannot be written.
         """
         raise StoreError(f"{self.name} is opened by its plugin")
 
@@ -114,15 +132,32 @@ class StoreLocation:
         """
         raise StoreError(f"{self.name} is read by its plugin")
 
-    def rehearse(self, *, create: bool, folder: Path) -> IChainStore:
+    def rehearse(self, *, create: bool, folder: Path, server_id: str = "") -> IChainStore:
         """
         Open the store as a host would at its start, without changing it.
 
-        :param create: as for :meth:`open_store`.
+        :param create: as for :meth:`open_store`, and ``server_id`` too.
         :param folder: an empty directory for a copy.
         :raises StoreError: as :meth:`open_store`.
         """
         raise StoreError(f"{self.name} is opened by its plugin")
+
+    def create(self, server_id: str) -> None:
+        """
+        Make an empty store in a database; a store in a file is made when its host is set up.
+
+        :param server_id: the host that its records will be of.
+        :raises StoreError: there is a store already, or it cannot be made.
+        """
+        raise StoreError(f"{self.name} is made when the host is set up; `agtp store init` is for a database")
+
+    def describe(self) -> Mapping[str, Any]:
+        """
+        Return who holds the store, and other fields that its kind alone has.
+
+        :raises StoreError: it cannot be read.
+        """
+        return {}
 
     def copy(self, target: Path, progress: Progress) -> int:
         """
@@ -185,7 +220,7 @@ class SQLiteLocation(StoreLocation):
     def size(self) -> int:
         return self._path.stat().st_size if self._path.exists() else 0
 
-    def open_store(self, *, create: bool) -> IChainStore:
+    def open_store(self, *, create: bool, holder: str = "", server_id: str = "") -> IChainStore:
         from agtphost.stores.sqlite import open_sqlite
 
         return open_sqlite(self._path, create=create)
@@ -196,10 +231,27 @@ class SQLiteLocation(StoreLocation):
 
         return RecordReader(str(self._path), connect) if lenient else open_reader(f"sqlite:{self._path}")
 
-    def rehearse(self, *, create: bool, folder: Path) -> IChainStore:
+    def rehearse(self, *, create: bool, folder: Path, server_id: str = "") -> IChainStore:
         from agtphost.stores.dry_run_store import rehearse_store
 
         return rehearse_store(self._path, create=create, aside=folder)
+
+    def create(self, server_id: str) -> None:
+        """
+        Make an empty store in a database; a store in a file is made when its host is set up.
+
+        :param server_id: the host that its records will be of.
+        :raises StoreError: there is a store already, or it cannot be made.
+        """
+        raise StoreError(f"{self.name} is made when the host is set up; `agtp store init` is for a database")
+
+    def describe(self) -> Mapping[str, Any]:
+        """
+        Return who holds the store, and other fields that its kind alone has.
+
+        :raises StoreError: it cannot be read.
+        """
+        return {}
 
     def copy(self, target: Path, progress: Progress) -> int:
         from agtphost.stores import snapshot
@@ -223,16 +275,21 @@ def locate_store(settings: StoreSettings) -> StoreLocation:
     """
     if settings.plugin is not None:
         return StoreLocation(f"the store of the plugin {settings.plugin}")
-    return locate_url(settings.url)
+    return locate_url(settings.url, None if settings.password is None else settings.password.reveal())
 
 
-def locate_url(url: str) -> StoreLocation:
+def locate_url(url: str, password: str | None = None) -> StoreLocation:
     """
     Return where the store of a URL is.
 
+    :param password: of a database's role.
     :raises StoreError: the URL names no store.
     """
     scheme, _, path = url.partition(":")
+    if database_url.is_postgresql(url):
+        from agtphost.stores.postgres.location import PostgresLocation
+
+        return PostgresLocation(url, password)
     if scheme != "sqlite" or not path:
-        raise StoreError(f"{url!r} names no store; write sqlite:PATH")
+        raise StoreError(f"{url!r} names no store; write sqlite:PATH or postgresql://USER@HOST/DATABASE")
     return SQLiteLocation(Path(path))

@@ -18,6 +18,10 @@ class StoreError(Exception):
     """The store cannot be opened, or does not hold what was written; the message is for the operator."""
 
 
+class ConflictError(StoreError):
+    """The database undid a transaction because of another one; the same transaction may be repeated."""
+
+
 class DamagedRecord(StoreError, DamagedEvidence):
     """A stored record is not what was signed. Never reported as a missing record."""
 

@@ -198,6 +198,26 @@ class StoreCases(ABC):
             pass
         assert set(store.reservations([b"\x00", b"\x01", b"\x02"])) == {b"\x00", b"\x02"}
 
+    def test_texts_of_any_characters_come_back(self, store: IChainStore) -> None:
+        """A text is stored as it is, also one with NUL or with characters outside of the basic plane."""
+        odd = 'a\0b \U0010fffe "\\" \u2028 \U0001f600'
+        state = StateRow("suspended", "2027-01-31T00:00:00.000Z", odd, None, None)
+        item = ItemRow("quote", odd, b"", 1, None, b"{}")
+        store.begin()
+        store.set_lifecycle(ALICE, state)
+        store.put_held((item,))
+        store.put_state_changes([StateChangeRow(1, 1, "quote", odd, None)])
+        store.append([row(store.chain_number(ALICE), 1, 1, 0)._replace(path=f"/{odd}")])
+        store.commit()
+        assert store.lifecycle_row(ALICE) == state and dict(store.held_rows("quote", [odd])) == {odd: item}
+        assert [each.key for each in store.state_changes(0, 9)] == [odd]
+        states, held = store.reader().stored_state()
+        assert dict(states) == {ALICE: state} and list(held) == [item]
+        store.begin()
+        store.put_held((item._replace(value=None),))
+        store.commit()
+        assert not store.list_items()
+
     def test_state_items_are_put_removed_and_expire(self, store: IChainStore) -> None:
         """Items have versions; an expired item counts as absent immediately, and is deleted later."""
         store.begin()
@@ -395,6 +415,25 @@ class DurableStoreCases(StoreCases):
         reader = self.make(tmp_path).reader()
         assert [each.audit_id for each in reader.records(Selection())] == [one.audit_id]
         reader.close()
+
+    def test_a_second_host_is_kept_out(self, store: IPluggableStore, tmp_path: Path) -> None:
+        """
+        While one host has the store open, another one cannot open it; once the first has closed it, it can.
+
+        Two hosts that serve from one store carry out the same workflow: the steps of a CHAIN run twice.
+        """
+        self.written(store, draft())
+        other = self.make(tmp_path)
+        with pytest.raises(StoreError):
+            other.open(False)
+        self.written(store, draft())
+        store.close()
+        other.open(False)
+        try:
+            self.written(other, draft())
+        finally:
+            other.close()
+        store.open(False)
 
     def test_a_missing_store_is_not_made(self, tmp_path: Path) -> None:
         """A missing store is an error for a host that ran before, and for a command."""

@@ -14,6 +14,7 @@ from zope.interface.verify import verifyObject
 from agtphost.audit.verify import verify_records
 from agtphost.iagtp import IPluggableStore, IRecordReader, IRecordStore
 from agtphost.stores import MemoryStore, OffReactorRecords, Selection, SQLiteStore, open_reader, open_store
+from agtphost.stores.location import locate_url
 from agtphost.stores.rows import ItemRow, RecordRow
 from agtphost.testing.stores import ALICE, KEYS, DurableStoreCases, StoreCases, draft, row
 from tests.rows import each_row
@@ -29,14 +30,25 @@ class Memory(MemoryStore):
 
 @implementer(IPluggableStore)
 class File:
-    """A database file in the shape of a plugin."""
+    """A database file in the shape of a plugin, with the lock that a host takes."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, folder: Path) -> None:
+        self._url = f"sqlite:{folder / 'records.sqlite3'}"
+        self._lock = locate_url(self._url).lock(folder)
         self._store: SQLiteStore | None = None
 
     def open(self, create: bool) -> None:
-        self._store = open_store(self._url, create=create)
+        self._lock.acquire()
+        try:
+            self._store = open_store(self._url, create=create)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def close(self) -> None:
+        assert self._store is not None
+        self._store.close()
+        self._lock.release()
 
     def reader(self) -> IRecordReader:
         return open_reader(self._url)
@@ -52,7 +64,7 @@ class TestMemoryStore(StoreCases):
 
 class TestSQLiteStore(DurableStoreCases):
     def make(self, folder: Path) -> IPluggableStore:
-        return File(f"sqlite:{folder / 'records.sqlite3'}")
+        return File(folder)
 
     def test_many_rows_at_once(self, store: Any) -> None:
         """A group larger than one statement's rows is still one transaction, in order."""

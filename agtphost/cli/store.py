@@ -1,0 +1,92 @@
+"""The ``agtp store`` group: make the store of a host in a database, and show who holds it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import require_config
+from agtphost.cli.options import HOST_TOML, Connection, json_option
+from agtphost.cli.output import print_json, print_summary
+from agtphost.stores import Search, StoreError
+from agtphost.stores.location import StoreLocation, locate_store
+
+_CONFIG = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
+
+
+@click.group()
+def command() -> None:
+    """Make the store of a host in a database, and show who holds it."""
+
+
+@command.command()
+@_CONFIG
+@json_option
+def init(config: Path | None, as_json: bool) -> None:
+    """
+    Make an empty store in the database that [store] url names.
+
+    A host never makes one there: an empty store in place of a lost one would hide the loss. A store that is there
+    already is refused, and so is a database whose settings can lose acknowledged records. The role needs the right to
+    create tables; the host needs only those to read and change them.
+
+    \b
+    Examples:
+      agtp store init
+      agtp store init --config /etc/agtphost/host.toml
+    """
+    loaded = require_config(Connection(config=config), "a store")
+    store = locate_store(loaded.store)
+    try:
+        store.create(loaded.host.server_id)
+    except StoreError as error:
+        raise WrongInput(str(error)) from None
+    if as_json:
+        print_json({"store": store.name, "server_id": loaded.host.server_id})
+    else:
+        click.echo(f"{store.name}: an empty store for {loaded.host.server_id}; start the host")
+
+
+@command.command()
+@_CONFIG
+@json_option
+def status(config: Path | None, as_json: bool) -> None:
+    """
+    Show where the store is, what it has, and which host holds it.
+
+    \b
+    Examples:
+      agtp store status
+      agtp store status --json | jq .holder
+    """
+    loaded = require_config(Connection(config=config), "a store")
+    store = locate_store(loaded.store)
+    if loaded.store.plugin is not None:
+        raise WrongInput(f"{store.name} cannot be described", "Ask its author how it is looked at.")
+    try:
+        found = _describe(store)
+    except (StoreError, sqlite3.Error) as error:
+        raise WrongInput(str(error)) from None
+    if as_json:
+        print_json(found)
+    else:
+        print_summary(found)
+
+
+def _describe(store: StoreLocation) -> dict[str, Any]:
+    """Return the fields of a store."""
+    reader = store.open_reader()
+    try:
+        checkpoint, newest = reader.checkpoint(), reader.latest(None, 1, Search()).records
+        return {
+            "store": store.name,
+            **store.describe(),
+            "records": newest[0][0] if newest else 0,
+            "checkpoint": 0 if checkpoint is None else checkpoint.size,
+        }
+    finally:
+        reader.close()

@@ -1,0 +1,345 @@
+"""
+How a PostgreSQL database is reached, which settings are refused, and how its errors are reported.
+
+psycopg waits for an answer as long as the connection lives. A machine that vanishes is noticed by the kernel
+(``tcp_user_timeout``, keepalives); a server that is there and does not answer is noticed by :class:`_StallGuard`, which
+ends the connection. So no thread waits much longer than a statement may take.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+from weakref import WeakSet
+
+import psycopg
+from psycopg import conninfo, pq
+from psycopg.adapt import Dumper, Loader
+from psycopg.pq import Format
+
+from agtphost.stores.rows import ConflictError, StoreError
+from agtphost.vocabulary import database_url
+
+CONNECT_SECONDS: Final = 5
+"""How long a connection may take to be made."""
+
+STATEMENT_SECONDS: Final = 5
+"""How long a statement of a transaction may take, the wait for another writer included."""
+
+READING_SECONDS: Final = 60
+"""The same where the whole store is read, as at a start."""
+
+IDLE_SECONDS: Final = 2
+"""How long a transaction may wait for its next statement: a writer that vanished releases the lock then."""
+
+STALL_SECONDS: Final = 2
+"""How much longer than the server should take a statement the client waits."""
+
+OLDEST: Final = 14
+"""The earliest version of PostgreSQL that is used."""
+
+UNSAFE: Final[Mapping[str, tuple[str, ...]]] = {
+    "fsync": ("off",),
+    "full_page_writes": ("off",),
+    "synchronous_commit": ("off", "local"),
+}
+"""Values of settings with which acknowledged records can be lost."""
+
+CONFLICTS: Final = ("40001", "40P01")
+"""SQLSTATEs of transactions that may be repeated: serialization failure, deadlock."""
+
+_OTHERS = ("CockroachDB", "YugabyteDB", "-YB-")
+"""Parts of ``version()`` of databases that speak PostgreSQL's protocol and were never tested as a store."""
+
+_SETTINGS = """
+    SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_setting('server_encoding'),
+        current_setting('default_transaction_read_only'), current_setting('fsync'),
+        current_setting('full_page_writes'), current_setting('synchronous_commit')
+"""
+
+
+class DatabaseError(StoreError):
+    """
+    An error of the database, with its SQLSTATE.
+
+    :param sqlstate: five characters; empty where the connection failed.
+    """
+
+    def __init__(self, message: str, sqlstate: str = "") -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+class DatabaseConflict(DatabaseError, ConflictError):
+    """A transaction that may be repeated: it met another one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """How a database is reached."""
+
+    url: str
+    """``postgresql://...``, without a password."""
+
+    password: str | None = field(default=None, repr=False)
+    application: str = "agtphost"
+    """Shown in ``pg_stat_activity``."""
+
+    @property
+    def name(self) -> str:
+        """The database in messages."""
+        return database_url.name_of(self.url)
+
+
+def dial(address: Address, *, writer: bool) -> Session:
+    """
+    Connect to a database.
+
+    :param writer: whether the settings that durability rests on are checked.
+    :raises StoreError: it cannot be reached, or a setting would lose data.
+    """
+    parameters: dict[str, Any] = {
+        "connect_timeout": CONNECT_SECONDS,
+        "application_name": address.application,
+        "tcp_user_timeout": 2000,
+        "keepalives_idle": 1,
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
+        **({} if database_url.on_this_machine(address.url) else {"sslmode": "verify-full", "sslrootcert": "system"}),
+    }
+    try:
+        given = conninfo.conninfo_to_dict(address.url)
+        if "sslmode" in given or "sslrootcert" in given:
+            # The system's authorities are only for verify-full.
+            parameters.pop("sslrootcert", None)
+        if writer and "," in str(given.get("host", "")):
+            parameters["target_session_attrs"] = "read-write"
+        parameters.update(given)
+        if address.password is not None:
+            parameters["password"] = address.password
+        parameters["client_encoding"] = "UTF8"
+        connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=1)
+    except psycopg.Error as error:
+        raise DatabaseError(f"{address.name} cannot be reached: {_explain(error)}", error.sqlstate or "") from None
+    session = Session(connection, address.name)
+    if writer:
+        try:
+            _check(session)
+        except BaseException:
+            session.close()
+            raise
+    return session
+
+
+def _check(session: Session) -> None:
+    """
+    Refuse a database that would lose data, or that was never tested as a store.
+
+    :raises StoreError: naming the setting and its value.
+    """
+    (version,) = session.execute("SELECT version()").fetchone()
+    row: Sequence[Any] = () if is_foreign(version) else session.execute(_SETTINGS).fetchone()
+    if fault := find_fault(version, row):
+        raise StoreError(f"{session.name} cannot be a store: {fault}")
+
+
+def is_foreign(version: str) -> bool:
+    """Return whether a database that answers ``version()`` so is another one than PostgreSQL."""
+    return any(each in version for each in _OTHERS) or not version.startswith("PostgreSQL")
+
+
+def find_fault(version: str, row: Sequence[Any]) -> str:
+    """
+    Return why a database cannot be a store; empty if it can.
+
+    :param version: the answer of ``version()``.
+    :param row: version number, whether it is a replica, encoding, whether transactions only read, ``fsync``,
+        ``full_page_writes``, ``synchronous_commit``.
+    """
+    if is_foreign(version):
+        return f"it is {version[:60]!r}, which was never tested as a store; use PostgreSQL {OLDEST} or later"
+    number, replica, encoding, read_only, *settings = row
+    if number < OLDEST * 10_000:
+        return f"it is PostgreSQL {number // 10_000}; use version {OLDEST} or later"
+    if replica:
+        return "it is a replica (pg_is_in_recovery), which takes no writes; name the primary server"
+    if encoding != "UTF8":
+        return f"its encoding is {encoding}; create the database with ENCODING 'UTF8' TEMPLATE template0"
+    if read_only == "on":
+        return "default_transaction_read_only is on; set it to off for this role and database"
+    for name, value in zip(UNSAFE, settings, strict=True):
+        if value in UNSAFE[name]:
+            return f"{name} is {value}, and a crash would lose acknowledged records; set {name} = on"
+    return ""
+
+
+def _explain(error: psycopg.Error) -> str:
+    """Return what an error says, in one line, without values of rows."""
+    primary = error.diag.message_primary if error.sqlstate else None
+    return " ".join((primary or str(error) or repr(error)).split())
+
+
+_NUL, _MARK = "\0", "\U0010fffe"
+
+
+def escape(text: str) -> str:
+    """Return a text without NUL, which PostgreSQL cannot store; :func:`unescape` gives the text back."""
+    if _NUL in text or _MARK in text:
+        return text.replace(_MARK, f"{_MARK}1").replace(_NUL, f"{_MARK}0")
+    return text
+
+
+def unescape(text: str) -> str:
+    """Return the text that was escaped."""
+    if _MARK in text:
+        return text.replace(f"{_MARK}0", _NUL).replace(f"{_MARK}1", _MARK)
+    return text
+
+
+class _TextDumper(Dumper):
+    format = Format.BINARY
+    oid = 25
+
+    def dump(self, obj: str) -> bytes:
+        return escape(obj).encode()
+
+
+class _TextLoader(Loader):
+    format = Format.BINARY
+
+    def load(self, data: Any) -> str:
+        return unescape(str(data, "utf-8"))
+
+
+@lru_cache(maxsize=512)
+def _translate(statement: str) -> str:
+    """Return a statement with psycopg's notation of parameters."""
+    return statement.replace("?", "%b")
+
+
+class Session:
+    """
+    A connection, whose errors are :class:`DatabaseError`; used by one thread at a time.
+
+    :param name: the database in messages.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], name: str) -> None:
+        connection.adapters.register_dumper(str, _TextDumper)
+        connection.adapters.register_loader("text", _TextLoader)
+        self._connection = connection
+        self.name = name
+        self.patience = STATEMENT_SECONDS + STALL_SECONDS
+        """Seconds after which a statement counts as stalled."""
+        self.deadline = 0.0
+        _guard.add(self)
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
+        """
+        Run one statement, with ``?`` for parameters.
+
+        :raises DatabaseError: it failed.
+        """
+        self.deadline = time.monotonic() + self.patience
+        try:
+            return self._connection.execute(_translate(statement), parameters, binary=True)
+        except psycopg.Error as error:
+            if error.sqlstate in ("26000", "42P05"):
+                # A pooler gave this session another server session, which does not know our prepared statements.
+                self._connection.prepare_threshold = None
+            raise self._failure(_explain(error), error.sqlstate or "") from None
+        finally:
+            self.deadline = 0.0
+
+    def command(self, statements: bytes) -> pq.abc.PGresult:
+        """
+        Run several statements in one message, and return the result of the last.
+
+        :raises DatabaseError: one of them failed; the later ones were not run.
+        """
+        self.deadline = time.monotonic() + self.patience
+        try:
+            result = self._connection.pgconn.exec_(statements)
+        except psycopg.Error as error:
+            raise self._failure(_explain(error), "") from None
+        finally:
+            self.deadline = 0.0
+        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode("ascii", "replace")
+            primary = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
+            raise self._failure(" ".join(primary.decode("utf-8", "replace").split()), state)
+        return result
+
+    def _failure(self, message: str, sqlstate: str) -> DatabaseError:
+        state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
+        kind = DatabaseConflict if sqlstate in CONFLICTS else DatabaseError
+        return kind(f"{self.name}: {message}{state}", sqlstate)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, failed or not; a lost connection has none."""
+        return self._connection.pgconn.transaction_status in (
+            pq.TransactionStatus.INTRANS,
+            pq.TransactionStatus.INERROR,
+            pq.TransactionStatus.ACTIVE,
+        )
+
+    @property
+    def usable(self) -> bool:
+        """Whether the connection is there, without a transaction."""
+        return self._connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
+
+    def hang_up(self) -> None:
+        """Make the statement that another thread waits for fail."""
+        with (
+            suppress(OSError, psycopg.Error),
+            socket.socket(fileno=os.dup(self._connection.pgconn.socket)) as line,
+        ):
+            line.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection; the server rolls an open transaction back."""
+        self._connection.close()
+
+
+class _StallGuard:
+    """Ends connections whose server is there and does not answer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: WeakSet[Session] = WeakSet()
+        self._thread: threading.Thread | None = None
+
+    def add(self, session: Session) -> None:
+        """Watch a session for as long as it is used."""
+        with self._lock:
+            self._sessions.add(session)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="agtphost-stalls", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(1)
+            with self._lock:
+                sessions = list(self._sessions)
+                if not sessions:
+                    self._thread = None
+                    return
+            now = time.monotonic()
+            session: Session | None
+            for session in sessions:
+                if 0 < session.deadline < now:
+                    session.hang_up()
+            session = None
+            del sessions
+
+
+_guard = _StallGuard()

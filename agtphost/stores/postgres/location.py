@@ -1,0 +1,89 @@
+"""What is asked of a PostgreSQL store before it is opened. Importing this module does not import psycopg."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agtphost import extras
+from agtphost.stores.location import StoreLocation
+from agtphost.stores.rows import StoreError
+from agtphost.vocabulary import database_url
+
+if TYPE_CHECKING:
+    from agtphost.stores.interfaces import IChainStore, IRecordReader
+    from agtphost.stores.postgres.connection import Address
+    from agtphost.stores.prefix_lookup import RecordPreview
+
+STRONG = "verify-full"
+"""The ``sslmode`` that compares the server's certificate with its name."""
+
+
+class PostgresLocation(StoreLocation):
+    """
+    A store in a PostgreSQL database.
+
+    :param url: ``postgresql://...``, without a password.
+    :param password: of the role; None where it needs none.
+    """
+
+    backup_hint = "use the database's own tools, such as pg_dump or pg_basebackup with an archive of its log"
+
+    def __init__(self, url: str, password: str | None = None) -> None:
+        super().__init__(database_url.name_of(url))
+        self._url = url
+        self._password = password
+
+    def warnings(self) -> Iterator[str]:
+        mode = database_url.sslmode(self._url)
+        if mode and mode != STRONG and not database_url.on_this_machine(self._url):
+            yield (
+                f"[store] url has sslmode={mode}, so another server can pose as the database {self.name}: remove it, "
+                f"or write sslmode={STRONG} and sslrootcert=FILE with the authority of the server's certificate"
+            )
+
+    def open_store(self, *, create: bool, holder: str = "", server_id: str = "") -> IChainStore:
+        from agtphost.stores.postgres.writing import PostgresStore
+
+        return PostgresStore(self._address(), f"{socket.gethostname()}:{holder}", server_id)
+
+    def open_reader(self, *, lenient: bool = False) -> IRecordReader:
+        from agtphost.stores.postgres.reading import open_postgres_reader
+
+        return open_postgres_reader(self._address())
+
+    def rehearse(self, *, create: bool, folder: Path, server_id: str = "") -> IChainStore:
+        from agtphost.stores.postgres.writing import RehearsedPostgresStore
+
+        return RehearsedPostgresStore(self._address(), server_id)
+
+    def find_records(self, beginning: str, most: int) -> Sequence[RecordPreview]:
+        from agtphost.stores.postgres.reading import find_records
+
+        return find_records(self._address(), beginning, most)
+
+    def create(self, server_id: str) -> None:
+        from agtphost.stores.postgres.schema_files import create_store
+
+        create_store(self._address(), server_id)
+
+    def describe(self) -> Mapping[str, Any]:
+        from agtphost.stores.postgres.schema_files import read_state
+
+        row = read_state(self._address())
+        return {
+            "server_id": row.server_id,
+            "schema": row.schema,
+            "holder": row.holder or None,
+            "term": row.term,
+            "seconds_since_write": round(row.age, 1),
+        }
+
+    def _address(self) -> Address:
+        if not extras.is_installed("psycopg"):
+            raise StoreError(extras.missing("psycopg"))
+        from agtphost.stores.postgres.connection import Address
+
+        return Address(url=self._url, password=self._password, application=f"agtphost/{socket.gethostname()}")

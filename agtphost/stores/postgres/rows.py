@@ -1,0 +1,133 @@
+"""Rows of a PostgreSQL store as they are stored, and whether its tables are those that the schema files make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.stores.interfaces import ITableRows
+from agtphost.stores.postgres.connection import Session
+from agtphost.stores.row_shapes import COLUMNS, SHAPES
+from agtphost.stores.rows import StateChangeRow
+from agtphost.stores.schema_check import SchemaFinding
+from agtphost.stores.table_rows import TableRows
+
+STORE = "store"
+"""The table with the row that every writer locks."""
+
+_TABLES = (STORE, "probe", *SHAPES)
+
+_SHAPE = """
+WITH ours AS (
+    SELECT c.oid, c.relname, c.relrowsecurity FROM pg_class c
+    WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('store')) AND c.relkind = 'r'
+        AND c.relname = ANY(?)
+)
+SELECT 'table ' || relname, string_agg(line, ', ' ORDER BY attnum) FROM (
+    SELECT o.relname, a.attnum, a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+        || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END AS line
+    FROM ours o JOIN pg_attribute a ON a.attrelid = o.oid WHERE a.attnum > 0 AND NOT a.attisdropped
+) AS columns GROUP BY relname
+UNION ALL
+SELECT 'constraint ' || n.conname, o.relname || ': ' || pg_get_constraintdef(n.oid)
+FROM ours o JOIN pg_constraint n ON n.conrelid = o.oid WHERE n.contype IN ('p', 'u', 'f', 'c')
+UNION ALL
+SELECT 'index ' || i.relname, o.relname || ': ' || regexp_replace(pg_get_indexdef(i.oid), ' ON \\S+ ', ' ON ')
+    || CASE WHEN x.indisvalid THEN '' ELSE ', which is not valid' END
+FROM ours o JOIN pg_index x ON x.indrelid = o.oid JOIN pg_class i ON i.oid = x.indexrelid
+UNION ALL
+SELECT 'trigger ' || t.tgname, o.relname::text FROM ours o JOIN pg_trigger t ON t.tgrelid = o.oid
+WHERE NOT t.tgisinternal
+UNION ALL
+SELECT 'rule ' || r.rulename, o.relname::text FROM ours o JOIN pg_rewrite r ON r.ev_class = o.oid
+UNION ALL
+SELECT 'row security', relname::text FROM ours WHERE relrowsecurity
+ORDER BY 1
+"""
+"""Tables, constraints, indexes, and all that changes what a statement does."""
+
+_SUMS = """
+    SELECT owner, count(*), sum(coalesce(length(result), 0))::bigint,
+        min(CASE WHEN reserved_at > ? THEN reserved_at END), max((length(seal) > 0)::int)
+    FROM reservation WHERE owner IS NOT NULL GROUP BY owner ORDER BY owner
+"""
+
+
+def describe_schema(execute: Callable[..., Any]) -> dict[str, str]:
+    """Return tables, constraints and indexes of a store, with their definitions."""
+    return dict(execute(_SHAPE, (list(_TABLES),)).fetchall())
+
+
+@cache
+def read_expected() -> dict[str, str]:
+    """Return what :func:`describe_schema` finds in a new store."""
+    text = files("agtphost.stores.postgres").joinpath("schema", "expected.txt").read_text(encoding="utf-8")
+    return dict(line.split(" = ", 1) for line in text.splitlines())  # type: ignore[arg-type]
+
+
+def find_schema_changes(execute: Callable[..., Any]) -> Iterator[SchemaFinding]:
+    """Compare the tables of a store with those of a new one."""
+    found = describe_schema(execute)
+    for name, definition in sorted(read_expected().items(), key=lambda item: not item[0].startswith("table ")):
+        is_table = name.startswith("table ")
+        other = found.pop(name, None)
+        if other is None:
+            yield SchemaFinding(name, "was deleted", is_table or name.startswith("constraint "), is_table)
+        elif other != definition:
+            yield SchemaFinding(name, f"was changed: it is {other}", True, is_table)
+    for name, definition in found.items():
+        decides = not name.startswith("index ") or "UNIQUE" in definition
+        yield SchemaFinding(name, f"was added, on table {definition.partition(':')[0]}", decides, False)
+
+
+def read_log(execute: Callable[..., Any], after: int, limit: int) -> list[StateChangeRow]:
+    """Return entries of the log of state changes."""
+    rows = execute(
+        "SELECT number, record, kind, key, leaf FROM state_change WHERE number > ? ORDER BY number LIMIT ?",
+        (after, limit),
+    ).fetchall()
+    return [StateChangeRow(*row) for row in rows]
+
+
+def find_store_fault(execute: Callable[..., Any]) -> list[str]:
+    """Compare the row of the store with the newest record; return a line if they differ."""
+    last, newest = execute("SELECT (SELECT last FROM store), (SELECT coalesce(max(number), 0) FROM record)").fetchone()
+    return [] if last == newest else [f"table store, row 1: last is {last}, and the newest record is {newest}"]
+
+
+@implementer(ITableRows)
+class PostgresTableRows(TableRows):
+    """
+    Reads one database through one connection.
+
+    The server compares an index with its table when it uses it, so no index is compared here.
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.execute)
+
+    def begin(self) -> None:
+        self._execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def schema_changes(self) -> list[SchemaFinding]:
+        return list(find_schema_changes(self._execute))
+
+    def name_fault(self, fault: str) -> tuple[str, str] | None:
+        return (STORE, "1") if fault.startswith("table store,") else None
+
+    def index_faults(self, table: str) -> list[tuple[str, str, str]]:
+        return []
+
+    def is_placed(self, number: int, chain: int, seq: int) -> bool:
+        row = self._one("record", "SELECT number FROM record WHERE chain = ? AND seq = ?", (chain, seq))
+        return row is not None and row[0] == number
+
+    def reservations(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows("reservation", f"SELECT {COLUMNS['reservation']} FROM reservation ORDER BY reserved_at, name")
+
+    def keyed_sums(self, live_after: int) -> Iterator[tuple[Any, ...]]:
+        return self._rows("reservation", _SUMS, (live_after,))

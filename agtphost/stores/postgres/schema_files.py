@@ -1,0 +1,123 @@
+"""How a store is made in a PostgreSQL database, and whether this program can use one that is there."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import NamedTuple
+
+from agtphost.stores.postgres.connection import Address, Session, dial
+from agtphost.stores.rows import StoreError
+
+
+class StoreRow(NamedTuple):
+    """The row of table ``store``."""
+
+    schema: int
+    readable_from: int
+    server_id: str
+    last: int
+    """Number of the newest record."""
+
+    term: int
+    holder: str
+    """Machine and state directory of the host that may write; empty without one."""
+
+    age: float
+    """Seconds since the holder wrote last, by the database's clock."""
+
+
+def steps() -> list[Traversable]:
+    """Return the schema files in the order of their numbers."""
+    folder = files("agtphost.stores.postgres").joinpath("schema")
+    return sorted((step for step in folder.iterdir() if step.name.endswith(".sql")), key=lambda step: step.name)
+
+
+@cache
+def latest() -> int:
+    """Return the schema version that this program writes and reads."""
+    return int(steps()[-1].name.partition(".")[0].partition("_")[0])
+
+
+def create_store(address: Address, server_id: str) -> None:
+    """
+    Make an empty store.
+
+    :raises StoreError: there is one already, or the role may not make tables.
+    """
+    with closing(dial(address, writer=True)) as session:
+        session.command(b"BEGIN")
+        if _has_store(session):
+            row = read_row(session)
+            raise StoreError(f"{session.name} has a store already, of the host {row.server_id!r}; nothing was changed")
+        for step in steps():
+            session.command(step.read_bytes())
+        session.execute(
+            "INSERT INTO store (one, schema, readable_from, server_id, last, issued_at, news, term, holder, beat) "
+            "VALUES (1, ?, ?, ?, 0, 0, 0, 0, '', now())",
+            (latest(), latest(), server_id),
+        )
+        if session.command(b"COMMIT").command_status != b"COMMIT":
+            raise StoreError(f"{session.name}: the store could not be made")
+
+
+def _has_store(session: Session) -> bool:
+    return session.execute("SELECT to_regclass('store')").fetchone()[0] is not None
+
+
+def read_state(address: Address) -> StoreRow:
+    """
+    Read the row of a store.
+
+    :raises StoreError: there is no store, or it cannot be read.
+    """
+    with closing(dial(address, writer=False)) as session:
+        return read_row(session)
+
+
+def read_row(session: Session) -> StoreRow:
+    """
+    Read the row of the store.
+
+    :raises StoreError: there is no store.
+    """
+    row = None
+    if _has_store(session):
+        row = session.execute(
+            "SELECT schema, readable_from, server_id, last, term, holder, "
+            "extract(epoch FROM clock_timestamp() - beat)::float8 FROM store"
+        ).fetchone()
+    if row is None:
+        raise StoreError(
+            f"{session.name} has no store. Run `agtp store init` to make an empty one; if this host ran before, "
+            "restore the database from its backup instead"
+        )
+    return StoreRow(*row)
+
+
+def require_usable(session: Session, server_id: str = "") -> StoreRow:
+    """
+    Refuse a store that is another host's, or of a version that this program cannot use.
+
+    :param server_id: of the host; empty to use any host's.
+    :raises StoreError: with the command that helps.
+    """
+    row = read_row(session)
+    if row.readable_from > latest():
+        raise StoreError(
+            f"{session.name} has a store of schema version {row.schema}, which programs of version {row.readable_from} "
+            f"and later can use; this program has version {latest()}. Install a later agtphost"
+        )
+    if row.schema < latest():
+        raise StoreError(
+            f"{session.name} has a store of schema version {row.schema}; this program needs version {latest()}. Run "
+            "`agtp store upgrade`"
+        )
+    if server_id and row.server_id != server_id:
+        raise StoreError(
+            f"{session.name} has the store of the host {row.server_id!r}, and [host] server_id is {server_id!r}; name "
+            "this host's own database in [store] url, and see `agtp store status`"
+        )
+    return row

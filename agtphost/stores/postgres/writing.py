@@ -1,0 +1,601 @@
+"""
+The writing side in PostgreSQL: one connection, used by the ledger's writer thread.
+
+Theory of operation. A transaction begins with the lock on the one row of table ``store``; so there is one writer at a
+time, and what it reads stays true until it commits. A group of plain records takes three round trips: the lock, one
+INSERT, and the UPDATE of that row with COMMIT. The row says how many transactions there were, so a writer notices
+those of another one, and it has a fencing token, the term: a host from which another one took the store over cannot
+commit any more.
+
+The answer to COMMIT can be lost while the server still carries it out. :meth:`PostgresStore.holds` therefore takes the
+lock before it looks: it waits until that transaction has ended, one way or the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import StoredRecord
+from agtphost.stores.database_check import looked_at
+from agtphost.stores.interfaces import IChainStore, ITableSource
+from agtphost.stores.keyed_digests import sealed_use
+from agtphost.stores.postgres.connection import (
+    IDLE_SECONDS,
+    READING_SECONDS,
+    STALL_SECONDS,
+    STATEMENT_SECONDS,
+    Address,
+    DatabaseError,
+    Session,
+    dial,
+)
+from agtphost.stores.postgres.reading import FIND, PostgresReader, open_postgres_reader, read_signed
+from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, read_log
+from agtphost.stores.postgres.schema_files import require_usable
+from agtphost.stores.row_shapes import LARGEST, check_row
+from agtphost.stores.rows import (
+    AnswerRow,
+    CheckpointRow,
+    DamagedRecord,
+    DamagedRow,
+    HeadRow,
+    ItemRow,
+    KeyedRow,
+    RecordRow,
+    ReservationRow,
+    SignedRow,
+    StateChangeRow,
+    StateRow,
+    StoreError,
+)
+from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile
+
+HOLD_SECONDS: Final = 30
+"""How long a host that stopped without saying so still keeps others from the store, after its last write."""
+
+PRUNED_AT_ONCE: Final = 1000
+"""Reservations dropped in one transaction."""
+
+PROBE_OCTETS: Final = 1 << 20
+"""What a store that failed has to take before it counts as healthy: some hundred records."""
+
+ENDLESS: Final = 2**62
+"""What :meth:`PostgresStore.free_space` returns: the database alone knows its disk, and says so by SQLSTATE 53100."""
+
+
+def _limits(seconds: int, idle: int) -> bytes:
+    """Return statements that limit a transaction; a pooler loses what is set for a session."""
+    return (
+        f"SET LOCAL statement_timeout = {seconds * 1000}; SET LOCAL lock_timeout = {STATEMENT_SECONDS * 1000}; "
+        f"SET LOCAL idle_in_transaction_session_timeout = {idle * 1000}; "
+    ).encode()
+
+
+_BEGIN: Final = (
+    b"BEGIN; "
+    + _limits(STATEMENT_SECONDS, IDLE_SECONDS)
+    + b"SELECT last, issued_at, news, term, holder FROM store FOR UPDATE"
+)
+_READ_ALL: Final = _limits(READING_SECONDS, READING_SECONDS)
+
+_HEADS = """
+    SELECT c.agent_id, r.chain, r.number, r.seq, r.audit_id, r.issued_at, r.signed
+    FROM chain c CROSS JOIN LATERAL (SELECT * FROM record WHERE chain = c.number ORDER BY seq DESC LIMIT 1) r
+"""
+_ITEMS = "SELECT kind, key, owner, version, expires_at, value FROM held"
+_STATES = "SELECT agent_id, status, since, reason, successor, deadline, org_domain FROM lifecycle"
+_RESERVATIONS = (
+    "SELECT name, digest, reserved_at, result, owner, seal, record FROM reservation WHERE name = ANY(?::bytea[])"
+)
+_USE = "SELECT owner, keys, octets, since, digest FROM keyed WHERE owner = ANY(?::bytea[])"
+
+
+def _insert(table: str, columns: Mapping[str, str], tail: str = "") -> str:
+    """Return an INSERT of many rows: one array for each column, with its type."""
+    arrays = ", ".join(f"?::{kind}[]" for kind in columns.values())
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) {tail}"
+
+
+def _replace(columns: Iterable[str]) -> str:
+    return "DO UPDATE SET " + ", ".join(f"{column} = excluded.{column}" for column in columns)
+
+
+_RECORDS = _insert(
+    "record",
+    {
+        **dict.fromkeys(("number", "chain", "seq"), "bigint"),
+        "audit_id": "bytea",
+        "previous": "bigint",
+        **dict.fromkeys(("kind", "format"), "int"),
+        "issued_at": "bigint",
+        "status": "int",
+        **dict.fromkeys(("method", "path"), "text"),
+        **dict.fromkeys(("caller", "signed"), "bytea"),
+    },
+)
+_PUT_ITEMS = _insert(
+    "held",
+    {"kind": "text", "key": "text", "owner": "bytea", "version": "bigint", "expires_at": "bigint", "value": "bytea"},
+    f"ON CONFLICT (kind, key) {_replace(('owner', 'version', 'expires_at', 'value'))}",
+)
+_PUT_RESERVATIONS = _insert(
+    "reservation",
+    {
+        "name": "bytea",
+        "digest": "bytea",
+        "reserved_at": "bigint",
+        "result": "bytea",
+        "owner": "bytea",
+        "seal": "bytea",
+        "record": "bigint",
+    },
+    f"ON CONFLICT (name) {_replace(('digest', 'reserved_at', 'result', 'owner', 'seal', 'record'))}",
+)
+_PUT_RESULTS = _insert(
+    "reservation",
+    {"name": "bytea", "digest": "bytea", "reserved_at": "bigint", "result": "bytea", "record": "bigint"},
+    f"ON CONFLICT (name) {_replace(('result', 'record'))}",
+)
+_PUT_KEYED = _insert(
+    "keyed",
+    {"owner": "bytea", "keys": "bigint", "octets": "bigint", "since": "bigint", "digest": "bytea"},
+    f"ON CONFLICT (owner) {_replace(('keys', 'octets', 'since', 'digest'))}",
+)
+_PUT_CHANGES = _insert(
+    "state_change", {"number": "bigint", "record": "bigint", "kind": "text", "key": "text", "leaf": "bytea"}
+)
+_PUT_TILES = _insert(
+    "tile",
+    {"level": "bigint", "number": "bigint", "hashes": "bytea"},
+    # A tile only ever grows: a writer that knows less than the store must not cut it.
+    "ON CONFLICT (level, number) DO UPDATE SET hashes = excluded.hashes "
+    "WHERE length(excluded.hashes) > length(tile.hashes)",
+)
+
+
+class Superseded(StoreError):
+    """Another host has taken the store over; this one has to end."""
+
+
+@implementer(IChainStore, ITableSource)
+class PostgresStore:
+    """
+    A store in a database.
+
+    :param holder: this host: its machine and state directory, which only one process at a time uses.
+    :param server_id: of the host; the store of another one is refused.
+    :raises StoreError: there is no store, it cannot be used, or another host holds it.
+    """
+
+    def __init__(self, address: Address, holder: str, server_id: str) -> None:
+        self._address = address
+        self._holder = holder
+        self._server_id = server_id
+        self._term = 0
+        self._news = -1
+        self._committed = 0  # the number of the newest record that this process has seen committed
+        self._last = self._issued_at = 0  # of the newest record, those of the open transaction included
+        self._session = self._dial()
+        try:
+            self._take()
+        except BaseException:
+            self._session.close()
+            raise
+
+    def _dial(self) -> Session:
+        """Connect, and check that the database has a store that can be used."""
+        session = dial(self._address, writer=True)
+        try:
+            require_usable(session, self._server_id)
+        except BaseException:
+            session.close()
+            raise
+        self._execute = session.execute
+        return session
+
+    @property
+    def name(self) -> str:
+        """The database in messages."""
+        return self._address.name
+
+    def reader(self) -> PostgresReader:
+        """Return a reader with separate connections."""
+        return open_postgres_reader(self._address)
+
+    # Who may write
+
+    def _take(self) -> None:
+        """
+        Take the store for this host, with a new term.
+
+        :raises StoreError: another host holds it.
+        """
+        self._session.command(b"BEGIN; " + _limits(STATEMENT_SECONDS, IDLE_SECONDS))
+        row = self._execute(
+            "UPDATE store SET term = term + 1, holder = ?, beat = clock_timestamp() "
+            "WHERE holder IN ('', ?) OR beat < clock_timestamp() - make_interval(secs => ?) RETURNING term",
+            (self._holder, self._holder, HOLD_SECONDS),
+        ).fetchone()
+        if row is None:
+            holder, age = self._execute(
+                "SELECT holder, extract(epoch FROM clock_timestamp() - beat)::float8 FROM store"
+            ).fetchone()
+            raise StoreError(
+                f"{self.name} is in use by another host, {holder} (machine and state directory), which wrote "
+                f"{max(age, 0.0):.0f} s ago. Stop that host first; if it was killed, wait until it has not written for "
+                f"{HOLD_SECONDS} s"
+            )
+        self._session.command(b"COMMIT")
+        self._term = row[0]
+
+    # Transactions
+
+    def begin(self) -> bool:
+        try:
+            moved = self._lock()
+            if moved:
+                # Everything is read now, which takes longer than a group.
+                self._session.patience = READING_SECONDS + STALL_SECONDS
+                self._session.command(_READ_ALL)
+        except BaseException:
+            self.rollback()
+            raise
+        return moved
+
+    def _lock(self) -> bool:
+        """
+        Open a transaction with the lock, and return whether another one was committed since this store's last.
+
+        :raises Superseded: another host has taken the store over.
+        :raises StoreError: the row is gone, or has values that no writer wrote.
+        """
+        row = self._session.command(_BEGIN)
+        if row.ntuples != 1:
+            raise DamagedRow("store", "1", "is not there")
+        values = [int(row.get_value(0, column) or b"-1") for column in range(4)]
+        last, issued_at, news, term = values
+        for name, value in zip(("last", "issued_at", "news", "term"), values, strict=True):
+            if not 0 <= value < LARGEST:
+                raise DamagedRow("store", "1", f"{name} is {value}, which is out of range")
+        if term != self._term:
+            holder = (row.get_value(0, 4) or b"").decode("utf-8", "replace")
+            raise Superseded(
+                f"{self.name} was taken over by {holder or 'another host, which has stopped'}, with term {term}; this "
+                f"host had term {self._term}. Restart this host once the other one has stopped"
+            )
+        if last < self._committed:
+            raise StoreError(
+                f"{self.name} has {last} records, and this host has seen {self._committed}: the database was restored "
+                "to an earlier state. Bring the newer one back; to go on with this one knowingly, stop the host and "
+                "run `agtp audit accept-store`"
+            )
+        self._last, self._issued_at, self._committed = last, issued_at, last
+        moved, self._news = news != self._news, news
+        return moved
+
+    def commit(self) -> None:
+        self._session.patience = STATEMENT_SECONDS + STALL_SECONDS
+        result = self._session.command(
+            b"UPDATE store SET last = %d, issued_at = %d, news = %d, beat = clock_timestamp(); COMMIT"
+            % (self._last, self._issued_at, self._news + 1)
+        )
+        if result.command_status != b"COMMIT":
+            raise DatabaseError(f"{self.name}: the transaction was rolled back")
+        self._news += 1
+        self._committed = self._last
+
+    def rollback(self) -> None:
+        self._session.patience = STATEMENT_SECONDS + STALL_SECONDS
+        self._last = self._committed
+        if self._session.in_transaction:
+            # A lost connection has no transaction any more; the next statement reports it.
+            with suppress(DatabaseError):
+                self._session.command(b"ROLLBACK")
+
+    @contextmanager
+    def _own_transaction(self) -> Iterator[None]:
+        """Run statements under the lock without consuming the sign that another process wrote."""
+        news = self._news
+        try:
+            self._lock()
+            yield
+            if self._session.command(b"COMMIT").command_status != b"COMMIT":
+                raise DatabaseError(f"{self.name}: the transaction was rolled back")
+        except BaseException:
+            self.rollback()
+            raise
+        finally:
+            self._news = news
+
+    # Chains
+
+    def heads(self) -> dict[str, HeadRow]:
+        heads = {}
+        for agent_id, chain, number, seq, audit_id, issued_at, signed in self._execute(_HEADS).fetchall():
+            check_row("chain", (chain, agent_id))
+            for name, value in (("seq", seq), ("issued_at", issued_at)):
+                if not 0 <= value < LARGEST:
+                    raise DamagedRow("record", str(number), f"{name} is {value!r}, which is out of range")
+            if sha256(signed).digest() != audit_id:
+                raise DamagedRecord(
+                    f"{self.name}: the newest record of chain {agent_id.hex()!r}, record {seq}, is damaged. "
+                    "`agtp audit verify` lists all that is; restore the database from its backup"
+                )
+            heads[agent_id.hex()] = HeadRow(chain, number, seq, audit_id, issued_at)
+        return heads
+
+    @contextmanager
+    def tables(self) -> Iterator[PostgresTableRows]:
+        """The rows as they are stored; see :class:`agtphost.stores.interfaces.ITableSource`."""
+        yield PostgresTableRows(self._session)
+
+    def damage(self) -> list[str]:
+        return looked_at(self._execute)
+
+    def chain_number(self, chain: str) -> int:
+        agent_id = bytes.fromhex(chain)
+        found = self._execute("SELECT number FROM chain WHERE agent_id = ?", (agent_id,)).fetchone()
+        if found is None:
+            found = self._execute(
+                "INSERT INTO chain (number, agent_id) SELECT coalesce(max(number), 0) + 1, ? FROM chain "
+                "RETURNING number",
+                (agent_id,),
+            ).fetchone()
+        number: int = found[0]
+        return number
+
+    def last_number(self) -> int:
+        # The records of an open transaction are not counted in the row of the store before it commits.
+        if self._last == self._committed and (faults := find_store_fault(self._execute)):
+            raise DamagedRow("store", "1", faults[0].partition(": ")[2])
+        number: int = self._execute("SELECT coalesce(max(number), 0) FROM record").fetchone()[0]
+        return number
+
+    def append(self, records: Sequence[RecordRow]) -> None:
+        self._execute(_RECORDS, [list(column) for column in zip(*records, strict=True)])
+        self._last = max(self._last, *[record.number for record in records])
+        self._issued_at = max(self._issued_at, *[record.issued_at for record in records])
+
+    def records_after(self, after: int, limit: int) -> list[tuple[int, StoredRecord]]:
+        return read_records(self._execute, after, limit)
+
+    def signed_after(self, after: int, limit: int) -> list[SignedRow]:
+        return read_signed(self._execute, after, limit)
+
+    def holds(self, audit_id: bytes) -> bool:
+        if self._session.in_transaction:
+            return self._execute(FIND, (audit_id, audit_id)).fetchone() is not None
+        with self._own_transaction():
+            return self._execute(FIND, (audit_id, audit_id)).fetchone() is not None
+
+    # Lifecycle
+
+    def lifecycle_states(self) -> dict[str, StateRow]:
+        states: dict[str, StateRow] = {}
+        for row in self._execute(_STATES).fetchall():
+            check_row("lifecycle", row)
+            states[row[0].hex()] = StateRow(*row[1:])
+        return states
+
+    def lifecycle_status(self, agent_id: str) -> str | None:
+        found = self.lifecycle_row(agent_id)
+        return None if found is None else found.status
+
+    def lifecycle_row(self, agent_id: str) -> StateRow | None:
+        found = self._execute(f"{_STATES} WHERE agent_id = ?", (bytes.fromhex(agent_id),)).fetchone()
+        return None if found is None else StateRow(*found[1:])
+
+    def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
+        self._execute(
+            "INSERT INTO lifecycle (agent_id, status, since, reason, successor, deadline, org_domain) "
+            f"VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent_id) {_replace(StateRow._fields)}",
+            (bytes.fromhex(agent_id), *state),
+        )
+
+    # State items
+
+    def list_items(self) -> list[ItemRow]:
+        found = self._execute(f"{_ITEMS} ORDER BY kind, key").fetchall()
+        for row in found:
+            check_row("held", row)
+        return [ItemRow(*row) for row in found]
+
+    def held_rows(self, kind: str, keys: Sequence[str]) -> dict[str, ItemRow]:
+        if not keys:
+            return {}
+        rows = self._execute(f"{_ITEMS} WHERE kind = ? AND key = ANY(?::text[])", (kind, list(keys))).fetchall()
+        return {row[1]: ItemRow(*row) for row in rows}
+
+    def expired_items(self, now: int, limit: int) -> list[ItemRow]:
+        rows = self._execute(f"{_ITEMS} WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", (now, limit))
+        return [ItemRow(*row) for row in rows.fetchall()]
+
+    def put_held(self, rows: Sequence[ItemRow]) -> None:
+        gone = [row for row in rows if row.value is None]
+        if gone:
+            self._execute(
+                "DELETE FROM held USING unnest(?::text[], ?::text[]) AS gone (kind, key) "
+                "WHERE held.kind = gone.kind AND held.key = gone.key",
+                ([row.kind for row in gone], [row.key for row in gone]),
+            )
+        self._put(_PUT_ITEMS, [row for row in rows if row.value is not None])
+
+    def _put(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run an INSERT of many rows, if there are any."""
+        if rows:
+            self._execute(statement, [list(column) for column in zip(*rows, strict=True)])
+
+    # What changed in these
+
+    def state_changes(self, after: int, limit: int) -> list[StateChangeRow]:
+        return read_log(self._execute, after, limit)
+
+    def last_state_change(self) -> int:
+        number: int = self._execute("SELECT coalesce(max(number), 0) FROM state_change").fetchone()[0]
+        return number
+
+    def put_state_changes(self, rows: Sequence[StateChangeRow]) -> None:
+        self._put(_PUT_CHANGES, rows)
+
+    def clear_state_changes(self) -> None:
+        self._execute("DELETE FROM state_change")
+
+    # The tree over all records
+
+    def audit_ids(self, after: int, limit: int) -> list[bytes]:
+        rows = self._execute(
+            "SELECT number, audit_id FROM record WHERE number > ? ORDER BY number LIMIT ?", (after, limit)
+        ).fetchall()
+        for expected, (number, _) in enumerate(rows, after + 1):
+            if number != expected:
+                raise DamagedRow("record", str(expected), f"is not there, and the next one is {number}")
+        return [audit_id for _, audit_id in rows]
+
+    def tile(self, level: int, number: int) -> bytes:
+        return read_tile(self._execute, level, number)
+
+    def put_tiles(self, tiles: Mapping[tuple[int, int], bytes]) -> None:
+        self._put(_PUT_TILES, [(*place, hashes) for place, hashes in tiles.items()])
+
+    def checkpoint(self) -> CheckpointRow | None:
+        return read_checkpoint(self._execute)
+
+    def put_checkpoint(self, row: CheckpointRow) -> None:
+        self._execute(
+            "INSERT INTO checkpoint (size, issued_at, note, previous) VALUES (?, ?, ?, ?) "
+            f"ON CONFLICT (size) {_replace(CheckpointRow._fields[1:])}",
+            tuple(row),
+        )
+
+    # Reservations
+
+    def reservations(self, names: Sequence[bytes]) -> dict[bytes, ReservationRow]:
+        found: dict[bytes, ReservationRow] = {}
+        for row in self._execute(_RESERVATIONS, (list(names),)).fetchall() if names else ():
+            check_row("reservation", row)
+            found[row[0]] = ReservationRow(*row)
+        return found
+
+    def put_reservations(self, rows: Sequence[ReservationRow]) -> None:
+        self._put(_PUT_RESERVATIONS, list({row.name: row for row in rows}.values()))
+
+    def put_results(self, results: Sequence[AnswerRow]) -> None:
+        newest = {answer.name: (answer.name, b"", 0, answer.result, answer.record) for answer in results}
+        self._put(_PUT_RESULTS, list(newest.values()))
+
+    def read_usage(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
+        found: dict[bytes, KeyedRow] = {}
+        for row in self._execute(_USE, (list(owners),)).fetchall():
+            check_row("keyed", row)
+            found[row[0]] = KeyedRow(*row)
+        return found
+
+    def put_keyed(self, rows: Iterable[KeyedRow]) -> None:
+        self._put(_PUT_KEYED, list({row.owner: row for row in rows}.values()))
+
+    # Upkeep
+
+    def free_space(self) -> int:
+        return ENDLESS
+
+    def probe(self) -> None:
+        # Committed before it is removed: otherwise nothing of it would reach the disk.
+        with self._own_transaction():
+            self._execute("INSERT INTO probe (filler) VALUES (decode(repeat('00', ?), 'hex'))", (PROBE_OCTETS,))
+        with self._own_transaction():
+            self._execute("DELETE FROM probe")
+
+    def forget(self, expired_before: int, running: Iterable[bytes]) -> bool:
+        kept = list(running)
+        wanted = "FROM reservation WHERE reserved_at < ? AND name <> ALL(?::bytea[])"
+        if self._execute(f"SELECT 1 {wanted} LIMIT 1", (expired_before, kept)).fetchone() is None:
+            return False
+        with self._own_transaction():
+            gone = self._execute(
+                f"SELECT name, owner, coalesce(length(result), 0), reserved_at {wanted} ORDER BY reserved_at LIMIT ?",
+                (expired_before, kept, PRUNED_AT_ONCE),
+            ).fetchall()
+            self._drop_reservations(gone)
+        return len(gone) == PRUNED_AT_ONCE
+
+    def _drop_reservations(self, gone: Sequence[tuple[bytes, bytes | None, int, int]]) -> None:
+        """
+        Delete reservations, and take them off what their agents have used.
+
+        :param gone: of each its name, its owner, the octets of its answer, and when it was made.
+        """
+        self._execute("DELETE FROM reservation WHERE name = ANY(?::bytea[])", ([row[0] for row in gone],))
+        uses = self.read_usage({b"", *(owner for _, owner, _, _ in gone if owner)})
+        for _, owner, octets, reserved_at in gone:
+            for counted in (owner, b"") if owner else ():
+                if (use := uses.get(counted)) is not None:
+                    octets_left, since = max(use.octets - octets, 0), max(use.since, reserved_at)
+                    uses[counted] = use._replace(keys=use.keys - 1, octets=octets_left, since=since)
+        self.put_keyed(sealed_use(use) for use in uses.values() if use.keys > 0)
+        self._execute(
+            "DELETE FROM keyed WHERE owner = ANY(?::bytea[])", ([use.owner for use in uses.values() if use.keys <= 0],)
+        )
+
+    def tidy(self) -> None:
+        """Say that this host still holds the store."""
+        self._execute("UPDATE store SET beat = clock_timestamp() WHERE term = ?", (self._term,))
+
+    def reopen(self) -> None:
+        # A close that fails must not keep the store from coming back.
+        with suppress(Exception):
+            self._session.close()
+        self._session = self._dial()
+        self._news = -1
+
+    def close(self) -> None:
+        if self._session.in_transaction:
+            self.rollback()
+        # A host that cannot say that it stops is one that was killed.
+        with suppress(DatabaseError):
+            self._execute("UPDATE store SET holder = '' WHERE term = ?", (self._term,))
+        self._session.close()
+
+
+class RehearsedPostgresStore(PostgresStore):
+    """
+    Reads from a database as a start would; the tiles and checkpoint that a start adds stay in memory.
+
+    Other hosts may hold the store.
+    """
+
+    def __init__(self, address: Address, server_id: str = "") -> None:
+        super().__init__(address, "", server_id)
+        self._tiles: dict[tuple[int, int], bytes] = {}
+        self._issued: CheckpointRow | None = None
+
+    def _take(self) -> None:
+        self._session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def begin(self) -> bool:
+        return False
+
+    def commit(self) -> None:
+        pass
+
+    def rollback(self) -> None:
+        pass
+
+    def tile(self, level: int, number: int) -> bytes:
+        return self._tiles.get((level, number)) or super().tile(level, number)
+
+    def put_tiles(self, tiles: Mapping[tuple[int, int], bytes]) -> None:
+        self._tiles.update(tiles)
+
+    def checkpoint(self) -> CheckpointRow | None:
+        return self._issued or super().checkpoint()
+
+    def put_checkpoint(self, row: CheckpointRow) -> None:
+        self._issued = row
+
+    def close(self) -> None:
+        self._session.close()
