@@ -1,0 +1,48 @@
+"""A real host whose store is a PostgreSQL database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests import postgres
+from tests.system.hosting import Host, agtp, running, sample, until
+
+pytestmark = postgres.needed
+
+
+def test_a_host_serves_restarts_and_is_verified(tmp_path: Path) -> None:
+    """Without a store the host refuses to start and names the command; with one it serves, restarts and verifies."""
+    server = postgres.server()
+    config = sample(tmp_path, append=f'\n[store]\nurl = "{server.url(server.schema(tmp_path))}"\n')
+    folder = config.parent
+    checked = agtp("check", cwd=folder)
+    assert checked.returncode == 2 and "agtp store init" in checked.stdout + checked.stderr
+    refused = Host(config)
+    assert refused.process.wait(60) == 1
+    until(lambda: "agtp store init" in refused.output)
+    made = agtp("store", "init", cwd=folder)
+    assert made.returncode == 0, made.stderr
+    again = agtp("store", "init", cwd=folder)
+    assert again.returncode == 2 and "has a store already, of the host 'localhost'" in again.stderr
+    with running(config) as host:
+        first = host.agtp_json("call", "-", "DISCOVER", "/methods")
+        status = host.agtp_json("status")
+        assert status["state"] == "ready" and status["free_octets"] is None
+        held = host.agtp_json("store", "status")
+        assert held["holder"].endswith(f":{folder / 'state'}") and held["server_id"] == "localhost"
+        host.kill()
+    with running(config) as host:
+        second = host.agtp_json("call", "-", "DISCOVER", "/methods")
+        verified = host.agtp("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+        found = host.agtp_json("audit", "get", first["audit_id"][:12])
+        assert found["verified"] is True
+        assert host.stop() == 0
+    assert first["audit_id"] != second["audit_id"]
+    verified = agtp("audit", "verify", cwd=folder)
+    assert verified.returncode == 0 and "verified" in verified.stdout
+    stopped = json.loads(agtp("status", "--json", cwd=folder).stdout)
+    assert stopped["records"] >= 2 and stopped["state"] == "not running"
+    assert json.loads(agtp("store", "status", "--json", cwd=folder).stdout)["holder"] is None
+    assert not list((folder / "state").glob("*.sqlite3*"))
