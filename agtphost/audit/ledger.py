@@ -58,7 +58,7 @@ FORGET_SECONDS = 10.0
 PROBE_SECONDS = 1.0
 """From a failure to the first probe write; doubled after each that fails."""
 
-PROBE_SECONDS_MOST = 30.0
+PROBE_SECONDS_MOST = 4.0
 
 log = Logger()
 
@@ -388,10 +388,7 @@ class Ledger:
             self._decline(self._space.shortage)
 
     def _write_out(self, entries: list[Entry]) -> None:
-        """
-        Write one transaction; repeat it after a conflict, or in the space that the ballast gives back if the disk is
-        full.
-        """
+        """Write one transaction; repeat it after a conflict, or where the ballast makes room on a full disk."""
         try:
             self._writer.write(entries)
         except ConflictError:

@@ -28,8 +28,8 @@ def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
         raise WrongInput(form, "An abbreviated Audit-ID works only for the configured host: add --config host.toml.")
     if len(text) < FEWEST:
         raise WrongInput(f"{text!r} is too short for the beginning of an Audit-ID", f"Give {FEWEST} digits or more.")
-    from agtphost.stores.location import locate_store
     from agtphost.stores.rows import StoreError
+    from agtphost.stores.settings import locate_store
 
     try:
         found = locate_store(load_config(path).store).find_records(text, 3)

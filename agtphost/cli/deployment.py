@@ -20,7 +20,8 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
-from agtphost.stores.location import StoreLocation, locate_store
+from agtphost.stores.location import StoreLocation
+from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.addresses import is_loopback, is_unspecified
 from agtphost.vocabulary.tomltext import string_text
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agtphost.cli.failures import CommandError
 from agtphost.cli.host_config import find_config, load_config
 from agtphost.stores import Search, StoreError
-from agtphost.stores.location import locate_store
+from agtphost.stores.settings import locate_store
 
 if TYPE_CHECKING:
     from agtphost.cli.options import Connection

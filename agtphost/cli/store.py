@@ -13,7 +13,8 @@ from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.stores import Search, StoreError
-from agtphost.stores.location import StoreLocation, locate_store
+from agtphost.stores.location import StoreLocation
+from agtphost.stores.settings import locate_store
 
 _CONFIG = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 

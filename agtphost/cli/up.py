@@ -26,7 +26,7 @@ from agtphost.cli.output import print_json, visible
 from agtphost.cli.ports import ADDRESS, free_port, usual_port
 from agtphost.client.local_identities import CALLER
 from agtphost.errors import ConfigurationError
-from agtphost.stores.location import locate_store
+from agtphost.stores.settings import locate_store
 
 if TYPE_CHECKING:
     from agtphost.config import Config

@@ -25,6 +25,7 @@ from agtphost.config.published_checks import published_faults
 from agtphost.config.registry import registry_faults
 from agtphost.config.search import EXTRAS, search_faults
 from agtphost.config.sections import Config
+from agtphost.config.store_checks import store_faults
 from agtphost.config.surfaces import http_faults
 from agtphost.config.traces import EXPORTER, traces_faults
 from agtphost.config.upstreams import MCPServerSection
@@ -55,7 +56,7 @@ def check(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
     """Every fault of a configuration whose single keys are sound."""
     yield from _host(config)
     yield from _listen(config)
-    yield from _store(config)
+    yield from store_faults(config)
     yield from _wire(config)
     yield from _lifecycle(config)
     yield from _audit(config)
@@ -148,34 +149,6 @@ def _listen(config: Config) -> Iterator[ConfigFault]:
             location=("listen", "endpoint"),
             message="must be a plain endpoint such as tcp:4480; the host adds TLS itself",
         )
-
-
-def _store(config: Config) -> Iterator[ConfigFault]:
-    store = config.store
-    yield from _database(config)
-    for key in ("url", "password", "free_space_reserve") if store.plugin is not None else ("settings",):
-        if key in store.model_fields_set:
-            message = (
-                "cannot be combined with plugin" if store.plugin is not None else "is for a plugin, and none is named"
-            )
-            yield ConfigFault(
-                location=("store", key), message=message, hint="remove it", concerns=(("store", "plugin"),)
-            )
-
-
-def _database(config: Config) -> Iterator[ConfigFault]:
-    """Check the keys that are for one kind of store alone."""
-    store = config.store
-    if store.plugin is not None:
-        return
-    database = database_url.is_postgresql(store.url)
-    for key in ("free_space_floor", "free_space_reserve") if database else ("password",):
-        if key in store.model_fields_set:
-            if database:
-                message = "has no effect with PostgreSQL: the database alone knows its disk"
-            else:
-                message = "is for PostgreSQL, and url names a SQLite file"
-            yield ConfigFault(location=("store", key), message=message, hint="remove it", concerns=(("store", "url"),))
 
 
 def _wire(config: Config) -> Iterator[ConfigFault]:

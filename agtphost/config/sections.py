@@ -40,8 +40,8 @@ from agtphost.config.values import (
     Fingerprint,
     Items,
     Line,
+    Password,
     Seconds,
-    SecretReference,
     Section,
     StateDirectory,
     Table,
@@ -164,7 +164,7 @@ class Store(Section):
     options of libpq. `agtp store init` makes the store in a database.
     """
 
-    password: SecretReference | None = None
+    password: Password | None = None
     """Of the database's role, where it needs one."""
 
     plugin: Line | None = None

@@ -183,15 +183,23 @@ def _header_value(value: Any, info: ValidationInfo) -> Secret:
     return resolved
 
 
-def read_secret(value: Any, info: ValidationInfo) -> Secret:
-    """Read a value that is always a secret, and so must not be written into the file itself."""
-    if isinstance(value, Secret):
-        return value
-    if not secret.is_reference(secret.text_of(value)):
+def _require_reference(value: Any) -> None:
+    if not isinstance(value, Secret) and not secret.is_reference(secret.text_of(value)):
         raise ValueError(
             "is a secret written into the file; write ${VAR}, env:NAME, file:PATH or credential:NAME instead"
         )
+
+
+def read_secret(value: Any, info: ValidationInfo) -> Secret:
+    """Read a value that is always a secret, and so must not be written into the file itself."""
+    _require_reference(value)
     return _header_value(value, info)
+
+
+def _password(value: Any, info: ValidationInfo) -> Secret:
+    """Read a secret that no header field carries."""
+    _require_reference(value)
+    return _optional_secret(value, info)
 
 
 FilePath = Annotated[Path, BeforeValidator(_path)]
@@ -222,6 +230,7 @@ Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidat
 MinAssurance = Annotated[Assurance, BeforeValidator(_assurance)]
 InlineOrSecret = Annotated[Secret, BeforeValidator(_optional_secret)]
 HeaderValue = Annotated[Secret, BeforeValidator(_header_value)]
+Password = Annotated[Secret, BeforeValidator(_password)]
 SecretReference = Annotated[Secret, BeforeValidator(read_secret)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]

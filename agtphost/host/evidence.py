@@ -35,7 +35,7 @@ from agtphost.identity.key_history import DIRECTORY, every_key, every_public
 from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError
 from agtphost.stores.ballast import PIECE, Ballast
-from agtphost.stores.location import locate_store
+from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.quotas import ANSWERS
 from agtphost.vocabulary.tomltext import Location
 
@@ -83,17 +83,8 @@ def keep_evidence(
     now = clock.seconds
     config, key = loaded.config, loaded.key
     ballast = None if loaded.volatile else _ballast(config)
-    for warning in locate_store(config.store).warnings():
-        log.warn("{warning}", warning=warning)
     if store is None:
-        if ballast is not None:
-            _make_room(config, ballast)
-            if not (ballast.whole or config.host.development):
-                log.warn(
-                    "no space is kept for a full disk, and no agent can be revoked on one: [store] free_space_reserve "
-                    "is 0; leave it out for 16 MiB"
-                )
-        store = open_configured(config, loaded.plugins.store, create=is_first_start(config))
+        store = _open(loaded, ballast)
     states, held = LifecycleTable(), StateTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A witness uses the ledger only when a cosignature arrives, long after the ledger below was made.
@@ -155,6 +146,25 @@ def _state_keeper(store: IChainStore, loaded: LoadedHost, files: Sequence[Witnes
         partial(every_public, loaded.key),
         lambda: [seen.note for file in files if (seen := file.last()) is not None],
     )
+
+
+def _open(loaded: LoadedHost, ballast: Ballast | None) -> IChainStore:
+    """
+    Open the configured store.
+
+    :raises agtphost.stores.StoreError: it cannot be opened.
+    """
+    config = loaded.config
+    for warning in locate_store(config.store).warnings():
+        log.warn("{warning}", warning=warning)
+    if ballast is not None:
+        _make_room(config, ballast)
+        if not (ballast.whole or config.host.development):
+            log.warn(
+                "no space is kept for a full disk, and no agent can be revoked on one: [store] free_space_reserve "
+                "is 0; leave it out for 16 MiB"
+            )
+    return open_configured(config, loaded.plugins.store, create=is_first_start(config))
 
 
 def open_configured(config: Config, plugged: IPluggableStore | None, *, create: bool) -> IChainStore:

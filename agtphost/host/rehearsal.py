@@ -32,7 +32,8 @@ from agtphost.host.ordered_services import LedgerService
 from agtphost.iagtp import IChainStore
 from agtphost.protocols.listener import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
-from agtphost.stores.location import StoreLocation, locate_store
+from agtphost.stores.location import StoreLocation
+from agtphost.stores.settings import locate_store
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.quantities import size
 from agtphost.vocabulary.tomltext import TomlError
@@ -130,7 +131,7 @@ def _check_beyond(
     for awaited in aside.systemd_sockets:
         yield from systemd_faults(awaited)
         remarks.append(f"the socket of {awaited} was not checked: systemd passes it only to the host")
-    remarks += _disk_warnings(config)
+    remarks += _store_warnings(config)
     if taken is not None:
         remarks.append(f"a host{taken} uses this state: its store and its port were not checked")
     if config.store.plugin is not None:
@@ -143,9 +144,10 @@ def _check_beyond(
         yield from _check_store(config, aside)
 
 
-def _disk_warnings(config: Config) -> Iterator[str]:
-    """Yield a warning if the disk is nearly full: a host starts on a full disk, but serves no requests."""
+def _store_warnings(config: Config) -> Iterator[str]:
+    """Yield warnings of an unsafe way to the store, and of a nearly full disk, on which a host serves no requests."""
     floor, store = config.store.free_space_floor, locate_store(config.store)
+    yield from store.warnings()
     place = store.disk
     if place is None or not place.is_dir():
         return

@@ -25,7 +25,7 @@ from agtphost.host.start_failure import StandardError, StartFailed
 from agtphost.protocols.polling import hasten
 from agtphost.protocols.steady_timers import use_steady_clock
 from agtphost.stores import StoreError
-from agtphost.stores.location import locate_store
+from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.allocator import settle_allocator
 
 log = Logger()

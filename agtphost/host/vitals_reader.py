@@ -18,7 +18,7 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals, VitalsReader, obstacles
 from agtphost.protocols import ListeningService
-from agtphost.stores.location import locate_store
+from agtphost.stores.settings import locate_store
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.quotas import APPROVAL
 

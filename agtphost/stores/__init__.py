@@ -12,7 +12,8 @@ Where records are kept.
 - :mod:`.record_search`: records across all chains, newest first
 - :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)
 - :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
-- :mod:`.location`: where the store of a configuration is, and what can be asked of it before it is opened
+- :mod:`.location`: where a store is, and what can be asked of it before it is opened; :mod:`.settings`: the location
+  of a configuration's store
 - :mod:`.postgres`: both sides in a PostgreSQL database
 - :mod:`.state_lock`: one host per state directory and store
 - :mod:`.memory`: a store without a disk
@@ -30,7 +31,6 @@ from pathlib import Path
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, connect
 from agtphost.stores.connection import open_reader as open_read_only
-from agtphost.stores.location import locate_url
 from agtphost.stores.memory import MemoryStore
 from agtphost.stores.record_reader import RecordReader
 from agtphost.stores.record_search import LatestRecords, Search
@@ -55,7 +55,7 @@ __all__ = [
 
 def open_store(url: str, *, create: bool, opener: Connect = connect) -> SQLiteStore:
     """
-    Open the SQLite store of a URL; :func:`agtphost.stores.location.locate_store` knows every kind.
+    Open the SQLite store of a URL; :func:`agtphost.stores.settings.locate_store` knows every kind.
 
     :param url: ``sqlite:`` and the path of the database file.
     :param create: whether a missing file is made.
@@ -88,6 +88,7 @@ def open_reader(url: str, *, opener: Connect = connect) -> RecordReader:
 
 
 def _path(url: str) -> Path:
-    if (file := locate_url(url).file) is None:
-        raise StoreError(f"{url!r} is not a file; write sqlite:PATH")
-    return file
+    scheme, _, path = url.partition(":")
+    if scheme != "sqlite" or not path:
+        raise StoreError(f"{url!r} names no file; write sqlite:PATH")
+    return Path(path)

@@ -1,8 +1,8 @@
 """
-Where a store is: what host and commands ask about it before it is opened, whatever kind it is.
+Where a store is: what host and commands ask about it before it is opened, for every kind of store.
 
-Code outside this package knows no path of a store. It asks :func:`locate_store`, and a kind of store that has no file
-answers None, or with nothing.
+Code outside this package knows no path of a store. It asks a :class:`StoreLocation`, and a kind of store that has no
+file answers None, or with nothing.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agtphost.stores.rows import StoreError
 from agtphost.stores.state_lock import StateLock
-from agtphost.vocabulary import database_url
 
 if TYPE_CHECKING:
     from agtphost.stores.interfaces import IChainStore, IRecordReader
@@ -23,29 +22,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], object]
 """Takes how many pages are copied, and how many there are."""
-
-
-class RevealedText(Protocol):
-    """A secret of the configuration."""
-
-    def reveal(self) -> str:
-        """Return the text itself."""
-
-
-class StoreSettings(Protocol):
-    """The keys of ``[store]`` that say where it is."""
-
-    @property
-    def url(self) -> str:
-        """``sqlite:`` and a path."""
-
-    @property
-    def plugin(self) -> str | None:
-        """The plugin that provides the store instead."""
-
-    @property
-    def password(self) -> RevealedText | None:
-        """The password of a database's role."""
 
 
 class StoreLocation:
@@ -265,31 +241,3 @@ class SQLiteLocation(StoreLocation):
             return records(self._path, beginning, most)
         except sqlite3.Error as error:
             raise StoreError(f"{self._path} cannot be read: {error}") from None
-
-
-def locate_store(settings: StoreSettings) -> StoreLocation:
-    """
-    Return where the store of a configuration is.
-
-    :raises StoreError: the URL names no store.
-    """
-    if settings.plugin is not None:
-        return StoreLocation(f"the store of the plugin {settings.plugin}")
-    return locate_url(settings.url, None if settings.password is None else settings.password.reveal())
-
-
-def locate_url(url: str, password: str | None = None) -> StoreLocation:
-    """
-    Return where the store of a URL is.
-
-    :param password: of a database's role.
-    :raises StoreError: the URL names no store.
-    """
-    scheme, _, path = url.partition(":")
-    if database_url.is_postgresql(url):
-        from agtphost.stores.postgres.location import PostgresLocation
-
-        return PostgresLocation(url, password)
-    if scheme != "sqlite" or not path:
-        raise StoreError(f"{url!r} names no store; write sqlite:PATH or postgresql://USER@HOST/DATABASE")
-    return SQLiteLocation(Path(path))

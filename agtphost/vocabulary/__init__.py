@@ -28,6 +28,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.jsonc`: JSON with comments, as editors keep their settings in, and one member of it changed
 - :mod:`.jsonslices`: large JSON texts, written in slices, so that the writer can do other work in between
 - :mod:`.money`: amounts of money in requests: of PURCHASE, of carts, and of the ceiling that a principal allows
+- :mod:`.database_url`: URLs of PostgreSQL databases: their password, hosts and TLS mode
 - :mod:`.mount_paths`: what part of an HTTP listener's paths a surface has
 - :mod:`.lru`: tables that keep what is newest, the one way of bounding what is remembered
 - :mod:`.origins`: scheme, host and port of a URL in one spelling

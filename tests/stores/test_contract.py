@@ -14,8 +14,8 @@ from zope.interface.verify import verifyObject
 from agtphost.audit.verify import verify_records
 from agtphost.iagtp import IPluggableStore, IRecordReader, IRecordStore
 from agtphost.stores import MemoryStore, OffReactorRecords, Selection, SQLiteStore, open_reader, open_store
-from agtphost.stores.location import locate_url
 from agtphost.stores.rows import ItemRow, RecordRow
+from agtphost.stores.settings import locate_url
 from agtphost.testing.stores import ALICE, KEYS, DurableStoreCases, StoreCases, draft, row
 from tests.rows import each_row
 

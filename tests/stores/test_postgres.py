@@ -8,8 +8,8 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.iagtp import IPluggableStore, IRecordReader
-from agtphost.stores.location import locate_url
 from agtphost.stores.postgres.location import PostgresLocation
+from agtphost.stores.settings import locate_url
 from agtphost.testing.stores import DurableStoreCases
 from tests import postgres
 

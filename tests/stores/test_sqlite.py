@@ -71,8 +71,8 @@ def test_a_missing_store_is_not_made_by_accident(tmp_path: Path) -> None:
 
 @each_row("bad", ["", "sqlite:", "postgresql://x/y", "records.sqlite3"])
 def test_another_url_is_refused(bad: str) -> None:
-    """Only ``sqlite:PATH`` names a store."""
-    with pytest.raises(StoreError, match="names no store"):
+    """Only ``sqlite:PATH`` names a file."""
+    with pytest.raises(StoreError, match="names no file"):
         open_store(bad, create=True)
 
 

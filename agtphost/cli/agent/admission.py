@@ -11,7 +11,7 @@ from agtphost.cli.exchange import ask
 from agtphost.cli.failures import CommandError, WrongInput
 from agtphost.cli.options import Connection
 from agtphost.cli.target import resolve
-from agtphost.stores.location import locate_store
+from agtphost.stores.settings import locate_store
 
 if TYPE_CHECKING:
     from agtphost.config import Config

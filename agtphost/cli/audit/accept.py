@@ -23,7 +23,7 @@ from agtphost.config import Config
 from agtphost.identity import files
 from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.stores import StoreError
-from agtphost.stores.location import locate_store
+from agtphost.stores.settings import locate_store
 
 if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader

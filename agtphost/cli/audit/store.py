@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.stores import DamagedRecord, StoreError
-from agtphost.stores.location import locate_store
+from agtphost.stores.settings import locate_store
 
 if TYPE_CHECKING:
     from agtphost.config import Config

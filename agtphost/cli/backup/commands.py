@@ -29,7 +29,7 @@ from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import files
 from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores import StoreError
-from agtphost.stores.location import locate_store
+from agtphost.stores.settings import locate_store
 from agtphost.vocabulary import times
 from agtphost.vocabulary.quantities import size
 

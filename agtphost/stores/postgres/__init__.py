@@ -4,8 +4,9 @@ A store in a PostgreSQL database, for several machines.
 - :mod:`.location`: what is asked of the store before it is opened
 - :mod:`.connection`: how the database is reached, which settings are refused, and how its errors are reported
 - :mod:`.schema_files`: how a store is made, and whether this program can use it; ``schema/`` has the tables
-- :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
-- :mod:`.reading`: the reading side (:class:`~agtphost.iagtp.IRecordReader`)
+- :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`); :mod:`.statements`: what it says
+- :mod:`.reading`: the reading side (:class:`~agtphost.iagtp.IRecordReader`); :mod:`.rows`: rows as they are stored
+- :mod:`.dry_run_store`: a store as a host would find it; nothing is written
 
 Every module but :mod:`.location` imports psycopg, which the extra ``postgres`` brings. Nothing here relies on the state
 of a session, so a connection pooler in transaction mode can stand between.

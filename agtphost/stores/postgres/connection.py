@@ -241,9 +241,9 @@ class Session:
         self.deadline = 0.0
         _guard.add(self)
 
-    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
         """
-        Run one statement, with ``?`` for parameters.
+        Run one statement, with ``?`` for parameters, and return its cursor.
 
         :raises DatabaseError: it failed.
         """

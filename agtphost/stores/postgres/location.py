@@ -55,7 +55,7 @@ class PostgresLocation(StoreLocation):
         return open_postgres_reader(self._address())
 
     def rehearse(self, *, create: bool, folder: Path, server_id: str = "") -> IChainStore:
-        from agtphost.stores.postgres.writing import RehearsedPostgresStore
+        from agtphost.stores.postgres.dry_run_store import RehearsedPostgresStore
 
         return RehearsedPostgresStore(self._address(), server_id)
 

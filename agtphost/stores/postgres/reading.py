@@ -108,7 +108,8 @@ class PostgresReader(SqlRecordReader):
 
     def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         with self._session() as session:
-            return session.execute(statement, parameters).fetchall()
+            rows: list[Any] = session.execute(statement, parameters).fetchall()
+            return rows
 
     def _read(self, read: Callable[[Callable[..., Any]], _T]) -> _T:
         with self._session() as session:

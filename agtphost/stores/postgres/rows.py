@@ -66,7 +66,7 @@ def describe_schema(execute: Callable[..., Any]) -> dict[str, str]:
 def read_expected() -> dict[str, str]:
     """Return what :func:`describe_schema` finds in a new store."""
     text = files("agtphost.stores.postgres").joinpath("schema", "expected.txt").read_text(encoding="utf-8")
-    return dict(line.split(" = ", 1) for line in text.splitlines())  # type: ignore[arg-type]
+    return dict(line.split(" = ", 1) for line in text.splitlines())
 
 
 def find_schema_changes(execute: Callable[..., Any]) -> Iterator[SchemaFinding]:

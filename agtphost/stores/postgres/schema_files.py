@@ -71,7 +71,7 @@ def read_state(address: Address) -> StoreRow:
     """
     Read the row of a store.
 
-    :raises StoreError: there is no store, or it cannot be read.
+    :raises StoreError: the store is missing, or cannot be read.
     """
     with closing(dial(address, writer=False)) as session:
         return read_row(session)
@@ -81,7 +81,7 @@ def read_row(session: Session) -> StoreRow:
     """
     Read the row of the store.
 
-    :raises StoreError: there is no store.
+    :raises StoreError: the store is missing.
     """
     row = None
     if _has_store(session):

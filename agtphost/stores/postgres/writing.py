@@ -24,6 +24,7 @@ from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.database_check import looked_at
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
+from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.connection import (
     IDLE_SECONDS,
     READING_SECONDS,
@@ -68,96 +69,6 @@ ENDLESS: Final = 2**62
 """What :meth:`PostgresStore.free_space` returns: the database alone knows its disk, and says so by SQLSTATE 53100."""
 
 
-def _limits(seconds: int, idle: int) -> bytes:
-    """Return statements that limit a transaction; a pooler loses what is set for a session."""
-    return (
-        f"SET LOCAL statement_timeout = {seconds * 1000}; SET LOCAL lock_timeout = {STATEMENT_SECONDS * 1000}; "
-        f"SET LOCAL idle_in_transaction_session_timeout = {idle * 1000}; "
-    ).encode()
-
-
-_BEGIN: Final = (
-    b"BEGIN; "
-    + _limits(STATEMENT_SECONDS, IDLE_SECONDS)
-    + b"SELECT last, issued_at, news, term, holder FROM store FOR UPDATE"
-)
-_READ_ALL: Final = _limits(READING_SECONDS, READING_SECONDS)
-
-_HEADS = """
-    SELECT c.agent_id, r.chain, r.number, r.seq, r.audit_id, r.issued_at, r.signed
-    FROM chain c CROSS JOIN LATERAL (SELECT * FROM record WHERE chain = c.number ORDER BY seq DESC LIMIT 1) r
-"""
-_ITEMS = "SELECT kind, key, owner, version, expires_at, value FROM held"
-_STATES = "SELECT agent_id, status, since, reason, successor, deadline, org_domain FROM lifecycle"
-_RESERVATIONS = (
-    "SELECT name, digest, reserved_at, result, owner, seal, record FROM reservation WHERE name = ANY(?::bytea[])"
-)
-_USE = "SELECT owner, keys, octets, since, digest FROM keyed WHERE owner = ANY(?::bytea[])"
-
-
-def _insert(table: str, columns: Mapping[str, str], tail: str = "") -> str:
-    """Return an INSERT of many rows: one array for each column, with its type."""
-    arrays = ", ".join(f"?::{kind}[]" for kind in columns.values())
-    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays}) {tail}"
-
-
-def _replace(columns: Iterable[str]) -> str:
-    return "DO UPDATE SET " + ", ".join(f"{column} = excluded.{column}" for column in columns)
-
-
-_RECORDS = _insert(
-    "record",
-    {
-        **dict.fromkeys(("number", "chain", "seq"), "bigint"),
-        "audit_id": "bytea",
-        "previous": "bigint",
-        **dict.fromkeys(("kind", "format"), "int"),
-        "issued_at": "bigint",
-        "status": "int",
-        **dict.fromkeys(("method", "path"), "text"),
-        **dict.fromkeys(("caller", "signed"), "bytea"),
-    },
-)
-_PUT_ITEMS = _insert(
-    "held",
-    {"kind": "text", "key": "text", "owner": "bytea", "version": "bigint", "expires_at": "bigint", "value": "bytea"},
-    f"ON CONFLICT (kind, key) {_replace(('owner', 'version', 'expires_at', 'value'))}",
-)
-_PUT_RESERVATIONS = _insert(
-    "reservation",
-    {
-        "name": "bytea",
-        "digest": "bytea",
-        "reserved_at": "bigint",
-        "result": "bytea",
-        "owner": "bytea",
-        "seal": "bytea",
-        "record": "bigint",
-    },
-    f"ON CONFLICT (name) {_replace(('digest', 'reserved_at', 'result', 'owner', 'seal', 'record'))}",
-)
-_PUT_RESULTS = _insert(
-    "reservation",
-    {"name": "bytea", "digest": "bytea", "reserved_at": "bigint", "result": "bytea", "record": "bigint"},
-    f"ON CONFLICT (name) {_replace(('result', 'record'))}",
-)
-_PUT_KEYED = _insert(
-    "keyed",
-    {"owner": "bytea", "keys": "bigint", "octets": "bigint", "since": "bigint", "digest": "bytea"},
-    f"ON CONFLICT (owner) {_replace(('keys', 'octets', 'since', 'digest'))}",
-)
-_PUT_CHANGES = _insert(
-    "state_change", {"number": "bigint", "record": "bigint", "kind": "text", "key": "text", "leaf": "bytea"}
-)
-_PUT_TILES = _insert(
-    "tile",
-    {"level": "bigint", "number": "bigint", "hashes": "bytea"},
-    # A tile only ever grows: a writer that knows less than the store must not cut it.
-    "ON CONFLICT (level, number) DO UPDATE SET hashes = excluded.hashes "
-    "WHERE length(excluded.hashes) > length(tile.hashes)",
-)
-
-
 class Superseded(StoreError):
     """Another host has taken the store over; this one has to end."""
 
@@ -169,7 +80,7 @@ class PostgresStore:
 
     :param holder: this host: its machine and state directory, which only one process at a time uses.
     :param server_id: of the host; the store of another one is refused.
-    :raises StoreError: there is no store, it cannot be used, or another host holds it.
+    :raises StoreError: the store is missing or cannot be used, or another host holds it.
     """
 
     def __init__(self, address: Address, holder: str, server_id: str) -> None:
@@ -215,7 +126,7 @@ class PostgresStore:
 
         :raises StoreError: another host holds it.
         """
-        self._session.command(b"BEGIN; " + _limits(STATEMENT_SECONDS, IDLE_SECONDS))
+        self._session.command(b"BEGIN; " + statements.limit_transaction(STATEMENT_SECONDS, IDLE_SECONDS))
         row = self._execute(
             "UPDATE store SET term = term + 1, holder = ?, beat = clock_timestamp() "
             "WHERE holder IN ('', ?) OR beat < clock_timestamp() - make_interval(secs => ?) RETURNING term",
@@ -241,7 +152,7 @@ class PostgresStore:
             if moved:
                 # Everything is read now, which takes longer than a group.
                 self._session.patience = READING_SECONDS + STALL_SECONDS
-                self._session.command(_READ_ALL)
+                self._session.command(statements.READ_ALL)
         except BaseException:
             self.rollback()
             raise
@@ -254,7 +165,7 @@ class PostgresStore:
         :raises Superseded: another host has taken the store over.
         :raises StoreError: the row is gone, or has values that no writer wrote.
         """
-        row = self._session.command(_BEGIN)
+        row = self._session.command(statements.BEGIN)
         if row.ntuples != 1:
             raise DamagedRow("store", "1", "is not there")
         values = [int(row.get_value(0, column) or b"-1") for column in range(4)]
@@ -316,7 +227,7 @@ class PostgresStore:
 
     def heads(self) -> dict[str, HeadRow]:
         heads = {}
-        for agent_id, chain, number, seq, audit_id, issued_at, signed in self._execute(_HEADS).fetchall():
+        for agent_id, chain, number, seq, audit_id, issued_at, signed in self._execute(statements.HEADS).fetchall():
             check_row("chain", (chain, agent_id))
             for name, value in (("seq", seq), ("issued_at", issued_at)):
                 if not 0 <= value < LARGEST:
@@ -357,7 +268,7 @@ class PostgresStore:
         return number
 
     def append(self, records: Sequence[RecordRow]) -> None:
-        self._execute(_RECORDS, [list(column) for column in zip(*records, strict=True)])
+        self._execute(statements.ADD_RECORDS, [list(column) for column in zip(*records, strict=True)])
         self._last = max(self._last, *[record.number for record in records])
         self._issued_at = max(self._issued_at, *[record.issued_at for record in records])
 
@@ -377,7 +288,7 @@ class PostgresStore:
 
     def lifecycle_states(self) -> dict[str, StateRow]:
         states: dict[str, StateRow] = {}
-        for row in self._execute(_STATES).fetchall():
+        for row in self._execute(statements.STATES).fetchall():
             check_row("lifecycle", row)
             states[row[0].hex()] = StateRow(*row[1:])
         return states
@@ -387,20 +298,20 @@ class PostgresStore:
         return None if found is None else found.status
 
     def lifecycle_row(self, agent_id: str) -> StateRow | None:
-        found = self._execute(f"{_STATES} WHERE agent_id = ?", (bytes.fromhex(agent_id),)).fetchone()
+        found = self._execute(f"{statements.STATES} WHERE agent_id = ?", (bytes.fromhex(agent_id),)).fetchone()
         return None if found is None else StateRow(*found[1:])
 
     def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
         self._execute(
             "INSERT INTO lifecycle (agent_id, status, since, reason, successor, deadline, org_domain) "
-            f"VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent_id) {_replace(StateRow._fields)}",
+            f"VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent_id) {statements.replace_columns(StateRow._fields)}",
             (bytes.fromhex(agent_id), *state),
         )
 
     # State items
 
     def list_items(self) -> list[ItemRow]:
-        found = self._execute(f"{_ITEMS} ORDER BY kind, key").fetchall()
+        found = self._execute(f"{statements.ITEMS} ORDER BY kind, key").fetchall()
         for row in found:
             check_row("held", row)
         return [ItemRow(*row) for row in found]
@@ -408,11 +319,13 @@ class PostgresStore:
     def held_rows(self, kind: str, keys: Sequence[str]) -> dict[str, ItemRow]:
         if not keys:
             return {}
-        rows = self._execute(f"{_ITEMS} WHERE kind = ? AND key = ANY(?::text[])", (kind, list(keys))).fetchall()
+        rows = self._execute(
+            f"{statements.ITEMS} WHERE kind = ? AND key = ANY(?::text[])", (kind, list(keys))
+        ).fetchall()
         return {row[1]: ItemRow(*row) for row in rows}
 
     def expired_items(self, now: int, limit: int) -> list[ItemRow]:
-        rows = self._execute(f"{_ITEMS} WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", (now, limit))
+        rows = self._execute(f"{statements.ITEMS} WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", (now, limit))
         return [ItemRow(*row) for row in rows.fetchall()]
 
     def put_held(self, rows: Sequence[ItemRow]) -> None:
@@ -423,7 +336,7 @@ class PostgresStore:
                 "WHERE held.kind = gone.kind AND held.key = gone.key",
                 ([row.kind for row in gone], [row.key for row in gone]),
             )
-        self._put(_PUT_ITEMS, [row for row in rows if row.value is not None])
+        self._put(statements.PUT_ITEMS, [row for row in rows if row.value is not None])
 
     def _put(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run an INSERT of many rows, if there are any."""
@@ -440,7 +353,7 @@ class PostgresStore:
         return number
 
     def put_state_changes(self, rows: Sequence[StateChangeRow]) -> None:
-        self._put(_PUT_CHANGES, rows)
+        self._put(statements.PUT_CHANGES, rows)
 
     def clear_state_changes(self) -> None:
         self._execute("DELETE FROM state_change")
@@ -460,7 +373,7 @@ class PostgresStore:
         return read_tile(self._execute, level, number)
 
     def put_tiles(self, tiles: Mapping[tuple[int, int], bytes]) -> None:
-        self._put(_PUT_TILES, [(*place, hashes) for place, hashes in tiles.items()])
+        self._put(statements.PUT_TILES, [(*place, hashes) for place, hashes in tiles.items()])
 
     def checkpoint(self) -> CheckpointRow | None:
         return read_checkpoint(self._execute)
@@ -468,7 +381,7 @@ class PostgresStore:
     def put_checkpoint(self, row: CheckpointRow) -> None:
         self._execute(
             "INSERT INTO checkpoint (size, issued_at, note, previous) VALUES (?, ?, ?, ?) "
-            f"ON CONFLICT (size) {_replace(CheckpointRow._fields[1:])}",
+            f"ON CONFLICT (size) {statements.replace_columns(CheckpointRow._fields[1:])}",
             tuple(row),
         )
 
@@ -476,27 +389,27 @@ class PostgresStore:
 
     def reservations(self, names: Sequence[bytes]) -> dict[bytes, ReservationRow]:
         found: dict[bytes, ReservationRow] = {}
-        for row in self._execute(_RESERVATIONS, (list(names),)).fetchall() if names else ():
+        for row in self._execute(statements.FIND_RESERVATIONS, (list(names),)).fetchall() if names else ():
             check_row("reservation", row)
             found[row[0]] = ReservationRow(*row)
         return found
 
     def put_reservations(self, rows: Sequence[ReservationRow]) -> None:
-        self._put(_PUT_RESERVATIONS, list({row.name: row for row in rows}.values()))
+        self._put(statements.PUT_RESERVATIONS, list({row.name: row for row in rows}.values()))
 
     def put_results(self, results: Sequence[AnswerRow]) -> None:
         newest = {answer.name: (answer.name, b"", 0, answer.result, answer.record) for answer in results}
-        self._put(_PUT_RESULTS, list(newest.values()))
+        self._put(statements.PUT_RESULTS, list(newest.values()))
 
     def read_usage(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
         found: dict[bytes, KeyedRow] = {}
-        for row in self._execute(_USE, (list(owners),)).fetchall():
+        for row in self._execute(statements.FIND_USAGE, (list(owners),)).fetchall():
             check_row("keyed", row)
             found[row[0]] = KeyedRow(*row)
         return found
 
     def put_keyed(self, rows: Iterable[KeyedRow]) -> None:
-        self._put(_PUT_KEYED, list({row.owner: row for row in rows}.values()))
+        self._put(statements.PUT_KEYED, list({row.owner: row for row in rows}.values()))
 
     # Upkeep
 
@@ -558,44 +471,4 @@ class PostgresStore:
         # A host that cannot say that it stops is one that was killed.
         with suppress(DatabaseError):
             self._execute("UPDATE store SET holder = '' WHERE term = ?", (self._term,))
-        self._session.close()
-
-
-class RehearsedPostgresStore(PostgresStore):
-    """
-    Reads from a database as a start would; the tiles and checkpoint that a start adds stay in memory.
-
-    Other hosts may hold the store.
-    """
-
-    def __init__(self, address: Address, server_id: str = "") -> None:
-        super().__init__(address, "", server_id)
-        self._tiles: dict[tuple[int, int], bytes] = {}
-        self._issued: CheckpointRow | None = None
-
-    def _take(self) -> None:
-        self._session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-
-    def begin(self) -> bool:
-        return False
-
-    def commit(self) -> None:
-        pass
-
-    def rollback(self) -> None:
-        pass
-
-    def tile(self, level: int, number: int) -> bytes:
-        return self._tiles.get((level, number)) or super().tile(level, number)
-
-    def put_tiles(self, tiles: Mapping[tuple[int, int], bytes]) -> None:
-        self._tiles.update(tiles)
-
-    def checkpoint(self) -> CheckpointRow | None:
-        return self._issued or super().checkpoint()
-
-    def put_checkpoint(self, row: CheckpointRow) -> None:
-        self._issued = row
-
-    def close(self) -> None:
         self._session.close()
