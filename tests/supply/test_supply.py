@@ -66,7 +66,7 @@ def undeclared(place: str, source: str) -> list[str]:
         extra = extras.PACKAGES.get(each.package)
         if extra is None or name not in OF_EXTRAS[extra]:
             found.append(f"{place} imports {each.package}, which nothing declares")
-        elif each.when == "loaded" and not place.startswith(f"agtphost/{extra}/"):
+        elif each.when == "loaded" and f"/{extra}/" not in place:
             found.append(f"{place} imports {each.package} of the extra {extra} when it is loaded")
     return found
 
