@@ -84,6 +84,7 @@ KINDS: Mapping[Any, str] = {
     values.InlineOrSecret: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``, ``credential:NAME``",
     values.HeaderValue: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``, ``credential:NAME``",
     values.SecretReference: "secret: ``${VAR}``, ``env:NAME``, ``file:PATH`` or ``credential:NAME``",
+    values.Password: "secret: ``${VAR}``, ``env:NAME``, ``file:PATH`` or ``credential:NAME``",
     datetime: "time, or a date (UTC where it says nothing else)",
     str: "text",
     bool: "``true`` or ``false``",

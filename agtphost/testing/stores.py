@@ -416,24 +416,27 @@ class DurableStoreCases(StoreCases):
         assert [each.audit_id for each in reader.records(Selection())] == [one.audit_id]
         reader.close()
 
-    def test_a_second_host_is_kept_out(self, store: IPluggableStore, tmp_path: Path) -> None:
+    def test_a_second_host_is_kept_out(self, tmp_path: Path) -> None:
         """
         While one host has the store open, another one cannot open it; once the first has closed it, it can.
 
         Two hosts that serve from one store carry out the same workflow: the steps of a CHAIN run twice.
         """
-        self.written(store, draft())
-        other = self.make(tmp_path)
-        with pytest.raises(StoreError):
-            other.open(False)
-        self.written(store, draft())
-        store.close()
-        other.open(False)
+        first, second, third = (self.make(tmp_path) for _ in range(3))
+        first.open(True)
         try:
-            self.written(other, draft())
+            self.written(first, draft())
+            with pytest.raises(StoreError):
+                second.open(False)
+            self.written(first, draft())
         finally:
-            other.close()
-        store.open(False)
+            first.close()
+        third.open(False)
+        try:
+            self.written(third, draft())
+            assert third.last_number() == 3
+        finally:
+            third.close()
 
     def test_a_missing_store_is_not_made(self, tmp_path: Path) -> None:
         """A missing store is an error for a host that ran before, and for a command."""
