@@ -78,8 +78,8 @@ class Server:
         command = [*self._as, str(self._programs / program), *words]
         subprocess.run(command, check=True, capture_output=True, cwd="/", env={"PATH": "/usr/bin:/bin", "LANG": "C"})
 
-    def start(self) -> None:
-        """Start the server, and wait until it answers."""
+    def start(self, **more: str) -> None:
+        """Start the server with further settings, and wait until it answers."""
         settings = {
             "unix_socket_directories": str(self.folder),
             "listen_addresses": "",
@@ -89,6 +89,7 @@ class Server:
             "max_connections": "40",
             "max_wal_size": "64MB",
             "logging_collector": "off",
+            **more,
         }
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:

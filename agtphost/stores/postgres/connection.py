@@ -292,6 +292,11 @@ class Session:
         )
 
     @property
+    def lost(self) -> bool:
+        """Whether the connection has ended."""
+        return self._connection.pgconn.status != pq.ConnStatus.OK
+
+    @property
     def usable(self) -> bool:
         """Whether the connection is there, without a transaction."""
         return self._connection.pgconn.transaction_status == pq.TransactionStatus.IDLE

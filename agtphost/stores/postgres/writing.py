@@ -89,7 +89,8 @@ class PostgresStore:
         self._server_id = server_id
         self._term = 0
         self._news = -1
-        self._committed = 0  # the number of the newest record that this process has seen committed
+        self._committed = 0  # the number of the newest record that this process has seen
+        self._base = 0  # the same as the open transaction found it in the row of the store
         self._last = self._issued_at = 0  # of the newest record, those of the open transaction included
         self._session = self._dial()
         try:
@@ -148,7 +149,15 @@ class PostgresStore:
 
     def begin(self) -> bool:
         try:
-            moved = self._lock()
+            try:
+                moved = self._lock()
+            except DatabaseError:
+                if not self._session.lost:
+                    raise
+                # The server or a firewall ended the session while it was idle; nothing was under way.
+                self._session.close()
+                self._session = self._dial()
+                moved = self._lock()
             if moved:
                 # Everything is read now, which takes longer than a group.
                 self._session.patience = READING_SECONDS + STALL_SECONDS
@@ -185,7 +194,8 @@ class PostgresStore:
                 "to an earlier state. Bring the newer one back; to go on with this one knowingly, stop the host and "
                 "run `agtp audit accept-store`"
             )
-        self._last, self._issued_at, self._committed = last, issued_at, last
+        self._base = self._last = last
+        self._issued_at = issued_at
         moved, self._news = news != self._news, news
         return moved
 
@@ -198,11 +208,11 @@ class PostgresStore:
         if result.command_status != b"COMMIT":
             raise DatabaseError(f"{self.name}: the transaction was rolled back")
         self._news += 1
-        self._committed = self._last
+        self._committed = self._base = self._last
 
     def rollback(self) -> None:
         self._session.patience = STATEMENT_SECONDS + STALL_SECONDS
-        self._last = self._committed
+        self._last = self._base
         if self._session.in_transaction:
             # A lost connection has no transaction any more; the next statement reports it.
             with suppress(DatabaseError):
@@ -262,9 +272,12 @@ class PostgresStore:
 
     def last_number(self) -> int:
         # The records of an open transaction are not counted in the row of the store before it commits.
-        if self._last == self._committed and (faults := find_store_fault(self._execute)):
+        settled = self._last == self._base
+        if settled and (faults := find_store_fault(self._execute)):
             raise DamagedRow("store", "1", faults[0].partition(": ")[2])
         number: int = self._execute("SELECT coalesce(max(number), 0) FROM record").fetchone()[0]
+        if settled:
+            self._committed = number
         return number
 
     def append(self, records: Sequence[RecordRow]) -> None:

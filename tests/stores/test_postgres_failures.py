@@ -1,0 +1,310 @@
+"""A PostgreSQL store whose sessions are killed, whose answers are lost, and whose server stops: nothing is lost."""
+
+from __future__ import annotations
+
+import random
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
+
+from agtphost.audit.drafts import LedgerUnavailable
+from agtphost.audit.verify import verify_records
+from agtphost.audit.writer import GroupWriter
+from agtphost.stores import Selection, StoreError
+from agtphost.stores.rows import ConflictError
+from tests import postgres
+from tests.audit.drafting import KEYS, draft, group_writer, sealed
+from tests.audit.test_ledger import running, soon
+from tests.programmes import length, seed_of_chance
+from tests.stores.postgres_proxy import Proxy
+from tests.stores.test_postgres import place_of
+
+pytestmark = postgres.needed
+
+KILLS, CUTS, STOPS = length(12, 200), length(8, 200), length(1, 20)
+
+SLOW_COMMIT = """
+CREATE FUNCTION {schema}.dawdle() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER dawdle AFTER INSERT ON {schema}.record DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+EXECUTE FUNCTION {schema}.dawdle()
+"""
+"""Has each COMMIT of a record take 0.3 s at the server."""
+
+ENDS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'agtphost/%'"
+"""Kills the sessions of every store."""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Provide the URL of a new store."""
+    server = postgres.server()
+    made = server.url(server.schema(tmp_path))
+    place_of(made).create("agtp.test")
+    return made
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    """Provide a proxy in front of the server."""
+    with tempfile.TemporaryDirectory(prefix="agtp-pg-") as own:
+        made = Proxy(postgres.server().folder, Path(own))
+        yield made
+        made.close()
+
+
+def opened(url: str, kind: type[Any] | None = None) -> Any:
+    """Open a store, of another class where one is given."""
+    store: Any = place_of(url).open_store(create=False, holder="test", server_id="agtp.test")
+    if kind is not None:
+        store.__class__ = kind
+    return store
+
+
+def through(url: str, proxy: Proxy) -> str:
+    """Return a URL that leads through a proxy."""
+    return url.replace(f"host={postgres.server().folder}", f"host={proxy.folder}")
+
+
+def recovered(writer: GroupWriter, seconds: float = 30.0) -> float:
+    """Recover as the ledger does; return how many seconds that took."""
+    began = time.monotonic()
+    while True:
+        try:
+            writer.recover()
+            return time.monotonic() - began
+        except StoreError:
+            assert time.monotonic() - began < seconds
+            time.sleep(0.05)
+
+
+def check(url: str, acknowledged: list[str]) -> None:
+    """Assert that every acknowledged record is there once, and that chains and numbers have neither fork nor gap."""
+    reader = place_of(url).open_reader()
+    found = [record.audit_id for record in reader.records(Selection())]
+    assert verify_records(reader.records(Selection()), KEYS).ok
+    assert len(found) == len(set(found)) == len(list(reader.every_audit_id()))
+    assert [each for each in acknowledged if each not in set(found)] == [], "acknowledged, and not stored"
+    assert list(reader.faults()) == []
+    reader.close()
+
+
+def killed(url: str, times: int, kind: type[Any] | None = None) -> list[str]:
+    """Write groups while the sessions are killed, and return what was acknowledged."""
+    chance = random.Random(seed_of_chance())
+    writer = group_writer(opened(url, kind))
+    acknowledged: list[str] = []
+    for _ in range(times):
+        killer = threading.Timer(chance.uniform(0, 0.03), lambda: postgres.server().run(ENDS))
+        killer.start()
+        while killer.is_alive():
+            try:
+                acknowledged += [each.audit_id for each in sealed(writer, draft(), draft())]
+            except StoreError:
+                recovered(writer)
+        killer.join()
+    # The last kill may show now.
+    for _ in range(2):
+        try:
+            acknowledged += [each.audit_id for each in sealed(writer, draft())]
+            break
+        except StoreError:
+            recovered(writer)
+    writer._store.close()
+    return acknowledged
+
+
+def test_killed_sessions_lose_nothing(url: str) -> None:
+    """Whenever the server ends a session, what was acknowledged is stored, once."""
+    acknowledged = killed(url, KILLS)
+    assert len(acknowledged) > 2 * KILLS
+    check(url, acknowledged)
+
+
+def test_control_an_answer_before_the_commit_loses_records(url: str) -> None:
+    """The control: a store that acknowledges first and commits with the next group loses some."""
+    from agtphost.stores.postgres.writing import PostgresStore
+
+    class Early(PostgresStore):
+        def commit(self) -> None:
+            self._news += 1
+            self._execute(
+                "UPDATE store SET last = ?, issued_at = ?, news = ?", (self._last, self._issued_at, self._news)
+            )
+            self._committed = self._last
+
+        def _lock(self) -> bool:
+            if self._session.in_transaction:
+                self._session.command(b"COMMIT")
+            return super()._lock()
+
+    store = opened(url, Early)
+    writer = group_writer(store)
+    acknowledged = [each.audit_id for _ in range(3) for each in sealed(writer, draft())]
+    postgres.server().run(ENDS)
+    with pytest.raises(StoreError, match="restored to an earlier state"):
+        sealed(writer, draft())
+    with pytest.raises(AssertionError, match="acknowledged, and not stored"):
+        check(url, acknowledged)
+
+
+def is_commit(octets: bytes) -> bool:
+    """Return whether a client commits records: the UPDATE of the store's row goes with it."""
+    return octets.startswith(b"Q") and b"UPDATE store SET last" in octets
+
+
+def test_a_lost_answer_to_commit_is_found_out(url: str, proxy: Proxy) -> None:
+    """Where the connection ends within COMMIT, the writer learns that the group is stored, and acknowledges it once."""
+    hows = [how for number in range(CUTS) for how in (("drop", "answered")[number % 2],)]
+    writer = group_writer(opened(through(url, proxy)))
+    acknowledged: list[str] = []
+    for number, how in enumerate(hows):
+        acknowledged += [each.audit_id for each in sealed(writer, draft())]
+        once = iter([how])
+        proxy.cut = lambda octets, once=once: next(once, "") if is_commit(octets) else ""  # type: ignore[misc]
+        acknowledged += [each.audit_id for each in sealed(writer, draft(), draft())]
+        assert proxy.cuts == number + 1
+    assert len(acknowledged) == 3 * CUTS
+    writer._store.close()  # type: ignore[attr-defined]
+    check(url, acknowledged)
+
+
+def slow_commit(url: str, tmp_path: Path) -> None:
+    server = postgres.server()
+    schema = server.schema(tmp_path)
+    for statement in SLOW_COMMIT.format(schema=schema).split(";\nCREATE"):
+        server.run(statement if statement.startswith("\nCREATE") else f"CREATE{statement}")
+
+
+def test_a_commit_that_still_runs_is_waited_for(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    """The connection is gone and the server still carries COMMIT out: the question waits for it, under the lock."""
+    slow_commit(url, tmp_path)
+    writer = group_writer(opened(through(url, proxy)))
+    once = iter(["drop"])
+    proxy.cut = lambda octets: next(once, "") if is_commit(octets) else ""
+    (one,) = sealed(writer, draft())
+    writer._store.close()  # type: ignore[attr-defined]
+    check(url, [one.audit_id])
+
+
+def test_control_a_question_without_the_lock_is_answered_wrong(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    """The control: a plain SELECT says that the group is not stored, and a moment later it is."""
+    from agtphost.stores.postgres.reading import FIND
+    from agtphost.stores.postgres.writing import PostgresStore
+
+    class Hasty(PostgresStore):
+        def holds(self, audit_id: bytes) -> bool:
+            return self._execute(FIND, (audit_id, audit_id)).fetchone() is not None
+
+    slow_commit(url, tmp_path)
+    writer = group_writer(opened(through(url, proxy), Hasty))
+    once = iter(["drop"])
+    proxy.cut = lambda octets: next(once, "") if is_commit(octets) else ""
+    with pytest.raises(StoreError):
+        sealed(writer, draft())
+    recovered(writer)
+    reader = place_of(url).open_reader()
+    assert len(list(reader.records(Selection()))) == 1, "refused, and stored all the same"
+    reader.close()
+    writer._store.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
+def test_a_stopped_server_loses_nothing(url: str, how: signal.Signals) -> None:
+    """The writer recovers unaided when the server is back, and continues where the last acknowledged record is."""
+    server = postgres.server()
+    writer = group_writer(opened(url))
+    acknowledged: list[str] = []
+    for _ in range(STOPS):
+        acknowledged += [each.audit_id for each in sealed(writer, draft())]
+        server.stop(how)
+        with pytest.raises(StoreError):
+            sealed(writer, draft())
+        server.start()
+        recovered(writer)
+        acknowledged += [each.audit_id for each in sealed(writer, draft())]
+    writer._store.close()  # type: ignore[attr-defined]
+    check(url, acknowledged)
+
+
+def test_a_server_that_does_not_answer_is_given_up(url: str, proxy: Proxy) -> None:
+    """A connection that is there and silent ends after the time that a statement may take, and a little more."""
+    store = opened(through(url, proxy))
+    writer = group_writer(store)
+    sealed(writer, draft())
+    assert store._session.patience == 7
+    store._session.patience = 0.3
+    once = iter(["silence"])
+    proxy.cut = lambda octets: next(once, "") if octets.startswith(b"Q") and b"FOR UPDATE" in octets else ""
+    began = time.monotonic()
+    sealed(writer, draft())
+    assert proxy.cuts == 1 and time.monotonic() - began > 0.3
+    store.close()
+
+
+def fail_with(url: str, tmp_path: Path, state: str) -> Callable[[], None]:
+    """Have each INSERT of a record fail with an SQLSTATE; return what ends that."""
+    server = postgres.server()
+    schema = server.schema(tmp_path)
+    server.run(
+        f"CREATE FUNCTION {schema}.fail() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION 'no luck' USING ERRCODE = '{state}'; END $$",
+        f"CREATE TRIGGER fail BEFORE INSERT ON {schema}.record FOR EACH ROW EXECUTE FUNCTION {schema}.fail()",
+    )
+    return lambda: server.run(f"DROP TRIGGER fail ON {schema}.record") and None
+
+
+@pytest.mark.parametrize("state", ["53100", "53300", "42501", "25006", "57014"])
+@pytest_twisted.ensureDeferred
+async def test_a_database_that_takes_nothing_is_503_and_comes_back(url: str, tmp_path: Path, state: str) -> None:
+    """A full disk, too few connections, a missing right: unhealthy, the SQLSTATE is named, and it recovers unaided."""
+    async with running(opened(url), probe_seconds=0.05) as ledger:
+        await ledger.submit(draft())
+        end = fail_with(url, tmp_path, state)
+        with pytest.raises(LedgerUnavailable, match=f"SQLSTATE {state}"):
+            await ledger.submit(draft())
+        with pytest.raises(LedgerUnavailable):
+            await ledger.submit(draft())
+        end()
+        await soon(lambda: ledger.healthy)
+        await ledger.submit(draft())
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_conflict_is_repeated(url: str, tmp_path: Path) -> None:
+    """A serialization failure or deadlock concerns no caller: the same group is written again."""
+    server, schema = postgres.server(), postgres.server().schema(tmp_path)
+    server.run(f"CREATE SEQUENCE {schema}.attempt")
+    async with running(opened(url)) as ledger:
+        await ledger.submit(draft())
+        server.run(
+            f"CREATE FUNCTION {schema}.once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"IF nextval('{schema}.attempt') = 1 THEN RAISE EXCEPTION 'met' USING ERRCODE = '40P01'; END IF; "
+            "RETURN NEW; END $$",
+            f"CREATE TRIGGER once BEFORE INSERT ON {schema}.record FOR EACH ROW EXECUTE FUNCTION {schema}.once()",
+        )
+        again = await ledger.submit(draft())
+        assert ledger.healthy
+    check(url, [again.audit_id])
+    assert issubclass(ConflictError, StoreError)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_session_that_ended_while_idle_fails_no_call(url: str) -> None:
+    """A server that was restarted between two calls: the next call finds a new connection."""
+    async with running(opened(url)) as ledger:
+        one = await ledger.submit(draft())
+        postgres.server().run(ENDS)
+        await deferLater(reactor, 0.1)  # type: ignore[arg-type]
+        two = await ledger.submit(draft())
+        assert ledger.healthy
+    check(url, [one.audit_id, two.audit_id])
