@@ -153,3 +153,21 @@ def test_reads_off_the_reactor_give_the_same_answers() -> None:
     ]
     assert answers[0] == answers[1] == answers[2][0] and answers[3] == []
     assert ran == ["record", "head", "walk", "lifecycle"]
+
+
+class Unlocked(File):
+    """Lets every host in."""
+
+    def open(self, create: bool) -> None:
+        self._store = open_store(self._url, create=create)
+
+
+def test_a_store_that_lets_two_hosts_in_is_noticed(tmp_path: Path) -> None:
+    """The control: without a lock the case of the contract fails."""
+
+    class Cases(TestSQLiteStore):
+        def make(self, folder: Path) -> IPluggableStore:
+            return Unlocked(folder)
+
+    with pytest.raises(pytest.fail.Exception):
+        Cases().test_a_second_host_is_kept_out(tmp_path)
