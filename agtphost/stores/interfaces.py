@@ -399,8 +399,10 @@ class IPluggableStore(IChainStore):
         """
         Open the store for writing; the ledger closes it.
 
+        While one host has it open, another one must be refused: two would carry out the same workflows.
+
         :param create: whether a missing one is made: the host has no trace of an earlier life.
-        :raises agtphost.stores.StoreError: it is missing, damaged, or another's.
+        :raises agtphost.stores.StoreError: it is missing, damaged, another's, or another host has it open.
         """
 
 

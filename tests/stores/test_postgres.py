@@ -343,6 +343,22 @@ def test_a_store_says_that_another_wrote_and_its_own_upkeep_does_not_hide_it(url
     store.close()
 
 
+def test_a_begin_that_fails_does_not_hide_what_another_wrote(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sign is kept until a caller has got it."""
+    from agtphost.stores.postgres import statements
+
+    store = opened(url)
+    store.begin()
+    store.rollback()
+    change(url, "UPDATE store SET news = news + 1")
+    with monkeypatch.context() as patch:
+        patch.setattr(statements, "READ_ALL", b"SELECT 1 / 0")
+        with pytest.raises(StoreError, match="SQLSTATE 22012"):
+            store.begin()
+    assert store.begin() is True
+    store.close()
+
+
 def test_prepared_statements_that_a_pooler_lost_are_given_up(url: str, writer: GroupWriter) -> None:
     """One group fails where a pooler gave the session to another server process; then nothing is prepared any more."""
     sealed(writer, draft())

@@ -25,6 +25,7 @@ def test_a_host_serves_restarts_and_is_verified(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     again = agtp("store", "init", cwd=folder)
     assert again.returncode == 2 and "has a store already, of the host 'localhost'" in again.stderr
+    assert agtp("check", cwd=folder).returncode == 0
     with running(config) as host:
         first = host.agtp_json("call", "-", "DISCOVER", "/methods")
         status = host.agtp_json("status")
@@ -45,4 +46,6 @@ def test_a_host_serves_restarts_and_is_verified(tmp_path: Path) -> None:
     stopped = json.loads(agtp("status", "--json", cwd=folder).stdout)
     assert stopped["records"] >= 2 and stopped["state"] == "not running"
     assert json.loads(agtp("store", "status", "--json", cwd=folder).stdout)["holder"] is None
+    backup = agtp("backup", str(tmp_path), cwd=folder)
+    assert backup.returncode == 2 and "use the database's own tools, such as pg_dump" in backup.stderr
     assert not list((folder / "state").glob("*.sqlite3*"))

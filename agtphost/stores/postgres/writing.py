@@ -163,6 +163,8 @@ class PostgresStore:
                 self._session.patience = READING_SECONDS + STALL_SECONDS
                 self._session.command(statements.READ_ALL)
         except BaseException:
+            # What another writer did is reported by the next begin that succeeds.
+            self._news = -1
             self.rollback()
             raise
         return moved
