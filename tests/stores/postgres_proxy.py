@@ -71,8 +71,9 @@ class Proxy:
                     client.sendall(octets)
                 elif self.cuts and octets[:1] in (b"C", b"E", b"T") and b"COMMIT" in octets:
                     break  # Carried out, and the client does not hear of it.
-        with suppress(OSError):
-            client.shutdown(socket.SHUT_RDWR)
+        for each in (client, server):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close every connection."""
