@@ -301,6 +301,25 @@ async def test_a_conflict_is_repeated(url: str, tmp_path: Path) -> None:
     assert issubclass(ConflictError, StoreError)
 
 
+def test_readers_and_idle_hosts_connect_again(url: str) -> None:
+    """After the server ended every session, a read succeeds, and an idle host says again that it is there."""
+    store = opened(url)
+    writer = group_writer(store)
+    (one,) = sealed(writer, draft())
+    reader = store.reader()
+    assert reader.record(one.audit_id) is not None
+    server = postgres.server()
+    server.run(ENDS)
+    assert reader.record(one.audit_id) is not None
+    with pytest.raises(StoreError):
+        writer.tidy()
+    server.run("UPDATE store SET beat = now() - interval '1 hour'", url=url)
+    writer.tidy()
+    assert server.run("SELECT beat > now() - interval '1 minute' FROM store", url=url) == [(True,)]
+    reader.close()
+    store.close()
+
+
 @pytest_twisted.ensureDeferred
 async def test_a_session_that_ended_while_idle_fails_no_call(url: str) -> None:
     """A server that was restarted between two calls: the next call finds a new connection."""

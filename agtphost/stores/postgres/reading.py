@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from zope.interface import implementer
 
 from agtphost.stores.interfaces import IRecordReader, ITableSource
-from agtphost.stores.postgres.connection import READING_SECONDS, STALL_SECONDS, Address, Session, dial
+from agtphost.stores.postgres.connection import READING_SECONDS, STALL_SECONDS, Address, DatabaseError, Session, dial
 from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, read_log
 from agtphost.stores.postgres.schema_files import require_usable
 from agtphost.stores.prefix_lookup import SCANNED, RecordPreview
@@ -23,6 +23,9 @@ MOST = 4
 """Connections of one reader; further reads wait for one."""
 
 FIND = "SELECT number FROM record WHERE substr(audit_id, 1, 8) = substr(?::bytea, 1, 8) AND audit_id = ?::bytea"
+
+LOST = ("08", "57P")
+"""Beginnings of SQLSTATEs with which a connection ends; one that the network lost has none."""
 
 _FORMATS = {int(each): each.label for each in RecordFormat}
 
@@ -107,11 +110,19 @@ class PostgresReader(SqlRecordReader):
         return session
 
     def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        with self._session() as session:
-            rows: list[Any] = session.execute(statement, parameters).fetchall()
-            return rows
+        rows: list[Any] = self._read(lambda execute: execute(statement, parameters).fetchall())
+        return rows
 
     def _read(self, read: Callable[[Callable[..., Any]], _T]) -> _T:
+        try:
+            with self._session() as session:
+                return read(session.execute)
+        except DatabaseError as error:
+            if error.sqlstate and not error.sqlstate.startswith(LOST):
+                raise
+        # The server ended an idle connection, and perhaps all of them.
+        while self._idle:
+            self._idle.pop().close()
         with self._session() as session:
             return read(session.execute)
 

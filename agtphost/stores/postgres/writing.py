@@ -152,11 +152,8 @@ class PostgresStore:
             try:
                 moved = self._lock()
             except DatabaseError:
-                if not self._session.lost:
+                if not self._revive():
                     raise
-                # The server or a firewall ended the session while it was idle; nothing was under way.
-                self._session.close()
-                self._session = self._dial()
                 moved = self._lock()
             if moved:
                 # Everything is read now, which takes longer than a group.
@@ -168,6 +165,18 @@ class PostgresStore:
             self.rollback()
             raise
         return moved
+
+    def _revive(self) -> bool:
+        """
+        Connect again where the server or a firewall ended the session while nothing was under way.
+
+        :return: whether it was ended.
+        """
+        if not self._session.lost:
+            return False
+        self._session.close()
+        self._session = self._dial()
+        return True
 
     def _lock(self) -> bool:
         """
@@ -439,6 +448,7 @@ class PostgresStore:
             self._execute("DELETE FROM probe")
 
     def forget(self, expired_before: int, running: Iterable[bytes]) -> bool:
+        self._revive()  # This is asked in every idle moment; a call is to find a connection.
         kept = list(running)
         wanted = "FROM reservation WHERE reserved_at < ? AND name <> ALL(?::bytea[])"
         if self._execute(f"SELECT 1 {wanted} LIMIT 1", (expired_before, kept)).fetchone() is None:
