@@ -48,4 +48,7 @@ def test_a_host_serves_restarts_and_is_verified(tmp_path: Path) -> None:
     assert json.loads(agtp("store", "status", "--json", cwd=folder).stdout)["holder"] is None
     backup = agtp("backup", str(tmp_path), cwd=folder)
     assert backup.returncode == 2 and "use the database's own tools, such as pg_dump" in backup.stderr
+    server.run("UPDATE record SET path = '/elsewhere' WHERE number = 1", url=server.url(server.schema(tmp_path)))
+    changed = agtp("audit", "verify", cwd=folder)
+    assert changed.returncode == 4 and "record, row 1: path is" in changed.stdout + changed.stderr
     assert not list((folder / "state").glob("*.sqlite3*"))
