@@ -141,7 +141,7 @@ class _Modules(LoadFileScheduling):
             return "a browser"
         if nodeid.startswith(("tests/system/test_gateway_page.py", "tests/system/test_openapi_page.py")):
             return "the gateway's own port"
-        if nodeid.startswith("tests/stores/test_postgres"):
+        if nodeid.startswith(("tests/stores/test_postgres", "tests/models/test_store_machine")):
             return "a PostgreSQL server"
         return "a host" if nodeid.startswith("tests/system/standard/") else super()._split_scope(nodeid)
 
