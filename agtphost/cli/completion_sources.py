@@ -80,8 +80,10 @@ class _Here:
 
     @property
     def store(self) -> Path:
-        """Return the database file."""
-        return self._path("store", "path", None) or self.state / "agtphost.sqlite3"
+        """Return the database file; there is none where records are kept in a database server."""
+        url = self.tree.get("store", {}).get("url", "sqlite:")
+        path = url.removeprefix("sqlite:") if isinstance(url, str) else ""
+        return self.folder / path if path else self.state / "agtphost.sqlite3"
 
     def agents(self) -> Iterator[tuple[str, str]]:
         """Yield labels of hosted agents and of callers."""
@@ -121,7 +123,8 @@ def _tools(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]
     from agtphost.stores.prefix_lookup import tools
 
     here = _Here(context)
-    yield from ((name, "tool") for name in tools(here.store))
+    if here.store.exists():
+        yield from ((name, "tool") for name in tools(here.store))
     for server in here.tree.get("mcp", {}).get("server", ()):
         yield from (
             (f"{server['name']}.{name}", "tool") for name in (*server.get("tools", ()), *server.get("pins", ()))

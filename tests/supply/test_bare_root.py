@@ -137,6 +137,9 @@ def test_the_image_runs_the_readmes_npx_server(image: Stage) -> None:
     words = ("--production", "--server-id", "localhost", "--address", "127.0.0.1", "--port", str(port))
     inside(image, "agtp", "init", ".", *words, "--mcp", f"notes=npx -y {server} /etc/agtphost/notes")
     config = folder / "host.toml"
+    # A production deployment has no agent yet, and answers no stranger.
+    inside(image, "agtp", "agent", "new", "reader", "--scope", "mcp:tools:execute", "--owner", "Example Ltd",
+           "--config", "/etc/agtphost/host.toml")  # fmt: skip
     # npx fetches the server at the first start, which may take longer than a server that is there; killed meanwhile, it
     # leaves half of it in its cache.
     config.write_text(config.read_text().replace('name = "notes"\n', 'name = "notes"\nstart_timeout = 600\n'))
@@ -162,7 +165,7 @@ def test_the_image_runs_the_readmes_npx_server(image: Stage) -> None:
         until(lambda: ask(image, *words_of(image, "HEALTHCHECK")).returncode == 0, 600)
         said = inside(
             image, "agtp", "tools", "call", "notes.read_text_file", "path=/etc/agtphost/notes/one.txt", "--json",
-            "--config", "/etc/agtphost/host.toml",
+            "--config", "/etc/agtphost/host.toml", "--as", "reader",
         )  # fmt: skip
         assert "what is on the note" in json.dumps(json.loads(said))
         assert inside(image, "uvx", "--version").startswith("uvx ")

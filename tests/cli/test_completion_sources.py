@@ -1,0 +1,33 @@
+"""Words for a shell's completion, from a host's own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from agtphost.cli.completion_sources import _Here, _tools
+
+
+def context_of(folder: Path, url: str) -> click.Context:
+    """A command whose `--config` names a host.toml with that store and one server."""
+    file = folder / "host.toml"
+    server = '[[mcp.server]]\nname = "files"\ncommand = ["server"]\n\n[mcp.server.tools.read_file]\nscopes = []\n'
+    file.write_text(f'[store]\nurl = "{url}"\n\n{server}')
+    context = click.Context(click.Command("any"))
+    context.params["config"] = str(file)
+    return context
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [("sqlite:", "state/agtphost.sqlite3"), ("sqlite:kept/records.sqlite3", "kept/records.sqlite3")],
+)
+def test_the_store_is_the_one_that_the_configuration_names(tmp_path: Path, url: str, expected: str) -> None:
+    assert _Here(context_of(tmp_path, url)).store == tmp_path / expected
+
+
+def test_tools_of_the_configuration_complete_where_the_store_is_no_file(tmp_path: Path) -> None:
+    context = context_of(tmp_path, "postgresql://agtp@db.example.com/agtp")
+    assert list(_tools(context, "files.")) == [("files.read_file", "tool")]
