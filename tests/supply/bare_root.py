@@ -45,12 +45,18 @@ class Stage:
     """What tells how to run it: ENTRYPOINT, CMD, HEALTHCHECK, STOPSIGNAL, EXPOSE."""
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Return how words are run inside, as the stage's user."""
+        """
+        Return how words are run inside, as the stage's user.
+
+        ``/proc`` is mounted as in a container, in a namespace that ends with the command.
+        """
         user = f"{self.user}:{self.user}"
         given = {**self.environment, **{name: os.environ[name] for name in PASSED_ON if name in os.environ}}
         inner = f"cd {shlex.quote(self.workdir)} && exec " + shlex.join(words)
         variables = [f"{name}={value}" for name, value in given.items()]
-        return ["chroot", f"--userspec={user}", str(self.root), "/usr/bin/env", "-i", *variables, "sh", "-c", inner]
+        mounted = 'mount -t proc proc "$0/proc" && exec chroot "$@"'
+        outer = ["unshare", "--mount", "sh", "-c", mounted, str(self.root), f"--userspec={user}", str(self.root)]
+        return [*outer, "/usr/bin/env", "-i", *variables, "sh", "-c", inner]
 
 
 def debootstrap(target: Path) -> None:
