@@ -223,6 +223,13 @@ class ILedger(Interface):
     def reserve(key: ReservationKey, digest: bytes) -> Awaitable[Reservation]:
         """Durably note that a keyed request is about to run, or report what is known of it."""
 
+    def when_stopped(ending: Callable[[str], Sequence[Change]]) -> None:
+        """
+        Have state items change in the transaction that stops an agent.
+
+        :param ending: called with the Agent-ID when an event that stops the agent is submitted; returns the changes.
+        """
+
     def watch(watcher: Callable[[ObservedGroup], object]) -> None:
         """
         Call a watcher for every group once it is on disk, and for each record that is signed outside every chain.

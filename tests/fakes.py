@@ -107,6 +107,9 @@ class FakeLedger:
         self._watchers.undurable(draft, sealed, self.now())
         return sealed
 
+    def when_stopped(self, ending: Callable[[str], Sequence[Change]]) -> None:
+        """It writes no events."""
+
     def watch(self, watcher: Watcher) -> None:
         self._watchers.add(watcher)
 

@@ -1,5 +1,6 @@
 """
-Changes in the transaction of a call's record besides those of the call itself: the end of its approval, or of a step.
+Changes in the transaction of a call's record besides those of the call itself: the end of its approval, or of a step,
+and the session that it is the first call of.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from agtphost.dispatch.outcome import Outcome
 
 def changes(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
     """The state items, for the draft of an outcome that is about to be sealed; none with an interim message."""
-    approval, follow = exchange.approval, exchange.peer.follow
-    if outcome.continuation or (approval is None and follow is None):
+    approval, follow, opens = exchange.approval, exchange.peer.follow, exchange.opens
+    if outcome.continuation or (approval is None and follow is None and opens is None):
         return ()
+    # A refusal is also written for an agent that has just been stopped, whose sessions have ended with it.
+    opened = () if opens is None or outcome.reason else opens()
     finished = () if approval is None else approval.finishing()
     followed = () if follow is None else follow.changes(int(outcome.status), outcome.reason, outcome.body)
-    return (*finished, *followed)
+    return (*finished, *followed, *opened)
 
 
 def mark_durable(exchange: Exchange, outcome: Outcome) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from agtphost.audit.drafts import ReservationKey
+from agtphost.audit.drafts import Change, ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint_table import Match
@@ -191,6 +191,9 @@ class Exchange:
 
     replay: EndpointResponse | None = None
     """The stored answer to an earlier request with the same key."""
+
+    opens: Callable[[], tuple[Change, ...]] | None = None
+    """Returns the changes that make a new session durable, for the record of a success; None: there are none."""
 
     when_over: Callable[[], None] | None = None
     """Called when the call is over, or begins anew; None where nothing waits for that."""

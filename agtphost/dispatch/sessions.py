@@ -16,12 +16,15 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
+from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance, state_owners
+from agtphost.vocabulary.quotas import SESSION
 from agtphost.vocabulary.reasons import Reason
 
 SUSPENSION = "suspension"
@@ -39,78 +42,193 @@ MOST_UNPROVEN = 1_000
 MOST_OF_ONE = 200
 """The same for one agent, so that none pushes out another's."""
 
+REMOVALS = 20
+"""Items of evicted sessions that are removed with the item of a new one, at most."""
+
 _ENDED = None
 """The client identity of a session that ended with its agent's suspension or revocation."""
 
 
+class Session:
+    """A session of an agent."""
+
+    __slots__ = ("agent_id", "identity", "needs_item", "session_id", "used")
+
+    def __init__(self, session_id: str, agent_id: str, identity: str | None, used: float | None) -> None:
+        self.session_id = session_id
+        self.agent_id = agent_id
+        self.identity = identity
+        """The client identity that it is bound to; None where it ended with its agent."""
+
+        self.used = used
+        """When it was last used, by the table's clock; None: not since the host started."""
+
+        self.needs_item = False
+        """Whether the next record of a call in it has to put its state item."""
+
+    def opening(self) -> Change:
+        """Return the change that records whose the session is."""
+        return Change(
+            kind=SESSION, key=self.session_id, value={"identity": self.identity}, owner=self.agent_id
+        )
+
+    def ending(self) -> Change:
+        """Return the change that records that the session ended with its agent."""
+        return Change(kind=SESSION, key=self.session_id, value={"ended": True}, owner=self.agent_id)
+
+
 class SessionTable:
     """
-    The sessions of one assurance.
+    The sessions of one assurance, in memory.
 
     :param clock: seconds from any start.
     :param most: sessions that are remembered.
     """
 
+    durable = False
+
     def __init__(self, clock: Callable[[], float], most: int) -> None:
         self._clock = clock
         self._most = most
-        self._agents: dict[str, OrderedDict[str, float]] = {}
-        self._sessions: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
+        self._agents: dict[str, OrderedDict[str, Session]] = {}
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
 
-    def note(self, session_id: str, agent_id: str, identity: str) -> bool:
-        """Note a session; return False where it belongs to another agent or identity, or has ended."""
-        known = self._sessions.get(session_id)
-        if known is not None:
-            if known != (agent_id, identity):
-                return False
-            self._sessions.move_to_end(session_id)
-            own = self._agents[agent_id]
-            own.move_to_end(session_id)
-            own[session_id] = self._clock()
-            return True
-        own = self._agents.setdefault(agent_id, OrderedDict())
-        if len(own) >= MOST_OF_ONE:
-            self._forget(next(iter(own)))
-        if len(self._sessions) >= self._most:
-            self._forget(next(iter(self._sessions)))
-        self._sessions[session_id] = agent_id, identity
-        self._agents.setdefault(agent_id, OrderedDict())[session_id] = self._clock()
-        return True
+    def note(self, session_id: str, agent_id: str, identity: str) -> Session | None:
+        """Note a session; return None where it belongs to another agent or identity, or has ended."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = Session(session_id, agent_id, identity, self._clock())
+            session.needs_item = self.durable
+            self._add(session)
+            return session
+        if session.identity != identity or session.agent_id != agent_id:
+            return None
+        self._sessions.move_to_end(session_id)
+        self._agents[agent_id].move_to_end(session_id)
+        session.used = self._clock()
+        return session
 
     def active(self, agent_id: str, seconds: float) -> int:
         """Count an agent's sessions that were used within the last ``seconds``."""
         since = self._clock() - seconds
-        return sum(1 for used in self._agents.get(agent_id, {}).values() if used >= since)
+        own = self._agents.get(agent_id, {})
+        return sum(1 for session in own.values() if session.used is not None and session.used >= since)
 
     def list_sessions(self, agent_id: str | None) -> Iterator[tuple[str, str, float]]:
-        """Yield Agent-ID, Session-ID and seconds since its last use of each that goes on; of one agent or of all."""
+        """
+        Yield Agent-ID, Session-ID and seconds since its last use of each that goes on; of one agent or of all.
+
+        Sessions that were not used since the host started are left out.
+        """
         now = self._clock()
         for owner in self._agents if agent_id is None else (agent_id,):
-            for session_id, used in self._agents.get(owner, {}).items():
-                yield owner, session_id, max(now - used, 0.0)
+            for session_id, session in self._agents.get(owner, {}).items():
+                if session.used is not None:
+                    yield owner, session_id, max(now - session.used, 0.0)
 
     def knows(self, session_id: str, agent_id: str) -> bool:
         """Return whether the agent used the session, and it has not ended."""
-        known = self._sessions.get(session_id)
-        return known is not None and known[0] == agent_id and known[1] is not _ENDED
+        session = self._sessions.get(session_id)
+        return session is not None and session.agent_id == agent_id and session.identity is not _ENDED
 
     def end(self, agent_id: str) -> None:
         """End every session of an agent."""
-        for session_id in self._agents.pop(agent_id, ()):
-            self._sessions[session_id] = agent_id, _ENDED
+        for session in self._agents.pop(agent_id, {}).values():
+            session.identity, session.needs_item = _ENDED, False
 
     def has_ended(self, session_id: str, agent_id: str) -> bool:
         """Return whether the agent's session ended with the agent; False for other callers."""
-        return self._sessions.get(session_id) == (agent_id, _ENDED)
+        session = self._sessions.get(session_id)
+        return session is not None and session.agent_id == agent_id and session.identity is _ENDED
+
+    def _add(self, session: Session) -> None:
+        if session.identity is not _ENDED:
+            own = self._agents.get(session.agent_id, {})
+            if len(own) >= MOST_OF_ONE:
+                self._evict(next(iter(own)))
+        if len(self._sessions) >= self._most:
+            self._evict(next(iter(self._sessions)))
+        self._sessions[session.session_id] = session
+        if session.identity is not _ENDED:
+            self._agents.setdefault(session.agent_id, OrderedDict())[session.session_id] = session
+
+    def _evict(self, session_id: str) -> None:
+        self._forget(session_id)
 
     def _forget(self, session_id: str) -> None:
-        agent_id, identity = self._sessions.pop(session_id)
-        if identity is _ENDED:
+        session = self._sessions.pop(session_id)
+        if session.identity is _ENDED:
             return
-        own = self._agents[agent_id]
+        own = self._agents[session.agent_id]
         del own[session_id]
         if not own:
-            del self._agents[agent_id]
+            del self._agents[session.agent_id]
+
+
+class DurableSessionTable(SessionTable):
+    """
+    The sessions of certified agents, in step with their state items.
+
+    The item of a session is put with the record of the first call in it that succeeded: the ledger seals no such record
+    after the event that stopped the caller, so no item is put for a session that had to end. The event itself takes the
+    changes of :meth:`endings` along. An eviction only takes place in memory; its item is removed with the item of a
+    later session.
+
+    :param held: the state items.
+    """
+
+    durable = True
+
+    def __init__(self, clock: Callable[[], float], most: int, held: StateTable) -> None:
+        super().__init__(clock, most)
+        self._evicted: dict[str, str] = {}
+        """Owners of items whose session was evicted, by Session-ID."""
+
+        held.watch(SESSION, self._follow)
+
+    def changes(self, session: Session) -> tuple[Change, ...]:
+        """Return the changes for the record of a call in a session; none where its item is durable."""
+        if not session.needs_item:
+            return ()
+        gone = islice(self._evicted.items(), REMOVALS)
+        removals = (Change(kind=SESSION, key=key, value=None, owner=owner) for key, owner in gone)
+        return (*removals, session.opening())
+
+    def endings(self, agent_id: str) -> tuple[Change, ...]:
+        """Return the changes for the event that stops an agent."""
+        return tuple(session.ending() for session in self._agents.get(agent_id, {}).values())
+
+    def _add(self, session: Session) -> None:
+        self._evicted.pop(session.session_id, None)  # Its item will be replaced.
+        super()._add(session)
+
+    def _evict(self, session_id: str) -> None:
+        session = self._sessions[session_id]
+        if not session.needs_item:
+            self._evicted[session_id] = session.agent_id
+        self._forget(session_id)
+
+    def _follow(self, key: str, item: StateItem | None) -> None:
+        """Take over what the store says of a session, after a commit or at start."""
+        session = self._sessions.get(key)
+        if item is None:
+            self._evicted.pop(key, None)
+            if session is not None and session.identity is not _ENDED:
+                session.needs_item = True
+            return
+        identity, used = item.value.get("identity", _ENDED), None
+        if session is None:
+            if key in self._evicted:
+                return
+        elif session.agent_id == item.owner and session.identity in (identity, _ENDED):
+            session.needs_item = False
+            return
+        elif session.needs_item:
+            return  # A session that took its place; its own item replaces this one.
+        else:
+            used = session.used
+            self._forget(key)
+        self._add(Session(key, item.owner, identity, used))
 
 
 class SessionRegistry:
@@ -118,22 +236,35 @@ class SessionRegistry:
     The agents and client identities that sessions were first seen with, and their last use: by assurance.
 
     Without an assurance, methods use the sessions of certified agents.
+
+    :param held: the state items, where the sessions of certified agents are kept; None: in memory alone.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tables = {
-            assurance: SessionTable(clock, MOST_SESSIONS if assurance is Assurance.CERTIFICATE else MOST_UNPROVEN)
+    def __init__(self, clock: Callable[[], float] = time.monotonic, held: StateTable | None = None) -> None:
+        self._certified = DurableSessionTable(clock, MOST_SESSIONS, StateTable() if held is None else held)
+        self._tables: dict[Assurance, SessionTable] = {
+            assurance: self._certified if assurance is Assurance.CERTIFICATE else SessionTable(clock, MOST_UNPROVEN)
             for assurance in Assurance
             if assurance
         }
 
-    def note(self, session_id: str, agent_id: str, identity: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
-        """Note a session; return False where it belongs to another agent or identity, or has ended."""
+    def note(
+        self, session_id: str, agent_id: str, identity: str, assurance: Assurance = Assurance.CERTIFICATE
+    ) -> Session | None:
+        """Note a session; return None where it belongs to another agent or identity, or has ended."""
         return self._tables[assurance].note(session_id, agent_id, identity)
+
+    def changes(self, session: Session) -> tuple[Change, ...]:
+        """Return the changes for the record of a call that succeeded in a session of a certified agent."""
+        return self._certified.changes(session)
+
+    def endings(self, agent_id: str) -> tuple[Change, ...]:
+        """Return the changes for the event that stops an agent: its certified sessions end in that transaction."""
+        return self._certified.endings(agent_id)
 
     def active(self, agent_id: str, seconds: float) -> int:
         """Count a certified agent's sessions that were used within the last ``seconds``."""
-        return self._tables[Assurance.CERTIFICATE].active(agent_id, seconds)
+        return self._certified.active(agent_id, seconds)
 
     def list_sessions(self, agent_id: str | None) -> Iterator[tuple[str, str, str, float]]:
         """Yield Agent-ID, Session-ID, assurance and idle seconds of each that goes on; of one agent or of all."""

@@ -104,9 +104,10 @@ class ProcessState:
         :raises agtphost.stores.StoreError: the settings of a host that tasks are delegated to cannot be used.
         """
         config, held, states = loaded.config, evidence.held, evidence.states
-        sessions, running = SessionRegistry(), RunningCalls(states.state_of, reactor)
+        sessions, running = SessionRegistry(held=held), RunningCalls(states.state_of, reactor)
         states.watch(running.note_state)
         states.watch(sessions.note_state)
+        evidence.ledger.when_stopped(sessions.endings)
         watched = config.admin.listen is not None
         traffic = Traffic(seconds)
         monitors = Monitors(held, evidence.ledger, reactor, seconds)

@@ -60,6 +60,9 @@ VERIFICATION: Final = "audit-verification"
 CLOCK_LEAP: Final = "clock-leap"
 """The kind of leaps ahead of the clock: see :mod:`agtphost.host.clock_watch`."""
 
+SESSION: Final = "session"
+"""The kind of sessions of certified agents: see :mod:`agtphost.dispatch.sessions`."""
+
 COLLECTION_ITEM: Final = "collection-item"
 """The kind of what agents keep in collections: see :mod:`agtphost.methods.standard.collections`."""
 
@@ -250,6 +253,18 @@ _KINDS: Final = (
         finished=frozenset({"True"}),
         reason=Reason.TOO_MANY_A2A_FRONT_TASKS,
         remedy="Try again when a task has ended.",
+    ),
+    _of_agents(
+        # The table of sessions evicts by itself, 200 of an agent and 10,000 in all, so no call is ever refused for one.
+        SESSION,
+        "whose a Session-ID is, and whether the session ended with its agent; 200 of an agent that go on, 10,000 in all",
+        4_000,
+        in_all=12_000,
+        octets_per_owner=MIB,
+        octets_in_all=4 * MIB,
+        unproven=1,
+        lives=None,
+        finished=ANY,
     ),
     # Things that can be used once: never dropped before they expire
     _of_agents(

@@ -264,6 +264,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.rights:Rights._narrowed",
             "dispatch.used_tokens:UsedTokens._by_token",
             "dispatch.used_tokens:UsedTokens._of_key",
+            "dispatch.sessions:DurableSessionTable._evicted",
             "dispatch.sessions:Suspensions._escalated",
             "dispatch.sessions:Suspensions._of",
             "host.vitals_reader:PendingApprovals._until",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from zope.interface import implementer
 
 from agtphost.dispatch.exchange import Exchange
@@ -36,10 +38,13 @@ class SessionGate:
         if session_id is not None:
             certificate = exchange.peer.certificate
             identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
-            if not self._sessions.note(session_id, caller.agent_id, identity, exchange.assurance):
+            session = self._sessions.note(session_id, caller.agent_id, identity, exchange.assurance)
+            if session is None:
                 if self._sessions.has_ended(session_id, caller.agent_id, exchange.assurance):
                     raise _session_ended()
                 raise Refusal(Reason.SESSION_BINDING_MISMATCH)
+            if session.needs_item:
+                exchange.opens = partial(self._sessions.changes, session)
         binding = exchange.binding
         if self._suspensions and (binding is None or binding.tier != "A" or exchange.method in WORK):
             self._suspensions.refuse(exchange.owner, session_id, exchange.task_id)

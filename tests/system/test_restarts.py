@@ -1,0 +1,29 @@
+"""What a host knew before a restart, it knows afterwards: by real hosts that are stopped and started again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.system.hosting import running, sample
+from tests.system.raw_link import RawLink, client_context
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_session_that_ended_with_its_agent_stays_ended(tmp_path: Path, *, kill: bool) -> None:
+    """401 before the restart and after it, though the agent is reinstated; its other session begins anew."""
+    config = sample(tmp_path)
+    with running(config) as host, RawLink(host, context=client_context(host)) as link:
+        assert link.ask("ECHO", "/text", {"text": "x"}, Session_ID="of-before").status == 200
+        host.agtp_json("agent", "deactivate", "demo", "--reason", "drill")
+        if kill:
+            host.kill()
+    with running(config) as host:
+        host.agtp_json("agent", "reinstate", "demo")
+        with RawLink(host, context=client_context(host)) as link:
+            refused = link.ask("ECHO", "/text", {"text": "x"}, Session_ID="of-before")
+            assert (refused.status, refused.reason) == (401, "session-ended")
+            assert link.ask("ECHO", "/text", {"text": "x"}, Session_ID="another").status == 200
+        verified = host.agtp("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
