@@ -48,6 +48,7 @@ from agtphost.http.registry import RegistryResource
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
+from agtphost.methods.continuation import continuation_key
 from agtphost.metrics.vitals import obstacles
 
 log = Logger()
@@ -187,6 +188,7 @@ def _outside_services(
         shown = generations.core.shown
         shown.publisher.adopt(fastest_signer(loaded.key), loaded.key.public)
         shown.publication.drop_forms()
+        on.lasting.continuations.adopt(continuation_key(loaded.key, config.host.server_id))
 
     yield FileRotation(reactor, config, loaded.tls, loaded.key, services.evidence.ledger, adopt_key)
     yield UpstreamComparison(reactor, lambda: generations.core.shown.publication.refresh())

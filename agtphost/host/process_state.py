@@ -34,7 +34,7 @@ from agtphost.host.publication_history import PublicationHistory
 from agtphost.host.search_engines import SearchEngines
 from agtphost.host.turn_executor import TurnExecutor, executor_of
 from agtphost.identity.key_history import every_public
-from agtphost.methods.continuation import Continuations
+from agtphost.methods.continuation import Continuations, continuation_key
 from agtphost.methods.inspection.traffic import Traffic
 from agtphost.methods.reload import ReloadRequests
 from agtphost.methods.standard.collections.index import Stocks
@@ -121,7 +121,9 @@ class ProcessState:
             directory=directory,
             computing=computing,
             compute=pool_of(reactor),
-            continuations=Continuations(now=seconds),
+            continuations=Continuations(
+                None if loaded.key is None else continuation_key(loaded.key, config.host.server_id), seconds
+            ),
             approvals=approvals,
             sessions=sessions,
             suspensions=Suspensions(held, seconds),

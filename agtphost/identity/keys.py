@@ -16,8 +16,9 @@ from typing import Any, Protocol
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from agtphost.identity import encoding, files
 
@@ -212,6 +213,15 @@ class SigningKey:
     def seed(self) -> bytes:
         """The 32 secret octets of RFC 8032, for another implementation of the same algorithm."""
         return self._key.private_bytes_raw()
+
+    def derive(self, label: str) -> bytes:
+        """
+        Return 32 secret octets for another purpose than signing, the same in every process that has this key.
+
+        :param label: names the purpose; octets of different labels say nothing about each other (HKDF, RFC 5869).
+        """
+        info = f"agtphost {label}".encode()
+        return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(self.seed)
 
     def save(self, path: Path) -> None:
         """

@@ -5,6 +5,13 @@ A list that is longer than an answer comes with a token, which is presented
 with the same request to have the next part. The token is a sealed note to the
 host itself: nothing is kept for it, only the host can read or make one, and it is
 good for the caller and the query that it was made for alone, for a while.
+
+The key is derived from the host's signing key, so that a token outlives a restart and is read by each process of a
+host. Where another signing key follows, tokens of the one before are read by the processes that were there, until they
+end; a process that starts later has only the new key, as the private half of the old one is not kept.
+
+Each token has a random nonce of 96 bits. By NIST SP 800-38D section 8.3 one key may seal 2**32 of them: 1,000 a second
+for 49 days. Beyond that the chance of two equal nonces exceeds 2**-32, and a rotation of the signing key is due.
 """
 
 from __future__ import annotations
@@ -12,6 +19,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -23,6 +31,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.encoding import decode, encode
+from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 
@@ -36,6 +45,8 @@ LIFE = 600
 LONGEST = 1_024
 """Characters of a token."""
 
+LABEL = "continuation"
+
 _NONCE = 12
 
 
@@ -48,6 +59,11 @@ class Part:
     """The Continuation-Token, where there is more."""
 
 
+def continuation_key(key: SigningKey, server_id: str) -> bytes:
+    """Return the key of a host's tokens, as all processes with this signing key and ``server_id`` have it."""
+    return key.derive(f"{LABEL} {server_id}")
+
+
 class Continuations:
     """
     Makes tokens, and reads them.
@@ -58,7 +74,15 @@ class Continuations:
 
     def __init__(self, key: bytes | None = None, now: Callable[[], float] = time.time) -> None:
         self._sealed = AESGCM(key or os.urandom(32))
+        self._earlier: tuple[tuple[AESGCM, float], ...] = ()
         self._now = now
+
+    def adopt(self, key: bytes) -> None:
+        """Seal with another key from now on; tokens of the earlier ones are read until they end."""
+        now = self._now()
+        alive = (each for each in self._earlier if each[1] > now)
+        self._earlier = ((self._sealed, now + LIFE + 1), *alive)
+        self._sealed = AESGCM(key)
 
     def position(self, context: BuiltInContext) -> Any:
         """
@@ -76,12 +100,26 @@ class Continuations:
             raise _invalid()
         try:
             octets = decode(text)
-            note = jsontext.decode(self._sealed.decrypt(octets[:_NONCE], octets[_NONCE:], _binding_of(context)))
+            note = jsontext.decode(self._decrypt(octets, _binding_of(context)))
         except (ValueError, InvalidTag):
             raise _invalid() from None
         if note["until"] < self._now():
             raise _invalid()
         return note["from"]
+
+    def _decrypt(self, octets: bytes, binding: bytes) -> bytes:
+        """
+        Return what a token says.
+
+        :raises InvalidTag: no key in use sealed it, for this binding.
+        :raises ValueError: it is too short.
+        """
+        nonce, sealed = octets[:_NONCE], octets[_NONCE:]
+        for key, until in self._earlier:
+            if until > self._now():
+                with suppress(InvalidTag):
+                    return key.decrypt(nonce, sealed, binding)
+        return self._sealed.decrypt(nonce, sealed, binding)
 
     def token(self, context: BuiltInContext, position: Any) -> str:
         """Return a token for the part of this caller's list that begins after ``position``, which is any small JSON."""

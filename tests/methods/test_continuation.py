@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from agtphost.errors import Refusal
+from agtphost.identity.keys import SigningKey
 from agtphost.methods import continuation
 from agtphost.methods.continuation import Continuations
 from tests.methods.floor_hosts import CALLER, JUDGE, OTHER, FloorHost, body_of, endpoint
@@ -70,7 +73,7 @@ def test_escalations_come_in_parts() -> None:
 
 def test_a_token_is_good_for_its_caller_and_query_alone() -> None:
     """AGTP-052: another caller, another query, another method, a changed octet and another host's are 422."""
-    host, other = FloorHost(), FloorHost()
+    host, other = FloorHost(), FloorHost(server_id="other.test")
     sent(host, 4)
     sent(other, 4)
     sent(host, 4, JUDGE)
@@ -154,7 +157,48 @@ def test_candidates_come_in_parts() -> None:
     assert sorted(path for part in found for path in part) == [f"/papers/p{number}" for number in range(5)]
 
 
+def test_another_process_of_the_host_reads_its_tokens() -> None:
+    """AGTP-052: with the same signing key and ``server_id``, as after a restart."""
+    host, other = FloorHost(), FloorHost()
+    sent(host, 4)
+    sent(other, 4)
+    token = host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
+    headers = {"Continuation-Token": token}
+    assert other.ask("QUERY", "/notifications", by=OTHER, limit=2, headers=headers).status == 200
+
+
 def test_a_key_of_its_own() -> None:
     """A process makes its key; a given one is used, so that tokens can outlive a process."""
     with pytest.raises(ValueError):
         Continuations(b"short")
+
+
+@pytest.mark.parametrize("seconds", [1, continuation.LIFE + 2])
+def test_tokens_of_an_earlier_key_are_read_until_they_end(seconds: int) -> None:
+    """After rotations; another process with the new key alone reads the new ones, and one with the old key those."""
+    now = [1_800_000_000.0]
+    context: Any = SimpleNamespace(headers={}, input={}, owner="c" * 64, peer=None, method="QUERY", path="/", agent=None)
+    keys = [continuation.continuation_key(SigningKey.generate(), "x") for _ in range(3)]
+    tokens = Continuations(keys[0], lambda: now[0])
+    made = [tokens.token(context, 0)]
+    for key in keys[1:]:
+        tokens.adopt(key)
+        made.append(tokens.token(context, len(made)))
+    now[0] += seconds
+    for number, (key, token) in enumerate(zip(keys, made, strict=True)):
+        context.headers = {"continuation-token": token}
+        if seconds > continuation.LIFE:
+            with pytest.raises(Refusal):
+                tokens.position(context)
+            continue
+        assert tokens.position(context) == number
+        assert Continuations(key, lambda: now[0]).position(context) == number
+        with pytest.raises(Refusal):
+            Continuations(keys[number - 1], lambda: now[0]).position(context)
+
+
+def test_a_key_derives_other_octets_for_each_purpose() -> None:
+    """By RFC 5869, and never the key itself."""
+    key = SigningKey.generate()
+    assert key.derive("a") == key.derive("a") != key.derive("b")
+    assert len(key.derive("a")) == 32 and key.derive("a") != key.seed

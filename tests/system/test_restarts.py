@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,22 @@ def test_a_session_that_ended_with_its_agent_stays_ended(tmp_path: Path, *, kill
             assert link.ask("ECHO", "/text", {"text": "x"}, Session_ID="another").status == 200
         verified = host.agtp("audit", "verify")
         assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_list_that_is_half_read_goes_on(tmp_path: Path) -> None:
+    """AGTP-052: the token of the part before the restart gives the part after it."""
+    config = sample(tmp_path)
+    with running(config) as host, RawLink(host, context=client_context(host)) as link:
+        me = json.loads((host.state / "agents" / "demo" / "document.json").read_text())["agent_id"]
+        for number in range(3):
+            assert link.ask("NOTIFY", "/", {"recipient": me, "content": {"n": number}}).status == 202
+        whole = link.ask("QUERY", "/notifications").json()["result"]["notifications"]
+        first = link.ask("QUERY", "/notifications", {"limit": 2})
+    with running(config) as host, RawLink(host, context=client_context(host)) as link:
+        token = first.headers["continuation-token"]
+        second = link.ask("QUERY", "/notifications", {"limit": 2}, Continuation_Token=token)
+        assert second.status == 200, second.body
+        parts = [answer.json()["result"]["notifications"] for answer in (first, second)]
+        assert [len(part) for part in parts] == [2, 1] and [*parts[0], *parts[1]] == whole
+        stranger = link.ask("QUERY", "/notifications", {"limit": 1}, Continuation_Token=token)
+        assert stranger.status == 422
