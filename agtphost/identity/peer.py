@@ -147,15 +147,20 @@ class PeerCertificate:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Withdrawable:
+class ClientLink:
     """
-    A call that its front may withdraw; it takes the place of the connection as :attr:`Peer.link`.
+    The link of a front's client; it takes the place of the connection as :attr:`Peer.link`.
 
     Only this host's own code makes one, so its client was authenticated.
     """
 
     client: str = ""
-    """Which of the front's clients calls; empty: the calling agent itself."""
+    """Which of the front's clients calls, the same after a restart; empty: the calling agent itself."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Withdrawable(ClientLink):
+    """A call that its front may withdraw."""
 
     keeps: int = 0
     """Octets of its answer that the front keeps durably, at the most: they are charged with the record of the call."""
@@ -256,3 +261,9 @@ class Peer:
 
     inside: object = field(init=False, default=None, repr=False, compare=False)
     """What the dispatcher keeps of the calls that this host makes in the course of its requests; never copied."""
+
+
+def client_of(peer: Peer | None) -> str:
+    """Return which client of a front calls; empty where the calling agent itself does."""
+    link = None if peer is None else peer.link
+    return link.client if isinstance(link, ClientLink) else ""

@@ -17,7 +17,6 @@ supported.
 - :mod:`.held_notices`: progress messages while a call waits for approval
 - :mod:`.changes`: changes at the host, announced to every client of a caller
 - :mod:`.subscriptions`: the clients' subscriptions to changes, in both eras
-- :mod:`.tasks`: which client began which task
 - :mod:`.connection`: one client with a lasting conversation
 - :mod:`.journal`: messages of streams, for clients whose connection breaks
 - :mod:`.stream`: one HTTP answer that is sent message by message

@@ -33,7 +33,6 @@ from agtphost.mcp.messages import render_early_refusal
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import McpSessions
 from agtphost.mcp.streamable_http import LONGEST_BODY, StatelessEndpoint, is_of_a_session
-from agtphost.mcp.tasks import TaskOwners
 from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Executor, spread
@@ -151,7 +150,6 @@ class McpFrontResource(Resource):
         self._clock = clock
         self._facts = facts
         self._callers: OrderedDict[tuple[str, str | None], FrontCaller] = OrderedDict()
-        self._tasks = TaskOwners()
         self._catalogue = Catalogue()
         self.sessions = McpSessions(clock, most=SESSIONS, most_of_one=SESSIONS_OF_ONE, idle=IDLE)
 
@@ -295,8 +293,6 @@ class McpFrontResource(Resource):
             self._clock,
             server=server,
             catalogue=self._catalogue,
-            tasks=self._tasks,
-            owner=client.key,
             search=self._facts.search,
             hint=lambda: self._hint(client),
         )

@@ -14,6 +14,7 @@ from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
 from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher
+from agtphost.identity.peer import ClientLink
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import refusal_fault
 from agtphost.vocabulary import jsontext, media_types
@@ -118,7 +119,7 @@ class InProcessLink:
 
         peer = sender.peer()
         # A client that leaves ends reads, as on a connection of AGTP; calls that change something are finished.
-        peer.link = object()
+        peer.link = ClientLink(client=sender.key)
         working = Deferred.fromCoroutine(
             cast(
                 "Coroutine[Deferred[Any], Any, Response]",

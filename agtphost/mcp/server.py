@@ -22,7 +22,6 @@ from agtphost.mcp.parameters import check
 from agtphost.mcp.relay import McpRelay
 from agtphost.mcp.revisions import HANDSHAKE, METHODS_OF_HANDSHAKE, METHODS_OF_MODERN, MODERN, SERVER_INFO, TASKS
 from agtphost.mcp.subscriptions import Subscriptions
-from agtphost.mcp.tasks import TaskOwners
 from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
 
 Handler = Callable[[Context], Awaitable[dict[str, Any]]]
@@ -50,7 +49,6 @@ class Server:
 
     :param link: the link to the host, in the name of one agent.
     :param server: the only server that is shown, by its own names; None: all.
-    :param owner: the owner, in ``tasks``, of the tasks that are begun here.
     :param endpoints: whether the host's own endpoints are shown as tools; only where all servers are shown.
     :param catalogue: the endpoints of all servers of a front; None: it is the only server.
     :param search: whether two search tools are shown instead of all tools.
@@ -65,8 +63,6 @@ class Server:
         server: str | None = None,
         endpoints: bool = True,
         catalogue: Catalogue | None = None,
-        tasks: TaskOwners | None = None,
-        owner: str = "",
         search: bool = False,
         hint: Callable[[], str] = str,
     ) -> None:
@@ -82,14 +78,13 @@ class Server:
             "version": __version__,
             "description": "Tools, resources and prompts of an AGTP host. Every call is checked and recorded there.",
         }
-        self._tasks, self._owner = tasks or TaskOwners(), owner
         relay, subscriptions = self.relay, self.subscriptions
         self.handlers: dict[str, Handler] = {
             "initialize": self._initialize,
             "server/discover": self._discover,
             "ping": _pong,
             "tools/list": relay.list_tools,
-            "tools/call": self._call,
+            "tools/call": relay.call_tool,
             "resources/list": relay.list_resources,
             "resources/templates/list": relay.list_templates,
             "resources/read": relay.read_resource,
@@ -100,9 +95,9 @@ class Server:
             "prompts/get": relay.get_prompt,
             "completion/complete": relay.complete,
             "logging/setLevel": relay.set_level,
-            "tasks/get": self._task,
-            "tasks/update": self._task,
-            "tasks/cancel": self._task,
+            "tasks/get": relay.task,
+            "tasks/update": relay.task,
+            "tasks/cancel": relay.task,
         }
         """The function for each method. A bridge that shows tools in another way replaces the two of tools."""
 
@@ -138,16 +133,6 @@ class Server:
         meta = result.get("_meta")
         result["_meta"] = {**(meta if isinstance(meta, dict) else {}), SERVER_INFO: self.info}
         return result
-
-    async def _call(self, context: Context) -> dict[str, Any]:
-        result = await self.relay.call_tool(context)
-        if "taskId" in result:
-            self._tasks.note(result["taskId"], self._owner)
-        return result
-
-    async def _task(self, context: Context) -> dict[str, Any]:
-        self._tasks.require(context.params["taskId"], self._owner)
-        return await self.relay.task(context)
 
     async def _initialize(self, context: Context) -> dict[str, Any]:
         await self._link.greet(context.conversation.session_id)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
-from tests.system.hosting import running, sample
+from tests.system.bridging import fixture
+from tests.system.fronting import front, write_tokens
+from tests.system.hosting import free_port, running, sample
 from tests.system.raw_link import RawLink, client_context
+from tests.system.test_mcp_front import TASKS, Fronted, modern
 
 
 @pytest.mark.parametrize("kill", [False, True])
@@ -47,3 +52,29 @@ def test_a_list_that_is_half_read_goes_on(tmp_path: Path) -> None:
         assert [len(part) for part in parts] == [2, 1] and [*parts[0], *parts[1]] == whole
         stranger = link.ask("QUERY", "/notifications", {"limit": 1}, Continuation_Token=token)
         assert stranger.status == 422
+
+
+def test_a_task_is_its_clients(tmp_path: Path) -> None:
+    """Two clients of the front call in one agent's name: the task of one is unknown to the other, before and after."""
+    port, clients = free_port(), {"one": "demo", "two": "demo"}
+    servers = fixture("fixture", 'min_assurance = "gateway"')
+    config = sample(tmp_path, append=front(port, clients) + servers)
+    write_tokens(config.parent, clients)
+
+    def ask(http: httpx.Client, client: str, method: str, named: str, **params: object) -> Any:
+        body, fields = modern(method, named, TASKS, **params)
+        return http.post(f"http://127.0.0.1:{port}/mcp", json=body, headers=Fronted.fields(client, **fields)).json()
+
+    with running(config), httpx.Client(timeout=30) as http:
+        slow = {"name": "fixture__slow_compute", "arguments": {"seconds": 5}}
+        task = ask(http, "one", "tools/call", "fixture__slow_compute", **slow)["result"]["taskId"]
+        assert ask(http, "one", "tasks/get", task, taskId=task)["result"]["taskId"] == task
+        assert "unknown-task" in ask(http, "two", "tasks/get", task, taskId=task)["error"]["message"]
+    with running(config) as host, httpx.Client(timeout=30) as http:
+        for method in ("tasks/get", "tasks/cancel"):
+            theirs = ask(http, "two", method, task, taskId=task)
+            assert theirs["error"]["code"] == -32602 and "unknown-task" in theirs["error"]["message"], theirs
+            # The server, which was started anew with the host, is asked: it knows no task of an earlier process.
+            mine = ask(http, "one", method, task, taskId=task)
+            assert "unknown-task" not in mine["error"]["message"], mine
+        assert host.agtp("audit", "verify").returncode == 0

@@ -380,7 +380,6 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "mcp.journal:SessionEvents._events",
             "mcp.relay:McpRelay._schemas",
             "mcp.sessions:McpSession._streams",
-            "mcp.tasks:TaskOwners._owners",
             "mcp.sessions:McpSessions._sessions",
             "protocols.listener_connections:AcceptingFactory._connections",
             "protocols.listener_connections:AcceptingFactory._lagging",

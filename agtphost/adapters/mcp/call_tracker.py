@@ -29,6 +29,7 @@ from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
+from agtphost.identity.peer import client_of
 from agtphost.upstream.failures import CallCancelled, UnreadableAnswer, UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.lru import keep
@@ -38,7 +39,10 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 TASK = "mcp-task"
-"""The kind of state items that record the owner of a task; the key is ``server taskId``."""
+"""
+The kind of state items that record the owner of a task, and the client of a front that began it; the key is ``server
+taskId``.
+"""
 
 TASK_DAYS = 7
 MOST_TASKS = ITEM_KINDS[TASK].per_owner
@@ -113,7 +117,7 @@ class CallTracker:
         if kind == "input_required":
             return self._answer_input_required(context, call, instance, asking, result, agent_id)
         if kind == "task" and call.member == "tool_response":
-            return self._answer_task(call, result, agent_id)
+            return self._answer_task(call, result, agent_id, client_of(context.peer))
         return Answer(result={call.member: result})
 
     # Cancellation
@@ -137,15 +141,16 @@ class CallTracker:
 
     # Tasks
 
-    def find_task(self, agent_id: str, task_id: str, server: str | None) -> tuple[str, str] | None:
+    def find_task(self, agent_id: str, client: str, task_id: str, server: str | None) -> tuple[str, str] | None:
         """
         Return the server and the tool of an agent's task.
 
-        :return: None where the agent has no such task.
+        :param client: the client of a front that asks; empty: the agent itself. Each has its own tasks.
+        :return: None where the client has no such task.
         """
         for item in self.items.items_of(TASK, agent_id):
             named, _, known = item.key.partition(" ")
-            if known == task_id and server in (None, named):
+            if known == task_id and server in (None, named) and item.value.get("client", "") == client:
                 return named, str(item.value["tool"])
         return None
 
@@ -265,19 +270,19 @@ class CallTracker:
         body = {"resultType": "input_required", "inputRequests": requests, "requestState": token}
         return Answer(status=Status.ACCEPTED, result=body)
 
-    def _answer_task(self, call: McpCall, result: Mapping[str, Any], agent_id: str) -> Answer:
+    def _answer_task(self, call: McpCall, result: Mapping[str, Any], agent_id: str, client: str) -> Answer:
         task_id = result.get("taskId")
         server = call.server.settings.name
         if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():
             raise refusal("mcp", server, UnreadableAnswer("the server's task has no identifier"))
         key = f"{server} {task_id}"
         known = self.items.get(TASK, key)
-        if known is not None and known.owner != agent_id:
+        if known is not None and (known.owner, known.value.get("client", "")) != (agent_id, client):
             raise refusal("mcp", server, UnreadableAnswer("the server gave two tasks one identifier"))
         change = Change(
             kind=TASK,
             key=key,
-            value={"tool": call.label.rpartition(" ")[2]},
+            value={"tool": call.label.rpartition(" ")[2], **({"client": client} if client else {})},
             owner=agent_id,
             expires_at=int((self._now() + TASK_DAYS * 86_400) * 1000),
         )

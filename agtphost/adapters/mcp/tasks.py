@@ -1,5 +1,5 @@
 """
-``mcp.tasks.get``, ``mcp.tasks.update`` and ``mcp.tasks.cancel``: requests about tasks, by the agents who own them.
+``mcp.tasks.get``, ``mcp.tasks.update`` and ``mcp.tasks.cancel``: requests about tasks, by the agents and clients who own them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import ClientSession
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.identity.peer import client_of
 from agtphost.vocabulary.reasons import Reason
 
 _NOTHING: Mapping[str, Any] = {}
@@ -81,7 +82,8 @@ class TaskRequest:
 
         :raises Refusal: 404 where the caller has no such task, or may not call its tool any more.
         """
-        known = self._calls.find_task(owner_of(context), self._params["taskId"], self._server)
+        client, task_id = client_of(context.peer), self._params["taskId"]
+        known = self._calls.find_task(owner_of(context), client, task_id, self._server)
         server = None if known is None else self._servers.get(known[0])
         if known is None or server is None:
             raise _unknown()
