@@ -35,7 +35,7 @@ from agtphost.host.metrics import build_metrics_surface
 from agtphost.host.orchestration import orchestration_service
 from agtphost.host.ordered_services import LedgerService, OrderedServices
 from agtphost.host.page import build_page_surface
-from agtphost.host.publication_history import UpstreamComparison
+from agtphost.host.publication_history import HistoryService, UpstreamComparison
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface, http_services
@@ -135,6 +135,9 @@ def _record_services(services: HostServices, generations: Generations, agents: A
     )
     held, states, ledger = evidence.held, evidence.states, evidence.ledger
     yield LedgerService(ledger)
+    yield HistoryService(
+        services.lasting.history, held, ledger, lambda: generations.core.shown.publication.renumber()
+    )
     yield evidence.clock_watch
     if services.traces is not None:
         yield services.traces
@@ -188,10 +191,15 @@ def _outside_services(
         shown = generations.core.shown
         shown.publisher.adopt(fastest_signer(loaded.key), loaded.key.public)
         shown.publication.drop_forms()
-        on.lasting.continuations.adopt(continuation_key(loaded.key, config.host.server_id))
+        services.lasting.continuations.adopt(continuation_key(loaded.key, config.host.server_id))
 
     yield FileRotation(reactor, config, loaded.tls, loaded.key, services.evidence.ledger, adopt_key)
-    yield UpstreamComparison(reactor, lambda: generations.core.shown.publication.refresh())
+
+    def compare() -> None:
+        generations.core.shown.publication.refresh()
+        services.lasting.history.save_items()
+
+    yield UpstreamComparison(reactor, compare)
     listening = listening_service(reactor, config, loaded.tls, front)
     access = AccessLog(services.evidence.ledger)
     access.switch(config.log.access)

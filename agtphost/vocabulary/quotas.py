@@ -63,6 +63,9 @@ CLOCK_LEAP: Final = "clock-leap"
 SESSION: Final = "session"
 """The kind of sessions of certified agents: see :mod:`agtphost.dispatch.sessions`."""
 
+PUBLISHED: Final = "published"
+"""The kind of the last numbers of manifests, and what has them: see :mod:`agtphost.host.publication_history`."""
+
 COLLECTION_ITEM: Final = "collection-item"
 """The kind of what agents keep in collections: see :mod:`agtphost.methods.standard.collections`."""
 
@@ -441,6 +444,7 @@ _KINDS: Final = (
         lives=None,
         finished=ANY,
     ),
+    _of_the_host(PUBLISHED, "the numbers of the manifest and of ``AGTP-API-Version``, and the contents that have them", 2),
     _of_the_host("org-domain", "the registrar's report about a domain", 1_000),
     _of_the_host("lifecycle-notice", "a notice that a subscriber has not received yet", 100_000),
     _of_the_host("certificate-revocation", "a revocation that was reported", 10_000),
