@@ -3,6 +3,10 @@ Admit agents: those of the start, and those issued while the host runs (core v08
 
 The chain of an issued agent begins with the genesis audit entry, which holds the registrar's statement of what was
 checked. An agent issued while the host runs is admitted once that entry is durable.
+
+The agent's public documents are a state item that is put with this entry. A host that has the store and not the files,
+as one that takes over on another machine, admits the agent by the item. Only its lifecycle ends an agent: one that was
+revoked is not admitted by its item.
 """
 
 from __future__ import annotations
@@ -17,18 +21,23 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from agtphost.audit import retention
-from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
 from agtphost.audit.lifecycle import EventType, LifecycleStatus, LifecycleTable
-from agtphost.audit.state import StateTable
+from agtphost.audit.state import StateFull, StateTable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.live_directory import Known
 from agtphost.iagtp import ILedger
+from agtphost.identity.agent_files import to_item
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.vocabulary import times
+from agtphost.vocabulary.quotas import AGENT
 
 UNREGISTERED = "unregistered"
 """``previous_status`` of the first event."""
+
+AT_ONCE = 100
+"""Items of agents that are put in one transaction."""
 
 log = Logger()
 
@@ -40,6 +49,7 @@ class AgentAdmission(Service):
     :param directory: the agents that the host knows; new ones are added.
     :param changed: called when the known agents have changed.
     :param now: returns seconds since the Unix epoch.
+    :param restore: returns the agent of a state item, or None where it is not admitted; None: items admit nobody.
     """
 
     name = "agents"
@@ -52,7 +62,9 @@ class AgentAdmission(Service):
         ledger: ILedger,
         changed: Callable[[], None],
         now: Callable[[], float] = time.time,
+        restore: Callable[[Mapping[str, Any]], Agent | None] | None = None,
     ) -> None:
+        self._restore = restore
         self._directory = directory
         self._states = states
         self._held = held
@@ -71,6 +83,7 @@ class AgentAdmission(Service):
         if problems:
             raise ConfigurationError(problems)
         known = self._directory.list_known()
+        self._admit_stored()
         super().startService()  # type: ignore[no-untyped-call]
         self._queue_recording(self._record_all(known))
 
@@ -87,6 +100,27 @@ class AgentAdmission(Service):
         """Stop, and wait for the recording that was begun."""
         super().stopService()  # type: ignore[no-untyped-call]
         return self._recording
+
+    def _admit_stored(self) -> None:
+        """Admit the agents of the store that have no files here."""
+        if self._restore is None:
+            return
+        restored: list[Agent] = []
+        for item in self._held.all(AGENT):
+            state = self._states.find_recorded(item.key)
+            if self._directory.by_id(item.key) is not None or state is None or state.status is LifecycleStatus.RETIRED:
+                continue
+            agent = self._restore(item.value)
+            if agent is None or agent.agent_id != item.key:
+                continue
+            if agent.hosted and self._directory.by_name(agent.name) is not None:
+                log.error("{name} ({agent_id}) is not admitted: another agent has its label", **_named(agent))
+                continue
+            log.warn("{name} ({agent_id}) has no files here and is admitted by the store", **_named(agent))
+            self._directory.admit([agent])
+            restored.append(agent)
+        if restored:
+            self._changed()
 
     def find_newcomers(self, found: AgentDirectory) -> list[Agent]:
         """Return the agents that the host does not know yet."""
@@ -143,6 +177,24 @@ class AgentAdmission(Service):
     async def _record_all(self, agents: Iterable[Agent]) -> None:
         for agent in agents:
             await self._record_issue(agent)
+        await self._store_documents(agents)
+
+    async def _store_documents(self, agents: Iterable[Agent]) -> None:
+        """Put the items of agents whose issue is on record and whose documents are not, or are others by now."""
+        changes = [
+            change
+            for agent in agents
+            if self._states.find_recorded(agent.agent_id) is not None
+            for change in _document_changes(agent)
+            if (item := self._held.get(AGENT, change.key)) is None or item.value != change.value
+        ]
+        for number in range(0, len(changes), AT_ONCE):
+            part = tuple(changes[number : number + AT_ONCE])
+            try:
+                await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=part))
+            except (LedgerUnavailable, StateFull) as error:
+                log.error("documents of agents cannot be stored: {why}", why=str(error))
+                return
 
     def _label_problem(self, agent: Agent) -> Problem | None:
         """Return the problem of a new agent whose label is still reserved for one that ended, or None."""
@@ -165,14 +217,26 @@ class AgentAdmission(Service):
         if self._states.find_recorded(agent.agent_id) is not None:
             return True
         try:
-            await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, event=_genesis_event(agent, agent.issue)))
+            event = _genesis_event(agent, agent.issue)
+            changes = _document_changes(agent)
+            await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, event=event, changes=changes))
         except StaleLifecycle:
             # A concurrent request gave the agent its first state and, with it, an event.
             return True
-        except LedgerUnavailable as error:
+        except (LedgerUnavailable, StateFull) as error:
             log.error("the issue of {name} cannot be recorded: {why}", name=agent.name, why=str(error))
             return False
         return True
+
+
+def _named(agent: Agent) -> dict[str, str]:
+    return {"name": agent.name, "agent_id": agent.agent_id}
+
+
+def _document_changes(agent: Agent) -> tuple[Change, ...]:
+    """Return the change that stores the public documents of an issued agent; none for any other."""
+    value = None if agent.issue is None else to_item(agent)
+    return () if value is None else (Change(kind=AGENT, key=agent.agent_id, value=value),)
 
 
 def _genesis_event(agent: Agent, statement: Mapping[str, Any]) -> LifecycleEvent:

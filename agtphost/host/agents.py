@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from twisted.logger import Logger
 
 from agtphost.config import Config
 from agtphost.errors import Problem
-from agtphost.identity.agent_files import load_agents
+from agtphost.identity.agent_files import agent_of_item, load_agents
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.identity.provisioning import HOSTED, descriptions_in
 from agtphost.identity.trust import TrustedIssuers, trusted_issuers
+
+log = Logger()
 
 
 def find_descriptions(config: Config) -> list[Path]:
@@ -36,6 +41,19 @@ def load(config: Config, problems: list[Problem]) -> list[Agent]:
         agents.extend(found)
         problems.extend(wrong)
     return agents
+
+
+def restore(config: Config, value: Mapping[str, Any]) -> Agent | None:
+    """
+    Return the agent of a state item, by the issuers that are trusted now; None, and a line in the log, where it is not
+    admitted.
+    """
+    problems: list[Problem] = []
+    issuers = _read_trusted(config, problems)
+    agent, wrong = agent_of_item(value, production=not config.host.development, trusted_issuers=issuers)
+    for problem in (*problems, *wrong):
+        log.error("the agent {label} of the store is not admitted: {why}", label=value["label"], why=str(problem))
+    return agent
 
 
 def _folders(config: Config) -> list[tuple[Path, bool]]:

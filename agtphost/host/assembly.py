@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from twisted.application.service import IService, MultiService
@@ -17,6 +18,7 @@ from twisted.logger import Logger
 from agtphost.host import a2a_front, gateway, mcp_front, registry_http
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
+from agtphost.host.agents import restore
 from agtphost.host.bootstrap import bootstrap
 from agtphost.host.card_watch import CardWatch
 from agtphost.host.certificate_notices import CertificateNotices
@@ -122,6 +124,7 @@ def _build_admission(services: HostServices, generations: Generations) -> AgentA
     return AgentAdmission(
         *(services.lasting.directory, evidence.states, evidence.held, evidence.ledger, generations.renew),
         services.seconds,
+        partial(restore, services.config),
     )
 
 

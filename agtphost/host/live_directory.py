@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from zope.interface import implementer
 
@@ -27,6 +27,10 @@ class LiveDirectory:
         """Put another directory in force; agents withdrawn from lists stay so."""
         directory.withdraw(self._withdrawn)
         self.in_force = directory
+
+    def admit(self, agents: Iterable[Agent]) -> None:
+        """Take up further agents; see :meth:`AgentDirectory.admit`."""
+        self.in_force.admit(agents)
 
     def withdraw(self, agent_ids: frozenset[str]) -> None:
         """Keep agents out of lists; see :meth:`AgentDirectory.withdraw`."""

@@ -10,7 +10,7 @@ which it is taken. Every problem is reported; what has one is not admitted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,10 @@ def _read_document(path: Path, policy: _Policy) -> Received | None:
     octets = _read(path)
     if octets is None:
         raise _Refused([Problem(message="the Identity Document of this Genesis is missing", file=str(path))])
+    return _parse_document(octets, path, policy)
+
+
+def _parse_document(octets: bytes, path: Path, policy: _Policy) -> Received | None:
     try:
         document = documents.decode(octets)
         if is_description(document) and not policy.production:
@@ -183,9 +187,10 @@ def _require_registrar(received: Received, genesis: Genesis | None, path: Path, 
     raise _Refused([Problem(message=message, file=str(path), hint=hint)])
 
 
-def _read_genesis(path: Path, agent_id: str, policy: _Policy) -> tuple[Genesis | None, list[str]]:
+def _parse_genesis(
+    octets: bytes | None, path: Path, agent_id: str, policy: _Policy
+) -> tuple[Genesis | None, list[str]]:
     """The Genesis if it is this agent's, and notes."""
-    octets = _read(path)
     if octets is None:
         if policy.production:
             raise _Refused([Problem(message="the agent's Genesis is missing", file=str(path))])
@@ -232,9 +237,24 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
         read, document_file = _read_package(package_file, genesis_file), package_file
     if read is None:
         return None
+    genesis, notes = _parse_genesis(
+        _read(genesis_file), genesis_file, documents.core_shape(read.document)["agent_id"], policy
+    )
+    agent = _admit(stem, read, genesis, notes, _certificate(genesis_file, stem), document_file, policy)
+    return replace(agent, issue=_statement(genesis_file, genesis))
+
+
+def _admit(
+    stem: str,
+    read: Received,
+    genesis: Genesis | None,
+    notes: list[str],
+    certificate: AgentCertificate | None,
+    document_file: Path,
+    policy: _Policy,
+) -> Agent:
     received = read.document
     document = documents.core_shape(received)
-    genesis, notes = _read_genesis(genesis_file, document["agent_id"], policy)
     notes.extend(_require_registrar(read, genesis, document_file, policy))
     fault = contradiction(document, genesis)
     if fault:
@@ -247,7 +267,6 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
             notes.append(f"the document declares {', '.join(beyond)} beyond the Genesis's scope")
     if documents.is_reference_shape(received):
         notes.append("the document has the shape of deployed implementations and is served in the core shape")
-    certificate = _certificate(genesis_file, stem)
     return agent_from(
         read,
         genesis,
@@ -256,9 +275,51 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
         name=_label(document["name"], stem, document_file, policy),
         hosted=policy.hosted,
         file=str(document_file),
-        issue=_statement(genesis_file, genesis),
         notes=notes,
     )
+
+
+STORED = Path("the host's store")
+"""In place of the files of an agent whose documents are state items."""
+
+
+def to_item(agent: Agent) -> dict[str, Any] | None:
+    """
+    Return the public documents of an agent as the value of a state item; None where these alone do not make an agent.
+
+    Agents without a Genesis are for development, and those of a package need its file.
+    """
+    if agent.genesis is None or agent.package is not None:
+        return None
+    certificate = agent.certificate
+    return {
+        "label": agent.name,
+        "hosted": agent.hosted,
+        "document": agent.document_octets.decode(),
+        "genesis": agent.genesis.octets.decode(),
+        **({} if certificate is None else {"certificate": asdict(certificate)}),
+    }
+
+
+def agent_of_item(
+    value: Mapping[str, Any], *, production: bool, trusted_issuers: TrustedIssuers
+) -> tuple[Agent | None, list[Problem]]:
+    """
+    Return the agent of a state item, judged as :func:`load_agents` judges files, or why it is not admitted.
+
+    :param value: as :func:`to_item` made it.
+    """
+    policy = _Policy(hosted=value["hosted"], production=production, issuers=trusted_issuers)
+    try:
+        read = _parse_document(value["document"].encode(), STORED, policy)
+        if read is None:
+            return None, []
+        agent_id = documents.core_shape(read.document)["agent_id"]
+        genesis, notes = _parse_genesis(value["genesis"].encode(), STORED, agent_id, policy)
+        certificate = AgentCertificate(**value["certificate"]) if "certificate" in value else None
+        return _admit(value["label"], read, genesis, notes, certificate, STORED, policy), []
+    except _Refused as refused:
+        return None, list(refused.problems)
 
 
 def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:

@@ -63,6 +63,9 @@ CLOCK_LEAP: Final = "clock-leap"
 SESSION: Final = "session"
 """The kind of sessions of certified agents: see :mod:`agtphost.dispatch.sessions`."""
 
+AGENT: Final = "agent"
+"""The kind of the public documents of issued agents: see :mod:`agtphost.host.agent_admission`."""
+
 PUBLISHED: Final = "published"
 """The kind of the last numbers of manifests, and what has them: see :mod:`agtphost.host.publication_history`."""
 
@@ -443,6 +446,14 @@ _KINDS: Final = (
         octets_in_all=MIB,
         lives=None,
         finished=ANY,
+    ),
+    _of_the_host(
+        AGENT,
+        "the Genesis and the Identity Document of an agent whose issue is on record",
+        100_000,
+        octets_per_owner=512 * MIB,
+        octets_in_all=512 * MIB,
+        brief=("label",),
     ),
     _of_the_host(PUBLISHED, "the numbers of the manifest and of ``AGTP-API-Version``, and the contents that have them", 2),
     _of_the_host("org-domain", "the registrar's report about a domain", 1_000),

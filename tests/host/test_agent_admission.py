@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +18,16 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.agent_admission import AgentAdmission
+from agtphost.host.agent_admission import AgentAdmission, _genesis_event
 from agtphost.host.reload_candidate import merge_agents
+from agtphost.identity.agent_files import agent_of_item
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
+from agtphost.identity.trust import TrustedIssuers
 from agtphost.stores import Selection
-from tests.audit.drafting import sqlite_store
-from tests.identity.issued import SIGNING, agent
+from agtphost.vocabulary.quotas import AGENT
+from tests.audit.drafting import sqlite_store, transition
+from tests.identity.issued import SIGNING, STRANGER, agent
 
 T0 = 1_800_000_000.0
 DAY = 86_400
@@ -174,3 +177,72 @@ async def test_nobody_is_admitted_without_the_entry(tmp_path: Path) -> None:
         host.ledger.healthy = True
         await host.admit(DESK)
         assert host.directory.by_id(DESK.agent_id) is DESK and host.entries(DESK) == 1
+
+
+def restored(value: Mapping[str, Any]) -> Agent | None:
+    """As a host of the development profile, which trusts everybody, judges an item."""
+    agent, problems = agent_of_item(value, production=False, trusted_issuers=TrustedIssuers())
+    assert problems == []
+    return agent
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_agent_is_admitted_by_the_store_where_its_files_are_not(tmp_path: Path) -> None:
+    """AGTP-170: its documents are put with the entry; a start without the files has the agent as it was."""
+    caller = issued("caller", hosted=False)
+    async with running(tmp_path) as host:
+        await host.admit(DESK, caller)
+        assert {item.key for item in host.held.all(AGENT)} == {DESK.agent_id, caller.agent_id}
+        assert [item.version for item in host.held.all(AGENT)] == [1, 1]
+    async with running(tmp_path) as host:
+        host.admission._restore = restored
+        host.admission.startService()
+        await host.done()
+        for before in (DESK, caller):
+            after = host.directory.by_id(before.agent_id)
+            assert after is not None and (after.name, after.hosted) == (before.name, before.hosted)
+            assert after.document_octets == before.document_octets
+            assert after.genesis is not None and before.genesis is not None
+            assert after.genesis.octets == before.genesis.octets
+            assert host.entries(before) == 1
+        assert host.directory.by_name("desk") is not None and host.changes == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_revoked_agent_is_not_admitted_by_the_store(tmp_path: Path) -> None:
+    """Nor one whose label another agent has by now, nor one that the trusted issuers did not issue."""
+    async with running(tmp_path) as host:
+        await host.admit(DESK)
+        await host.ledger.submit(transition("active", "retired", "agent-genesis-revoked", DESK.agent_id))
+    async with running(tmp_path) as host:
+        host.admission._restore = restored
+        host.admission.startService()
+        assert host.directory.by_id(DESK.agent_id) is None
+    folder = tmp_path / "label"
+    folder.mkdir()
+    async with running(folder) as host:
+        await host.admit(DESK)
+    async with running(folder, replace(DESK, agent_id="f" * 64)) as host:
+        host.admission._restore = restored
+        host.admission.startService()
+        assert host.directory.by_id(DESK.agent_id) is None
+    async with running(folder) as host:
+        host.admission._restore = lambda value: agent_of_item(
+            value, production=True, trusted_issuers=TrustedIssuers(everywhere=frozenset({STRANGER.public}))
+        )[0]
+        host.admission.startService()
+        assert host.directory.by_id(DESK.agent_id) is None
+
+
+@pytest_twisted.ensureDeferred
+async def test_agents_from_before_get_items_at_a_start(tmp_path: Path) -> None:
+    """Once, and again where the files have other documents by then."""
+    plain = agent("plain", hosted=True)
+    async with running(tmp_path, DESK, plain) as host:
+        event = _genesis_event(DESK, DESK.issue or {})
+        await host.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, event=event))
+    for version in (1, 1):
+        async with running(tmp_path, DESK, plain) as host:
+            host.admission.startService()
+            await host.done()
+            assert [(item.key, item.version) for item in host.held.all(AGENT)] == [(DESK.agent_id, version)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.system.bridging import fixture
 from tests.system.fronting import front, write_tokens
-from tests.system.hosting import free_port, running, sample
+from tests.system.hosting import free_port, running, sample, until
 from tests.system.raw_link import RawLink, client_context
 from tests.system.test_mcp_front import TASKS, Fronted, modern
 
@@ -99,3 +100,29 @@ def test_a_number_is_not_given_to_two_contents_without_the_file(tmp_path: Path) 
     (config.parent / "state" / "manifest.json").unlink()
     library.write_text(library.read_text().replace("Look up a book", "Find a book"))
     assert version() == first + 1
+
+
+def test_agents_are_admitted_by_the_store_without_their_files(tmp_path: Path) -> None:
+    """AGTP-170: one issued while the host ran calls, and a hosted one answers, on a machine that has the store alone."""
+    config = sample(tmp_path)
+    with running(config) as host:
+        clerk = host.agtp_json("agent", "new", "clerk", "--hosted", "--description", "Files.")
+        buyer = host.agtp_json("agent", "new", "buyer", "--scope", "booking:*")
+        host.process.send_signal(signal.SIGHUP)
+        until(lambda: "buyer (" in host.output and "clerk (" in host.output)
+    for agent in (clerk, buyer):
+        Path(agent["directory"]).rename(tmp_path / Path(agent["directory"]).name)
+    with running(config) as host:
+        context = client_context(host, identified=False)
+        context.load_cert_chain(tmp_path / "buyer" / "agent.pem", tmp_path / "buyer" / "agent.key")
+        with RawLink(host, context=context) as link:
+            document = link.ask("DESCRIBE", "/agents/clerk")
+            assert document.status == 200, document.body
+            assert "clerk" in document.json()["name"]
+            assert link.ask("DISCOVER", "/methods").status == 200
+        assert sum("admitted by the store" in line for line in host.lines) == 2
+        assert host.agtp("audit", "verify").returncode == 0
+        revoked = host.agtp("agent", "revoke", clerk["agent_id"], "--reason", "test")
+        assert revoked.returncode == 0, revoked.stdout + revoked.stderr
+    with running(config) as host:
+        assert "clerk (" not in host.output and "buyer (" in host.output
