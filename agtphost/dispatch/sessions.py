@@ -68,9 +68,7 @@ class Session:
 
     def opening(self) -> Change:
         """Return the change that records whose the session is."""
-        return Change(
-            kind=SESSION, key=self.session_id, value={"identity": self.identity}, owner=self.agent_id
-        )
+        return Change(kind=SESSION, key=self.session_id, value={"identity": self.identity}, owner=self.agent_id)
 
     def ending(self) -> Change:
         """Return the change that records that the session ended with its agent."""

@@ -137,10 +137,8 @@ def _record_services(services: HostServices, generations: Generations, agents: A
         services.lasting.propagation,
     )
     held, states, ledger = evidence.held, evidence.states, evidence.ledger
-    yield LedgerService(ledger)
-    yield HistoryService(
-        services.lasting.history, held, ledger, lambda: generations.core.shown.publication.renumber()
-    )
+    yield LedgerService(ledger, evidence.check_key)
+    yield HistoryService(services.lasting.history, held, ledger, lambda: generations.core.shown.publication.renumber())
     yield evidence.clock_watch
     if services.traces is not None:
         yield services.traces
@@ -196,7 +194,7 @@ def _outside_services(
         shown.publication.drop_forms()
         services.lasting.continuations.adopt(continuation_key(loaded.key, config.host.server_id))
 
-    yield FileRotation(reactor, config, loaded.tls, loaded.key, services.evidence.ledger, adopt_key)
+    yield FileRotation(reactor, config, loaded.tls, loaded.key, services.evidence.ledger, services.evidence.held, adopt_key)
 
     def compare() -> None:
         generations.core.shown.publication.refresh()

@@ -26,6 +26,7 @@ from agtphost.config.faults import ConfigFault
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.clock_watch import ClockWatch
 from agtphost.host.host_loader import LoadedHost
+from agtphost.host.newest_key import check_signing_key
 from agtphost.host.observers import Observers
 from agtphost.host.publication import HISTORY
 from agtphost.host.summary_writer import SummaryWriter
@@ -62,6 +63,8 @@ class Evidence:
     observers: Observers
     summaries: Summaries
     summarizing: SummaryWriter
+    check_key: Callable[[], None]
+    """Raises StoreError where the signing key is not the newest one that the store knows."""
 
 
 def keep_evidence(
@@ -136,6 +139,7 @@ def keep_evidence(
         observers=observers,
         summaries=summaries,
         summarizing=SummaryWriter(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
+        check_key=partial(check_signing_key, store, key, config.audit.key, config.host.state_dir),
     )
 
 

@@ -19,8 +19,10 @@ from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEvent
 from agtphost.audit.ledger import Ledger
+from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.errors import ConfigurationError
+from agtphost.host.newest_key import find_unstored, put_statement
 from agtphost.host.periodic import PeriodicService
 from agtphost.identity import files, key_history
 from agtphost.identity.key_history import HostKey, Succession
@@ -69,6 +71,7 @@ class FileRotation(PeriodicService):
         tls: ServerTLS,
         key: SigningKey | None,
         ledger: Ledger,
+        held: StateTable,
         adopted: Callable[[Succession], None],
     ) -> None:
         super().__init__(reactor, LOOK_EVERY)
@@ -77,6 +80,7 @@ class FileRotation(PeriodicService):
         self._tls = tls
         self._key = key if isinstance(key, HostKey) else None
         self._ledger = ledger
+        self._held = held
         self._adopted = adopted
         self._seen: dict[Path, Stamp] = {}
         self._faults: tuple[str, ...] = ()
@@ -84,8 +88,17 @@ class FileRotation(PeriodicService):
         self._linked: Succession | None = None
 
     def startService(self) -> None:
-        """Note the present files, and start checking."""
+        """Note the present files, store a statement from before there were items, and start checking."""
         self._seen = stamps(self._tls.files.files)
+        link = find_unstored(self._held, self._key)
+        if link is not None:
+            draft = Draft(chain=HOST_CHAIN, payload={}, changes=(put_statement(link),), performed=True)
+            self._ledger.submit(draft).addErrback(
+                lambda failure: log.error(
+                    "the statement of the signing key could not be stored; the next start tries again: {why}",
+                    why=failure.getErrorMessage(),
+                )
+            )
         super().startService()
 
     def _offload(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
@@ -138,7 +151,10 @@ class FileRotation(PeriodicService):
                 event = StreamEvent(
                     chain=HOST_CHAIN, event_type=key_history.EVENT, fields=key_history.event_fields(link)
                 )
-                await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,), performed=True))
+                changes = (put_statement(link),)
+                await self._ledger.submit(
+                    Draft(chain=HOST_CHAIN, payload={}, events=(event,), changes=changes, performed=True)
+                )
                 self._linked = link
             if _ends_too_soon(link):
                 # The store took too long. The next check makes the statement again; until then the old key signs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred
@@ -41,22 +41,29 @@ class OrderedServices(MultiService):
 
 
 class LedgerService(Service):
-    """A service for the ledger: first to start, last to stop."""
+    """
+    A service for the ledger: first to start, last to stop.
+
+    :param check: raises StoreError where this host may not write to the store.
+    """
 
     name = "ledger"
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, check: Callable[[], None] = lambda: None) -> None:
         self._ledger = ledger
+        self._check = check
 
     def start_problems(self) -> Iterator[Problem]:
         """Yield a problem if the store prevents a start; see :class:`agtphost.host.rehearsal.IPrecondition`."""
         try:
+            self._check()
             self._ledger.read()
         except (StoreError, OSError) as error:
             yield Problem(message=str(error))
 
     def startService(self) -> None:
         """Read the chains' heads and start the writer."""
+        self._check()
         self._ledger.start()
         super().startService()  # type: ignore[no-untyped-call]
 

@@ -66,6 +66,9 @@ SESSION: Final = "session"
 AGENT: Final = "agent"
 """The kind of the public documents of issued agents: see :mod:`agtphost.host.agent_admission`."""
 
+SIGNING_KEY: Final = "signing-key"
+"""The kind of the newest statement of two signing keys: see :mod:`agtphost.host.newest_key`."""
+
 PUBLISHED: Final = "published"
 """The kind of the last numbers of manifests, and what has them: see :mod:`agtphost.host.publication_history`."""
 
@@ -455,7 +458,10 @@ _KINDS: Final = (
         octets_in_all=512 * MIB,
         brief=("label",),
     ),
-    _of_the_host(PUBLISHED, "the numbers of the manifest and of ``AGTP-API-Version``, and the contents that have them", 2),
+    _of_the_host(SIGNING_KEY, "the newest statement that one signing key of the host follows another", 1),
+    _of_the_host(
+        PUBLISHED, "the numbers of the manifest and of ``AGTP-API-Version``, and the contents that have them", 2
+    ),
     _of_the_host("org-domain", "the registrar's report about a domain", 1_000),
     _of_the_host("lifecycle-notice", "a notice that a subscriber has not received yet", 100_000),
     _of_the_host("certificate-revocation", "a revocation that was reported", 10_000),

@@ -177,7 +177,9 @@ def test_a_key_of_its_own() -> None:
 def test_tokens_of_an_earlier_key_are_read_until_they_end(seconds: int) -> None:
     """After rotations; another process with the new key alone reads the new ones, and one with the old key those."""
     now = [1_800_000_000.0]
-    context: Any = SimpleNamespace(headers={}, input={}, owner="c" * 64, peer=None, method="QUERY", path="/", agent=None)
+    context: Any = SimpleNamespace(
+        headers={}, input={}, owner="c" * 64, peer=None, method="QUERY", path="/", agent=None
+    )
     keys = [continuation.continuation_key(SigningKey.generate(), "x") for _ in range(3)]
     tokens = Continuations(keys[0], lambda: now[0])
     made = [tokens.token(context, 0)]

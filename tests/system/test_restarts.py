@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from agtphost.identity.keys import VerifyingKey
 from tests.system.bridging import fixture
 from tests.system.fronting import front, write_tokens
-from tests.system.hosting import free_port, running, sample, until
+from tests.system.hosting import agtp, free_port, running, sample, until
 from tests.system.raw_link import RawLink, client_context
 from tests.system.test_mcp_front import TASKS, Fronted, modern
 
@@ -126,3 +128,33 @@ def test_agents_are_admitted_by_the_store_without_their_files(tmp_path: Path) ->
         assert revoked.returncode == 0, revoked.stdout + revoked.stderr
     with running(config) as host:
         assert "clerk (" not in host.output and "buyer (" in host.output
+
+
+def test_a_start_with_an_earlier_signing_key_is_refused(tmp_path: Path) -> None:
+    """Core v08 section 10.9: by name, with what to do; ``agtp check`` says it too, and the key that followed starts."""
+    config = sample(tmp_path)
+    state, old = config.parent / "state", tmp_path / "old"
+    with running(config) as host:
+        old.mkdir()
+        for name in ("signing.key", "signing.pub"):
+            shutil.copy(state / name, old / name)
+        first = VerifyingKey.load(old / "signing.pub").kid
+        host.agtp_json("key", "rotate")
+        newest = VerifyingKey.load(state / "signing.pub").kid
+    new = tmp_path / "new"
+    shutil.copytree(state, new, ignore=lambda *_: {"host.db", "host.lock"})
+    # Another machine, which did not learn of it: an earlier key, and no statement of the new one.
+    shutil.rmtree(state / "keys")
+    for name in ("signing.key", "signing.pub"):
+        shutil.copy(old / name, state / name)
+    with pytest.raises(AssertionError) as refused, running(config):
+        pass
+    said = str(refused.value)
+    assert "the signing key is not the newest one of this store" in said
+    assert first in said and newest in said and "signing.key" in said
+    checked = agtp("check", str(config), cwd=config.parent)
+    assert checked.returncode and newest in checked.stdout + checked.stderr
+    for name in ("signing.key", "signing.pub", "keys"):
+        (shutil.copytree if name == "keys" else shutil.copy)(new / name, state / name)
+    with running(config) as host:
+        assert host.agtp("audit", "verify").returncode == 0

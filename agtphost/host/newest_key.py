@@ -1,0 +1,83 @@
+"""
+The state item that has the newest statement of two signing keys, and the check of a host's key against it.
+
+The statement is put in the transaction of the event ``signing-key-rotated``. A host that starts with an earlier key,
+such as one that stood by without learning of the rotation, would sign records that count for nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.state import StateTable
+from agtphost.identity.key_history import (
+    DIRECTORY,
+    Succession,
+    earlier_of,
+    every_public,
+    read_statement,
+    waiting_key,
+)
+from agtphost.identity.keys import KeyFormatError, SigningKey
+from agtphost.stores import StoreError
+from agtphost.stores.interfaces import IChainStore
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.quotas import SIGNING_KEY
+
+NEWEST = "newest"
+"""The key of the only item of its kind."""
+
+
+def put_statement(link: Succession) -> Change:
+    """Return the change that makes a succession the newest one."""
+    return Change(kind=SIGNING_KEY, key=NEWEST, value=dict(link.statement))
+
+
+def find_unstored(held: StateTable, key: SigningKey | None) -> Succession | None:
+    """Return the succession that led to a host's key, where it is from before there were items; None otherwise."""
+    if key is None or held.get(SIGNING_KEY, NEWEST) is not None:
+        return None
+    return next((link for link in earlier_of(key) if link.new == key.public), None)
+
+
+def check_signing_key(store: IChainStore, key: SigningKey | None, path: Path, state: Path) -> None:
+    """
+    Check that a host signs with the newest key that its store knows, or with one that followed it.
+
+    The statement is read before the store's state is compared with what was signed, so that a host with another key is
+    told that; both keys signed the statement itself. A host that died between the event and its files has the new key
+    in the file of the one that waits, and repeats the rotation.
+
+    :param path: of the signing key.
+    :param state: the state directory.
+    :raises StoreError: the key is another one.
+    """
+    store.begin()
+    try:
+        row = store.held_rows(SIGNING_KEY, (NEWEST,)).get(NEWEST)
+    finally:
+        store.rollback()
+    if row is None or row.value is None:
+        return
+    try:
+        link = read_statement(jsontext.decode_kept(row.value))
+    except (KeyFormatError, ValueError) as error:
+        raise StoreError(
+            f"the store's statement of the newest signing key is damaged: {error}; restore the store from a backup"
+        ) from None
+    if link.new in every_public(key) or link.new == _waiting(path):
+        return
+    used = "has none" if key is None else f"has {key.kid}"
+    raise StoreError(
+        f"the signing key is not the newest one of this store: {path} {used}, and {link.new.kid} followed "
+        f"{link.old.kid} on {link.rotated_at}. Copy the key, its .pub and {state / DIRECTORY} from the host that "
+        "changed it; what another key signs after that time is not believed"
+    )
+
+
+def _waiting(path: Path) -> object:
+    try:
+        return SigningKey.load(waiting_key(path)).public
+    except (KeyFormatError, OSError):
+        return None
