@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -109,7 +109,7 @@ class SessionTable:
     def active(self, agent_id: str, seconds: float) -> int:
         """Count an agent's sessions that were used within the last ``seconds``."""
         since = self._clock() - seconds
-        own = self._agents.get(agent_id, {})
+        own: Mapping[str, Session] = self._agents.get(agent_id, {})
         return sum(1 for session in own.values() if session.used is not None and session.used >= since)
 
     def list_sessions(self, agent_id: str | None) -> Iterator[tuple[str, str, float]]:
@@ -141,7 +141,7 @@ class SessionTable:
 
     def _add(self, session: Session) -> None:
         if session.identity is not _ENDED:
-            own = self._agents.get(session.agent_id, {})
+            own: Mapping[str, Session] = self._agents.get(session.agent_id, {})
             if len(own) >= MOST_OF_ONE:
                 self._evict(next(iter(own)))
         if len(self._sessions) >= self._most:

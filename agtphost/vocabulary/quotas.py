@@ -264,9 +264,9 @@ _KINDS: Final = (
         remedy="Try again when a task has ended.",
     ),
     _of_agents(
-        # The table of sessions evicts by itself, 200 of an agent and 10,000 in all, so no call is ever refused for one.
+        # The table of sessions evicts before this is full, so that no call is refused for one.
         SESSION,
-        "whose a Session-ID is, and whether the session ended with its agent; 200 of an agent that go on, 10,000 in all",
+        "whose a Session-ID is, and whether the session ended with its agent; 200 of an agent, 10,000 in all",
         4_000,
         in_all=12_000,
         octets_per_owner=MIB,

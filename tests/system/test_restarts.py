@@ -105,7 +105,7 @@ def test_a_number_is_not_given_to_two_contents_without_the_file(tmp_path: Path) 
 
 
 def test_agents_are_admitted_by_the_store_without_their_files(tmp_path: Path) -> None:
-    """AGTP-170: one issued while the host ran calls, and a hosted one answers, on a machine that has the store alone."""
+    """AGTP-170: one issued while the host ran calls, and a hosted one answers, where the store is all there is."""
     config = sample(tmp_path)
     with running(config) as host:
         clerk = host.agtp_json("agent", "new", "clerk", "--hosted", "--description", "Files.")

@@ -1,5 +1,5 @@
 """
-``mcp.tasks.get``, ``mcp.tasks.update`` and ``mcp.tasks.cancel``: requests about tasks, by the agents and clients who own them.
+``mcp.tasks.get``, ``mcp.tasks.update`` and ``mcp.tasks.cancel``: requests about tasks, by their owners.
 """
 
 from __future__ import annotations
