@@ -16,6 +16,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.export`: records as JSON lines, to be verified anywhere
 - :mod:`.merkle`, :mod:`.checkpoint`, :mod:`.tree`: the tree over all records, and its signed checkpoints
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store
+- :mod:`.agent_endings`: the state items that change in the transaction that stops their agent
 - :mod:`.apply_committed`: applies a committed group to the state in memory
 - :mod:`.catch_up`: takes over what another process wrote to the store
 - :mod:`.watchers`, :mod:`.observed_records`: the watchers of sealed records, and what they see of them

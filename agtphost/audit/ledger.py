@@ -25,13 +25,14 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit import recovery
+from agtphost.audit.agent_endings import AgentEndings
 from agtphost.audit.apply_committed import CommitApplier
 from agtphost.audit.catch_up import CatchUp
 from agtphost.audit.chain import RecordSigner, Seconds
-from agtphost.audit.drafts import Change, Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
+from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.group_timing import LedgerReactor
 from agtphost.audit.keyed import reservation_name
-from agtphost.audit.lifecycle import LifecycleTable, state_after, stops
+from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
 from agtphost.audit.state_keeper import StateKeeper
@@ -144,7 +145,8 @@ class Ledger:
         self._held.overdue = self._prune_soon
         self.healthy = False
         self._watchers = Watchers()
-        self._endings: list[Callable[[str], Sequence[Change]]] = []
+        self._endings = AgentEndings()
+        self.when_stopped = self._endings.add
         self._queue: SimpleQueue[tuple[list[Entry], int]] = SimpleQueue()
         self._collecting = EntryCollector(reactor, lambda entries, octets: self._queue.put((entries, octets)))
         self._thread: Thread | None = None
@@ -227,8 +229,8 @@ class Ledger:
             return fail(LedgerUnavailable("the store is down"))
         deferred: Deferred[Sealed] = Deferred()
         submission = Submission(draft, deferred)
-        if draft.event is not None and self._endings and stops(state_after(draft.event, "")):
-            self._add_endings(draft, draft.event.agent_id)
+        if draft.event is not None:
+            self._endings.extend(draft)
         if draft.changes:
             try:
                 submission.admitted = self._held.admit(draft.changes, proven=draft.proven)
@@ -244,12 +246,6 @@ class Ledger:
         self._collecting.add(submission, len(draft.result))
         return deferred
 
-    def _add_endings(self, draft: Draft, agent_id: str) -> None:
-        """Add to the event that stops an agent what ends with the agent; it replaces changes of the same items."""
-        ended = {(change.kind, change.key): change for ending in self._endings for change in ending(agent_id)}
-        others = (change for change in draft.changes if (change.kind, change.key) not in ended)
-        draft.changes = (*others, *ended.values())
-
     def reserve(self, key: ReservationKey, digest: bytes) -> Deferred[Reservation]:
         """Durably note that a keyed request is about to run; see :class:`agtphost.iagtp.ILedger`."""
         if not self.healthy:
@@ -261,12 +257,7 @@ class Ledger:
     def submit_undurable(self, draft: Draft) -> Sealed:
         """Sign a record marked ``durable: false``, outside every chain."""
         text = self._seconds.text(int(self._now() * 1000))
-        payload = {
-            **draft.payload,
-            "durable": False,
-            "issued_at": text,
-            "previous_audit_id": ZERO_AUDIT_ID,
-        }
+        payload = {**draft.payload, "durable": False, "issued_at": text, "previous_audit_id": ZERO_AUDIT_ID}
         signature = self._signer.sign(payload)
         sealed = Sealed(jws=signature.jws, audit_id=signature.audit_id_text, issued_at=text)
         self._watchers.undurable(draft, sealed, self._arrival())
@@ -275,10 +266,6 @@ class Ledger:
     def expect(self, calls: Callable[[], int]) -> None:
         """Form groups by how many calls are open: see :mod:`agtphost.audit.group_timing`."""
         self._collecting.grouping.expected = calls
-
-    def when_stopped(self, ending: Callable[[str], Sequence[Change]]) -> None:
-        """Have items end in the transaction that stops their agent; see :class:`agtphost.iagtp.ILedger`."""
-        self._endings.append(ending)
 
     def watch(self, watcher: Watcher) -> None:
         """Call a watcher for every group; see :class:`agtphost.iagtp.ILedger`."""

@@ -49,7 +49,7 @@ class AgentAdmission(Service):
     :param directory: the agents that the host knows; new ones are added.
     :param changed: called when the known agents have changed.
     :param now: returns seconds since the Unix epoch.
-    :param restore: returns the agent of a state item, or None where it is not admitted; None: items admit nobody.
+    :param restore: returns the agent of a state item, or None where it is not admitted; None: no agent is.
     """
 
     name = "agents"

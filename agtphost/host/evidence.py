@@ -125,11 +125,10 @@ def keep_evidence(
     if loaded.plugins.observers:
         ledger.watch(observers.saw_group)
     summaries = Summaries(now)
-    watch = ClockWatch(reactor, clock, ledger, held)
     return Evidence(
         ledger=ledger,
         clock=clock,
-        clock_watch=watch,
+        clock_watch=ClockWatch(reactor, clock, ledger, held),
         records=records,
         states=states,
         held=held,

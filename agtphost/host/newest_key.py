@@ -45,8 +45,8 @@ def check_signing_key(store: IChainStore, key: SigningKey | None, path: Path, st
     """
     Check that a host signs with the newest key that its store knows, or with one that followed it.
 
-    The statement is read before the store's state is compared with what was signed, so that a host with another key is
-    told that; both keys signed the statement itself. A host that died between the event and its files has the new key
+    The statement is read before the store's state is compared with what was signed, so that the message names the key;
+    both keys signed the statement itself. A host that died between the event and its files has the new key
     in the file of the one that waits, and repeats the rotation.
 
     :param path: of the signing key.

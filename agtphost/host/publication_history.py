@@ -2,7 +2,8 @@
 Number what was published and keep the numbers over restarts: state items, and ``manifest.json`` of the state directory.
 
 ``document_version`` changes with anything in a manifest (AGTP-API section 8.11), ``AGTP-API-Version`` with what can be
-called (core v08 section 7.6). No number is ever used for two contents, whichever host of a store publishes them.
+called (core v08 section 7.6). No number is ever used for two contents, also where several
+hosts publish by one store, one after the other.
 
 Numbers are given out without waiting for the store. The item of a new one is submitted before any answer has the
 number, and the ledger writes in order: the record of such an answer is in the same transaction or in a later one. Only
@@ -62,7 +63,7 @@ class PublicationHistory:
     """
     The numbers of published contents.
 
-    Until :meth:`join` has read the items, numbers are for nobody outside: a host does not serve before that.
+    Until :meth:`join` has read the items, numbers are provisional: a host does not serve before that.
 
     :param path: of the file; created with the first content. None: the numbers are lost with the process.
     :param now: returns the present time, RFC 3339.

@@ -218,7 +218,7 @@ class SigningKey:
         """
         Return 32 secret octets for another purpose than signing, the same in every process that has this key.
 
-        :param label: names the purpose; octets of different labels say nothing about each other (HKDF, RFC 5869).
+        :param label: names the purpose; octets of different labels say nothing about each other (HKDF).
         """
         info = f"agtphost {label}".encode()
         return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(self.seed)

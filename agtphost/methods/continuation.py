@@ -10,8 +10,8 @@ The key is derived from the host's signing key, so that a token outlives a resta
 host. Where another signing key follows, tokens of the one before are read by the processes that were there, until they
 end; a process that starts later has only the new key, as the private half of the old one is not kept.
 
-Each token has a random nonce of 96 bits. By NIST SP 800-38D section 8.3 one key may seal 2**32 of them: 1,000 a second
-for 49 days. Beyond that the chance of two equal nonces exceeds 2**-32, and a rotation of the signing key is due.
+Each token has a random nonce of 96 bits. By NIST SP 800-38D one key may seal 2**32 of them, which is 1,000 a second for
+49 days. Beyond that the chance of two equal nonces exceeds 2**-32, and the signing key has to be rotated.
 """
 
 from __future__ import annotations

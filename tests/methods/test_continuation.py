@@ -200,7 +200,7 @@ def test_tokens_of_an_earlier_key_are_read_until_they_end(seconds: int) -> None:
 
 
 def test_a_key_derives_other_octets_for_each_purpose() -> None:
-    """By RFC 5869, and never the key itself."""
+    """By HKDF, and never the key itself."""
     key = SigningKey.generate()
     assert key.derive("a") == key.derive("a") != key.derive("b")
     assert len(key.derive("a")) == 32 and key.derive("a") != key.seed

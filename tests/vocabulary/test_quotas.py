@@ -312,7 +312,7 @@ def test_what_is_under_way_counts() -> None:
 
 def test_no_request_goes_through_all_items_of_a_kind() -> None:
     """``StateTable.all`` is for start-up and for what only operators do."""
-    allowed = {"adapters.mcp.kept_pins", "audit.state"}
+    allowed = {"adapters.mcp.kept_pins", "audit.state", "host.agent_admission"}
     users = set()
     for path in ROOT.rglob("*.py"):
         source = path.read_text()
