@@ -194,7 +194,9 @@ def _outside_services(
         shown.publication.drop_forms()
         services.lasting.continuations.adopt(continuation_key(loaded.key, config.host.server_id))
 
-    yield FileRotation(reactor, config, loaded.tls, loaded.key, services.evidence.ledger, services.evidence.held, adopt_key)
+    yield FileRotation(
+        reactor, config, loaded.tls, loaded.key, services.evidence.ledger, services.evidence.held, adopt_key
+    )
 
     def compare() -> None:
         generations.core.shown.publication.refresh()

@@ -23,7 +23,9 @@ from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.stores import StoreError
 from agtphost.stores.interfaces import IChainStore
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.quotas import SIGNING_KEY
+
+SIGNING_KEY = "signing-key"
+"""The kind of state item."""
 
 NEWEST = "newest"
 """The key of the only item of its kind."""

@@ -240,10 +240,7 @@ class Publication:
         return form
 
     def refresh(self) -> None:
-        """
-        Compare the upstreams with the last comparison; a change is counted, and the manifest rebuilt on the next
-        request.
-        """
+        """Compare the upstreams with the last comparison; count a change, and rebuild the manifest when asked for."""
         if self._is_frozen:
             return
         looked = tuple((adapter.hosted_protocols(), tuple(adapter.tools())) for adapter in self._adapters)

@@ -2,8 +2,8 @@
 Number what was published and keep the numbers over restarts: state items, and ``manifest.json`` of the state directory.
 
 ``document_version`` changes with anything in a manifest (AGTP-API section 8.11), ``AGTP-API-Version`` with what can be
-called (core v08 section 7.6). No number is ever used for two contents, also where several
-hosts publish by one store, one after the other.
+called (core v08 section 7.6). No number is ever used for two contents, also
+where several hosts publish by one store, one after the other.
 
 Numbers are given out without waiting for the store. The item of a new one is submitted before any answer has the
 number, and the ledger writes in order: the record of such an answer is in the same transaction or in a later one. Only
@@ -32,9 +32,11 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import ILedger
 from agtphost.identity import files
-from agtphost.vocabulary.quotas import PUBLISHED
 
 log = Logger()
+
+PUBLISHED = "published"
+"""The kind of state items."""
 
 DOCUMENTS, SURFACE = "documents", "surface"
 

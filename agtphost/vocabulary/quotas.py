@@ -66,12 +66,6 @@ SESSION: Final = "session"
 AGENT: Final = "agent"
 """The kind of the public documents of issued agents: see :mod:`agtphost.host.agent_admission`."""
 
-SIGNING_KEY: Final = "signing-key"
-"""The kind of the newest statement of two signing keys: see :mod:`agtphost.host.newest_key`."""
-
-PUBLISHED: Final = "published"
-"""The kind of the last numbers of manifests, and what has them: see :mod:`agtphost.host.publication_history`."""
-
 COLLECTION_ITEM: Final = "collection-item"
 """The kind of what agents keep in collections: see :mod:`agtphost.methods.standard.collections`."""
 
@@ -458,9 +452,9 @@ _KINDS: Final = (
         octets_in_all=512 * MIB,
         brief=("label",),
     ),
-    _of_the_host(SIGNING_KEY, "the newest statement that one signing key of the host follows another", 1),
+    _of_the_host("signing-key", "the newest statement that one signing key of the host follows another", 1),
     _of_the_host(
-        PUBLISHED, "the numbers of the manifest and of ``AGTP-API-Version``, and the contents that have them", 2
+        "published", "the numbers of the manifest and of ``AGTP-API-Version``, and the contents that have them", 2
     ),
     _of_the_host("org-domain", "the registrar's report about a domain", 1_000),
     _of_the_host("lifecycle-notice", "a notice that a subscriber has not received yet", 100_000),

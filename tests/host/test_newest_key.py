@@ -9,12 +9,11 @@ import pytest
 import pytest_twisted
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
-from agtphost.host.newest_key import NEWEST, check_signing_key, find_unstored, put_statement
+from agtphost.host.newest_key import NEWEST, SIGNING_KEY, check_signing_key, find_unstored, put_statement
 from agtphost.identity import key_history
 from agtphost.identity.key_history import HostKey, Succession, succeed, waiting_key
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import StoreError
-from agtphost.vocabulary.quotas import SIGNING_KEY
 from tests.audit.drafting import sqlite_store
 from tests.dispatch.test_durable_sessions import started
 

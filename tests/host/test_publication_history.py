@@ -11,8 +11,7 @@ import pytest_twisted
 from twisted.internet.task import Clock
 
 from agtphost.errors import ConfigurationError
-from agtphost.host.publication_history import LOOK_EVERY, PublicationHistory, UpstreamComparison
-from agtphost.vocabulary.quotas import PUBLISHED
+from agtphost.host.publication_history import LOOK_EVERY, PUBLISHED, PublicationHistory, UpstreamComparison
 from tests.dispatch.test_durable_sessions import SessionHost, started
 
 
