@@ -207,6 +207,9 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "identity.key_ring:KeyRing.links",
             "identity.key_ring:KeyRing.until",
             "stores.schema_check:_read_expected",
+            "stores.postgres.connection:_translate",
+            "stores.postgres.rows:read_expected",
+            "stores.postgres.schema_files:latest",
             "stores.upgrade:_columns_of",
             "stores.sqlite:_find_items",
             "stores.sqlite:_insert",
@@ -427,6 +430,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "stores.memory:MemoryStore._states",
             "stores.memory:MemoryStore._tiles",
             "stores.dry_run_store:RehearsedStore._tiles",
+            "stores.postgres.dry_run_store:RehearsedPostgresStore._tiles",
         }
     ),
 }
