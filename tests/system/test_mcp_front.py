@@ -22,11 +22,15 @@ from agtphost.bridge import client_config
 from agtphost.identity.encoding import decode_padded
 from agtphost.vocabulary import jsonc
 from tests.npm import document, node
+from tests.programmes import length
 from tests.rows import each_row
 from tests.system.bridging import fixture
 from tests.system.fronting import front, token_of, write_tokens
 from tests.system.hosting import Host, free_port, running, sample
 from tests.system.trail import database, stored
+
+WITHIN = length(10.0, 1.0)
+"""Seconds in which a stop takes effect: one is promised, and measured on a quiet machine (`--programmes`)."""
 
 BOTH = "application/json, text/event-stream"
 CLIENTS = {"one": "demo", "two": "demo"}
@@ -302,7 +306,7 @@ def test_what_a_revoked_agent_has_open_ends_at_once(crowd: Fronted) -> None:
             began = time.monotonic()
             assert list(first.iter_lines()) == []
             list(lines)
-            assert time.monotonic() - began < 1.0
+            assert time.monotonic() - began < WITHIN
             ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
             assert http.post(crowd.url, json=ping, headers=session).status_code == 404
             assert http.post(crowd.url, json=ping, headers=other).status_code == 200

@@ -9,9 +9,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.programmes import length
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, client_context, request
 
+WITHIN = length(10.0, 1.0)
+"""Seconds in which a stop takes effect: one is promised, and measured on a quiet machine (`--programmes`)."""
 CONNECTIONS = 200
 SLOW = 20
 """Connections with a call that runs."""
@@ -98,7 +101,7 @@ def test_every_connection_and_every_running_call_ends_within_a_second(
         begun = time.monotonic()
         assert {link.ask("ECHO", "/text", {"text": "before"}).status for link in links} == {200}
         # Two hundred answers take their time on a machine that has other things to do.
-        within = 1.0 + 2 * (time.monotonic() - begun)
+        within = WITHIN + 2 * (time.monotonic() - begun)
         assert links[-1].ask("ECHO", "/text", {"text": "x"}, Session_ID=f"of-{words[0]}").status == 200
         slow, idle = links[:SLOW], links[SLOW:]
         ended: list[tuple[float, Answer | None]] = []
