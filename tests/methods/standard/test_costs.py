@@ -31,7 +31,7 @@ from tests.programmes import length, seed_of_chance
 from tests.rows import each_row
 
 SEED = seed_of_chance()
-SECONDS, LEAST = length((0.02, 2), (20.0, 200))
+SECONDS, LEAST = length((0.02, 1), (20.0, 200))
 """Of one method: processor time, and inputs besides the known ones."""
 
 INLINE = 0.02
@@ -69,23 +69,27 @@ def shortened(host: Full, method: str) -> list[Given]:
     """Those of an ordinary run: no half a minute for what a worker ends after seconds."""
     kept = [make() for name, make in costly.COSTLY.get(method, {}).items() if (method, name) not in ENDED]
     found = kept[:1] + seeds(host, method)[-1:]
-    return [eighth(each) for each in found] if method in costly.COMPUTED else found
+    return [cut(each) for each in found] if method in costly.COMPUTED else found
 
 
-def eighth(given: Given) -> Given:
+ITEMS, CHARACTERS = 20, 5_000
+"""Of each list, object and text of a shortened computation."""
+
+
+def cut(value: Any) -> Any:
     """
-    Return an input of the same form with an eighth of its long lists and texts.
+    Return an input of the same form with the beginning of its long lists, objects and texts.
 
     A computation has no bound in this test but that of its worker, so that it need not take seconds.
     """
-    found = dict(given)
-    for name, value in given.items():
-        if isinstance(value, list) and len(value) > 1_000:
-            found[name] = value[: len(value) // 8]
-        elif isinstance(value, str) and len(value) > 100_000:
-            part = value[: len(value) // 8]
-            found[name] = part.rpartition("\n")[0] or part
-    return found
+    match value:
+        case dict():
+            return {name: cut(inner) for name, inner in [*value.items()][:ITEMS]}
+        case list():
+            return [cut(inner) for inner in value[:ITEMS]]
+        case str() if len(value) > CHARACTERS:
+            return value[:CHARACTERS].rpartition("\n")[0] or value[:CHARACTERS]
+    return value
 
 
 @measured
