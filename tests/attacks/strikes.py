@@ -35,6 +35,20 @@ def turns(seconds: float, most: int = 20_000, least: int = 0) -> Iterator[int]:
         yield number
 
 
+def fewer(count: int, seconds: float, least: int = 4) -> int:
+    """
+    Return how many peers, agents or connections an attack of so many seconds has.
+
+    :param count: how many it has; one that lasts a moment, as in the suite, has a third of them.
+    :param least: how many it has in any case.
+    """
+    return count if seconds >= WHOLE else min(count, max(count // 3, least))
+
+
+WHOLE = 0.5
+"""Seconds from which on an attack is made with all that it has."""
+
+
 def opened(target: Target, context: ssl.SSLContext, source: str, timeout: float = 20.0) -> RawLink | None:
     """A connection; None where admission refused it."""
     try:

@@ -18,6 +18,7 @@ from agtphost.vocabulary.quotas import ITEM_KINDS
 from tests.attacks.attack import Attack, Target
 from tests.attacks.catalogue.held import TOOL, flood, held, kept
 from tests.attacks.site import amend
+from tests.attacks.strikes import fewer
 from tests.system.raw_link import request
 
 CROWD = 12
@@ -73,7 +74,8 @@ def filled(target: Target, seconds: float, ask: Ask, who: list[str], wanted: int
 
 def _fill(ask: Ask, kind: str, wanted: int, *, many: bool) -> Callable[[Target, float], None]:
     def run(target: Target, seconds: float) -> None:
-        answers = filled(target, seconds, ask, names() if many else ["demo"], wanted)
+        crowd = names()[: fewer(CROWD, seconds)]
+        answers = filled(target, seconds, ask, crowd if many else ["demo"], wanted)
         holding = ITEM_KINDS.get(kind)
         if holding is not None:
             there = held(target, kind)

@@ -104,7 +104,9 @@ def bad_bearer(target: Target, seconds: float) -> None:
     while time.monotonic() < end:
         connection = http.client.HTTPSConnection("127.0.0.1", target.front, context=context, timeout=20)
         try:
-            for _ in range(100):
+            for number in range(100):
+                if number and time.monotonic() >= end:
+                    break
                 connection.putrequest("POST", "/agents/assistant")
                 connection.putheader("Authorization", b"Bearer \xff")
                 connection.putheader("Content-Length", "2")

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from tests.attacks.attack import MIB, Attack, Target
-from tests.attacks.strikes import addresses, agent_of, hello, opened, plain, said, turns
+from tests.attacks.strikes import addresses, agent_of, fewer, hello, opened, plain, said, turns
 from tests.protocols.authorities import agtp_extensions, issue
 from tests.system.raw_link import client_context, request
 
@@ -167,7 +167,7 @@ def long_names(target: Target, seconds: float) -> None:
 def idle_crowd(target: Target, seconds: float) -> None:
     """400 certified connections that do nothing: at most 48 KiB each."""
     context = client_context(target)
-    links = [opened(target, context, source) for source in islice(addresses(), 400)]
+    links = [opened(target, context, source) for source in islice(addresses(), fewer(400, seconds))]
     time.sleep(max(0.0, min(1.0, seconds / 4)))
     for link in links:
         if link is not None:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from tests.attacks.attack import MIB, Attack, Target
-from tests.attacks.strikes import addresses, hello, plain
+from tests.attacks.strikes import addresses, fewer, hello, plain
 from tests.system.raw_link import client_context
 
 PEERS = 300
@@ -123,7 +123,7 @@ def _records(say: bytes, then: bytes, port: Callable[[Target], int]) -> Callable
     def run(target: Target, seconds: float) -> None:
         context = client_context(target, identified=False)
         peers: list[tuple[socket.socket, Iterable[bytes]]] = []
-        for source in islice(addresses(), PEERS):
+        for source in islice(addresses(), fewer(PEERS, seconds)):
             with contextlib.suppress(OSError):
                 link = Sealed(target, context, source, port(target))
                 peers.append((link.socket, _sealed(link, say, then)))
@@ -136,7 +136,7 @@ def tiny_records(target: Target, seconds: float) -> None:
     """Records of one octet each, as many as the system takes, in segments of any length."""
     context, end = client_context(target, identified=False), time.monotonic() + seconds
     peers: dict[Sealed, bytes] = {}
-    for source in islice(addresses(), PEERS):
+    for source in islice(addresses(), fewer(PEERS, seconds)):
         with contextlib.suppress(OSError):
             link = Sealed(target, context, source)
             link.socket.setblocking(False)
@@ -160,7 +160,7 @@ def split_records(target: Target, seconds: float) -> None:
     """One head in one record, and each octet of that record in a segment of its own."""
     context = client_context(target, identified=False)
     peers: list[tuple[socket.socket, Iterable[bytes]]] = []
-    for source in islice(addresses(), PEERS):
+    for source in islice(addresses(), fewer(PEERS, seconds)):
         with contextlib.suppress(OSError):
             link = Sealed(target, context, source)
             record = link.record(HEAD[:-20])
@@ -173,7 +173,7 @@ def split_handshakes(target: Target, seconds: float) -> None:
     first = hello(client_context(target, identified=False))
     peers: list[tuple[socket.socket, Iterable[bytes]]] = []
     ports = (target.port, target.front, target.wellknown)
-    for number, source in zip(range(PEERS), addresses(), strict=False):
+    for number, source in zip(range(fewer(PEERS, seconds)), addresses(), strict=False):
         with contextlib.suppress(OSError):
             link = plain(target, source, port=ports[number % 3])
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -211,7 +211,7 @@ def empty_records(target: Target, seconds: float) -> None:
         context = client_context(target, identified=False)
         context.keylog_filename = str(keys)
         peers: list[tuple[socket.socket, Iterable[bytes]]] = []
-        for source in islice(addresses(), PEERS):
+        for source in islice(addresses(), fewer(PEERS, seconds)):
             with contextlib.suppress(OSError):
                 link = Sealed(target, context, source)
                 record = _sealing(keys)
