@@ -193,7 +193,7 @@ async def test_odd_results_are_harmless(script: Path, fault: str, status: int) -
         assert server.state is UpstreamState.UP
 
 
-CYCLES = length(4, 80)
+CYCLES = length(3, 80)
 """Each of 25 processes; in the suite every kind of end occurs once at least."""
 
 
