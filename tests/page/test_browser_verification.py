@@ -33,10 +33,14 @@ from tests.audit.test_successions import KEYS, Host
 from tests.identity.samples import key_of
 from tests.page.browser import Browser, shown
 from tests.page.static_site import serving
+from tests.programmes import length
 
 SEED = 20261122
 STRANGER = key_of("a stranger to the page")
 WITNESS = key_of("a witness of the page")
+PLACES = length(90, 270)
+"""Of each record at which a bit is changed."""
+
 UNREADABLE = b"\x00"
 """Of a text that stands for no octets at all."""
 
@@ -278,27 +282,29 @@ def test_whole_chains_are_green_in_both(browser: Browser, host: Host) -> None:
     browser.quiet()
 
 
+@pytest.mark.programme
 def test_every_verdict_is_the_programs(browser: Browser, host: Host) -> None:
-    """A thousand damaged chains: the same records are named, for the same kind of fault."""
+    """Hundreds of damaged chains, a thousand at full length: the same records are named, for the same fault."""
     chance = random.Random(SEED)
-    cases = [damage for case in chains(host) for damage in damaged(case, chance, 170)]
-    assert compare(browser, cases) > 400
+    cases = [damage for case in chains(host) for damage in damaged(case, chance, length(57, 170))]
+    assert compare(browser, cases) > length(133, 400)
     browser.quiet()
 
 
+@pytest.mark.programme
 def test_every_flipped_bit_is_red(browser: Browser, host: Host) -> None:
-    """Each of three records with one bit changed, at eight hundred places: none of them passes."""
+    """Each of three records with one bit changed, at hundreds of places: none of them passes."""
     chance = random.Random(SEED)
     cases = []
     for case in chains(host):
         entry = chance.choice(case.entries)
-        for _ in range(270):
+        for _ in range(PLACES):
             form = entry["format"]
             changed = {**entry, form: flipped(entry[form], chance)}
             cases.append(dataclasses.replace(case, what=f"seed {SEED}", entries=[changed], whole=False))
     passed = [case.what for case, found in zip(cases, judged(browser, cases), strict=True) if not found]
     assert passed == []
-    assert len(cases) > 800
+    assert len(cases) == 3 * PLACES
 
 
 def test_keys_count_by_statements_alone(browser: Browser, host: Host) -> None:

@@ -71,21 +71,28 @@ def views(browser: Browser, site: Site) -> list[str]:
     return paths
 
 
+@pytest.fixture(scope="module")
+def paths(window: Browser, site: Site) -> list[str]:
+    """Where the views are, of one moment."""
+    window.beginning(lambda: enter(window, site))
+    return views(window, site)
+
+
 def paths_of(browser: Browser, selector: str) -> list[str]:
     """Where links lead to, of one moment: rows of a feed come and go."""
     found = browser.asked(lambda: [str(link.get_attribute("href")) for link in browser.all(selector)])
     return [urlsplit(link).path for link in found]
 
 
-def test_there_are_views(browser: Browser, site: Site) -> None:
+def test_there_are_views(paths: list[str]) -> None:
     """As many as are looked at below."""
-    assert len(views(browser, site)) >= 10
+    assert len(paths) >= 10
 
 
-def test_nobody_is_kept_out_by_a_view(browser: Browser, site: Site) -> None:
+def test_nobody_is_kept_out_by_a_view(browser: Browser, site: Site, paths: list[str]) -> None:
     """No serious finding of axe-core, nothing beyond the edge of a narrow window, a quiet console: in each scheme."""
     wrong = []
-    for path in views(browser, site):
+    for path in paths:
         for scheme, width in (("light", 1280), ("dark", 320)):
             browser.scheme(scheme)
             browser.wide(width)
@@ -101,8 +108,19 @@ def test_nobody_is_kept_out_by_a_view(browser: Browser, site: Site) -> None:
     assert not wrong, shown(wrong)
 
 
-def lost(browser: Browser, site: Site, path: str) -> list[str]:
-    """What a view points at and nobody answers."""
+STATUSES = """
+const found = [];
+for (const link of arguments[0]) found.push((await fetch(link, {redirect: 'manual'})).status);
+return found;
+"""
+
+
+def lost(browser: Browser, site: Site, path: str, answered: set[str]) -> list[str]:
+    """
+    What a view points at and nobody answers.
+
+    :param answered: links that are known to be answered; those of this view are added.
+    """
     browser.open(address(site, path))
     browser.one("html[data-ready]")
     found = browser.run(AIMS)
@@ -120,9 +138,10 @@ def lost(browser: Browser, site: Site, path: str) -> list[str]:
         *(link for link in here if str(link).startswith("/")),
         *(action for method, action in found["actions"] if method == "get"),
     }
-    for link in sorted(looks)[:40]:
-        if browser.run("return (await fetch(arguments[0], {redirect: 'manual'})).status", link) == 404:
-            wrong.append(f"{path}: {link} is not there")
+    new = sorted(looks - answered)[:40]
+    statuses = dict(zip(new, browser.run(STATUSES, new), strict=True))
+    wrong += [f"{path}: {link} is not there" for link, status in statuses.items() if status == 404]
+    answered |= {link for link, status in statuses.items() if status != 404}
     for action in sorted({action for method, action in found["actions"] if method == "post"} - {"/leave"}):
         # With the session's own token, and nothing else: understood as a form of that name, and refused as one.
         script = """
@@ -143,9 +162,11 @@ def lost(browser: Browser, site: Site, path: str) -> list[str]:
     return wrong
 
 
-def test_whatever_a_view_points_at_is_there(browser: Browser, site: Site) -> None:
+def test_whatever_a_view_points_at_is_there(browser: Browser, site: Site, paths: list[str]) -> None:
     """Links, forms, feeds, labels and marks of every view."""
-    wrong = [each for path in views(browser, site) for each in lost(browser, site, path)]
+    answered: set[str] = set()
+    wrong = [each for path in paths for each in lost(browser, site, path, answered)]
+    assert len(answered) >= 10
     assert not wrong, shown(wrong)
     browser.said()
 
@@ -168,7 +189,7 @@ def test_what_is_not_there_is_noticed(browser: Browser, site: Site) -> None:
     planted = f"document.addEventListener('DOMContentLoaded', () => {{{script}}})"
     added = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": planted})
     try:
-        found = lost(browser, site, "/")
+        found = lost(browser, site, "/", set())
     finally:
         browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
     browser.said()
