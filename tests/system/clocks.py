@@ -41,8 +41,7 @@ def notified(target: Target, key: str) -> str:
 @contextmanager
 def shifted(config: Path, clock: SetClock) -> Iterator[Host]:
     """A host on that machine, until the end of the block."""
-    # By env: an interpreter of its own, which has imported nothing yet that keeps the function under another name.
-    host = Host(config, prefix=("/usr/bin/env", sys.executable, str(SHIFTED), str(clock.file)))
+    host = Host(config, prefix=(sys.executable, str(SHIFTED), str(clock.file)))
     try:
         yield host.wait()
     finally:
