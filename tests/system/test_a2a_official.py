@@ -66,6 +66,31 @@ def places(tmp_path_factory: pytest.TempPathFactory, hosted: Side) -> Iterator[d
         }
 
 
+# Clients that leave. They come first: a host logs twenty lines of a kind, and counts the others for a minute.
+
+
+@pytest.mark.parametrize("method", ["SubscribeToTask", "tasks/resubscribe"])
+def test_leaving_a_subscription_logs_nothing_critical(places: dict[str, Side], method: str) -> None:
+    """A client that reads one event and goes away is no failure of anything."""
+    side = places["relayed"]
+    side.rest, side.version = False, "1.0"
+    gate = uuid.uuid4().hex
+    begun = task_in(side.call("SendMessage", said(f"hold {gate}", configuration={"returnImmediately": True})))
+    assert side.host is not None
+    before = side.host.output.count("the call was given up")
+    side.version = "1.0" if method == "SubscribeToTask" else "0.3"
+    with httpx.Client(timeout=20) as web:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"id": begun["id"]}}
+        with web.stream("POST", side.rpc, json=body, headers=side.fields()) as response:
+            next(events_of(response))
+    host = side.host
+    until(lambda: host.output.count("the call was given up") > before)
+    side.version = "1.0"
+    side.call("SendMessage", said(f"open {gate}"))
+    assert "critical" not in host.output
+    assert "Traceback" not in host.output
+
+
 PUSHING = ("relayed", "direct")
 LACKING = ("hosted", "closed", "plain", "relayed-plain")
 EVERYWHERE = (*PUSHING, *LACKING)
@@ -230,31 +255,6 @@ def test_wrong_data_is_refused_with_the_input_that_is_taken(hosted: Side) -> Non
     task = task_in(hosted.call("SendMessage", {"message": message}))
     assert task["status"]["state"] == "TASK_STATE_REJECTED"
     assert "Send one data part, an object with: intent (required)" in task["status"]["message"]["parts"][0]["text"]
-
-
-# Clients that leave
-
-
-@pytest.mark.parametrize("method", ["SubscribeToTask", "tasks/resubscribe"])
-def test_leaving_a_subscription_logs_nothing_critical(places: dict[str, Side], method: str) -> None:
-    """A client that reads one event and goes away is no failure of anything."""
-    side = places["relayed"]
-    side.rest, side.version = False, "1.0"
-    gate = uuid.uuid4().hex
-    begun = task_in(side.call("SendMessage", said(f"hold {gate}", configuration={"returnImmediately": True})))
-    assert side.host is not None
-    before = side.host.output.count("the call was given up")
-    side.version = "1.0" if method == "SubscribeToTask" else "0.3"
-    with httpx.Client(timeout=20) as web:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"id": begun["id"]}}
-        with web.stream("POST", side.rpc, json=body, headers=side.fields()) as response:
-            next(events_of(response))
-    host = side.host
-    until(lambda: host.output.count("the call was given up") > before)
-    side.version = "1.0"
-    side.call("SendMessage", said(f"open {gate}"))
-    assert "critical" not in host.output
-    assert "Traceback" not in host.output
 
 
 # The official clients
