@@ -157,7 +157,7 @@ class Play:
                     self._over.set()
 
 
-ITEMS = length(500, 10_000)
+ITEMS = length(1_000, 10_000)
 """
 Items that are searched; the host takes 500 in one IMPORT.
 
