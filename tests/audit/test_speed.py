@@ -53,13 +53,15 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[], 
 @pytest.mark.programme
 @pytest.mark.parametrize("source", ["store", "export", "export with proofs"])
 def test_a_hundred_thousand_records_a_minute(source: str, audited: dict[str, Callable[[], Report]]) -> None:
-    """CPU time counts, since others use the machine as well; one core, best of three."""
+    """CPU time counts, since others use the machine as well; one core, the best of three where the first is slow."""
     spent = []
     for _ in range(3):
         begun = time.process_time()
         report = audited[source]()
         spent.append(time.process_time() - begun)
         assert report.ok and report.records == RECORDS
+        if RECORDS / spent[-1] * 60 >= PER_MINUTE:
+            break
     rate = RECORDS / min(spent) * 60
     print(f"{source}: {rate:,.0f} records a minute")
     assert rate >= PER_MINUTE

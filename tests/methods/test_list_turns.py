@@ -221,9 +221,13 @@ def test_another_configuration_holds_nobody_up(settled: Callable[[], None]) -> N
     host = Crowded(length(100, 2_000), length(2_000, 5_000))
     assert host.core
     settled()
-    seconds = min(taken_up(host, at_once=False) for _ in range(3))
-    print(f"another configuration {seconds * 1000:.1f} ms")
-    assert seconds < limit() * 0.4 < taken_up(host, at_once=True)
+    found = []
+    for _ in range(3):
+        found.append(taken_up(host, at_once=False))
+        if found[-1] < limit() * 0.4:
+            break
+    print(f"another configuration {min(found) * 1000:.1f} ms")
+    assert min(found) < limit() * 0.4 < taken_up(host, at_once=True)
     host.close()
 
 
