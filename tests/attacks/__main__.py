@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.attacks.attack import Attack
-from tests.attacks.catalogue import attacks
 from tests.attacks.cores import cores
 from tests.attacks.runner import FLOOR, Result, judged
 from tests.attacks.site import made
+from tests.programmes import CHOSEN
 
 DESCRIPTION = """
 Attacks a host that was made by `agtp init --production`, on loopback, with honest certified callers beside each
@@ -59,6 +59,9 @@ def parser() -> argparse.ArgumentParser:
 
 def chosen(names: list[str]) -> list[Attack]:
     """The attacks that are meant; SystemExit where a name means none."""
+    # Imported here, because how many items some attacks use is decided when it is imported.
+    from tests.attacks.catalogue import attacks
+
     found = attacks()
     for name in names:
         if not any(_means(name, attack) for attack in found):
@@ -121,6 +124,7 @@ def as_json(result: Result) -> dict[str, Any]:
 def main(words: list[str] | None = None) -> int:
     """Run what was asked for; the exit status."""
     given = parser().parse_args(words)
+    CHOSEN.whole = not given.short
     found = chosen(given.only)
     if given.list:
         for attack in found:
