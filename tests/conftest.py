@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
 import importlib
 import os
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+import agtphost
 from tests import forking, npm, postgres, sources
 from tests.programmes import CHOSEN
 from tests.requirements import pytest_runtest_logreport as pytest_runtest_logreport
@@ -78,6 +81,10 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("drawn")
         # Minutes are what they are for; a mark on a test says otherwise.
         config.option.timeout = config.option.timeout or 3600
+    elif not os.environ.get("AGTP_SEED"):
+        # Hypothesis tries the constants of each imported module of the package. Which modules these are depends on what
+        # the worker ran before, so examples would differ; and each worker would parse a thousand files, in 1 to 4 s.
+        providers.is_local_module_file = lambda path: False  # type: ignore[assignment]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -148,8 +155,13 @@ class _Modules(LoadFileScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> None:
-    """Workers of a whole run share the processes that fork hosts and servers for them."""
+    """
+    Workers of a whole run share the processes that fork hosts and servers for them.
+
+    The package is compiled before: in a new checkout all of these would compile the same thousand modules.
+    """
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        compileall.compile_dir(Path(agtphost.__file__).parent, quiet=2)
         forking.share()
 
 

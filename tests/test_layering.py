@@ -178,7 +178,7 @@ def violations(room: str, source: str) -> list[str]:
     return found
 
 
-@each_row("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+@each_row("path", modules, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_follow_the_table(path: Path) -> None:
     """Each module imports only what its room allows."""
     assert violations(room_of(path), path.read_text()) == []

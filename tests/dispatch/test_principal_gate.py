@@ -11,7 +11,7 @@ from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
 from agtphost.identity.peer import Peer
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
-from tests.identity.tokens import ISSUER, NOW, PUBLIC, token
+from tests.identity.tokens import ISSUER, NOW, public, token
 from tests.rows import each_row
 
 
@@ -27,7 +27,7 @@ class Counting(BearerTokens):
 
 def counting() -> Counting:
     return Counting(
-        [TokenIssuer(issuer=ISSUER, audiences=("agtphost",), algorithms=("EdDSA",), keys=read_keys(PUBLIC))]
+        [TokenIssuer(issuer=ISSUER, audiences=("agtphost",), algorithms=("EdDSA",), keys=read_keys(public()))]
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import datetime
+import functools
 import importlib.util
 import json
 import re
@@ -12,6 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -41,7 +43,12 @@ def _generator() -> ModuleType:
 
 GENERATE = _generator()
 EXAMPLES: Mapping[str, str] = GENERATE.examples((DOCS / "examples.toml").read_text())
-TABLES = [*GENERATE.tables(), *GENERATE.tables(Profiles)]
+
+
+@functools.cache
+def section_tables() -> list[Any]:
+    """Return every section of the configuration with its keys."""
+    return [*GENERATE.tables(), *GENERATE.tables(Profiles)]
 
 
 def test_the_configuration_page_is_current() -> None:
@@ -190,7 +197,7 @@ def test_no_key_is_missing() -> None:
     """Each field of each section class, found in the text of the package, has an entry or a section."""
     page = (DOCS / "configuration.rst").read_text()
     assert undocumented(page) == []
-    assert sum(len(table.keys) for table in TABLES) > 250
+    assert sum(len(table.keys) for table in section_tables()) > 250
 
 
 def test_a_missing_key_would_be_noticed() -> None:
@@ -201,7 +208,7 @@ def test_a_missing_key_would_be_noticed() -> None:
 
 def test_every_key_says_what_it_means() -> None:
     """A type, a sentence that ends, and for each section what it is for."""
-    for table in TABLES:
+    for table in section_tables():
         assert table.meaning.endswith("."), table
         for key in table.keys:
             assert key.type, (table.path, key.name)
@@ -244,7 +251,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_section_has_an_example() -> None:
     """And no example is of a section that is not there."""
-    assert sorted(EXAMPLES) == sorted(table.path for table in TABLES)
+    assert sorted(EXAMPLES) == sorted(table.path for table in section_tables())
 
 
 @each_row("section", [name for name in EXAMPLES if name != "profile"])

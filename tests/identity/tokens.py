@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -12,9 +13,19 @@ ISSUER = "https://idp.example.com"
 NOW = 1_800_000_000.0
 ED = OKPKey.generate_key("Ed25519", {"kid": "ed"})
 EC = ECKey.generate_key("P-256", {"kid": "ec"})
-RSA = RSAKey.generate_key(2048, {"kid": "rsa"})
 OTHER = OKPKey.generate_key("Ed25519", {"kid": "ed"})
-PUBLIC = json.dumps(KeySet([ED, EC, RSA]).as_dict(private=False)).encode()
+
+
+@functools.cache
+def rsa() -> RSAKey:
+    """Return the key of kind RSA, which takes long to make: each worker imports this module."""
+    return RSAKey.generate_key(2048, {"kid": "rsa"})
+
+
+@functools.cache
+def public() -> bytes:
+    """Return the provider's key set as it is published."""
+    return json.dumps(KeySet([ED, EC, rsa()]).as_dict(private=False)).encode()
 
 
 def claims(**changes: Any) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def known() -> dict[str, set[str]]:
     return found
 
 
-@each_row("rule", rules(), ids=lambda rule: str(rule["alert"]))
+@each_row("rule", rules, ids=lambda rule: str(rule["alert"]))
 def test_an_alert_asks_for_what_there_is(rule: dict[str, Any], known: dict[str, set[str]]) -> None:
     """And says how grave it is, and of which host."""
     assert list(wrong(rule["expr"], known)) == []

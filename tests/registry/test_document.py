@@ -7,23 +7,19 @@ from typing import Any
 
 import pytest
 import requests
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.checks import CHECKS as KNOWN
-from schemathesis.checks import load_all_checks
 
 from tests.programmes import length
 from tests.registry.served import TOKEN, Registry, deploy
 from tests.system.hosting import running, until
 
-load_all_checks()
-CHECKS = [
-    KNOWN.get_one(name)
-    for name in (
-        *("not_a_server_error", "status_code_conformance", "content_type_conformance"),
-        *("response_headers_conformance", "response_schema_conformance"),
-    )
-]
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+)
 EXAMPLES = length(3, 300)
 """Requests of each operation."""
 
@@ -39,6 +35,8 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 @pytest.mark.programme
 def test_what_the_document_allows_is_answered_as_it_says(registry: Registry) -> None:
     """Nothing is a failure of the host's, and every answer has the status, type and shape that it says."""
+    import schemathesis  # Each worker imports this module, and one needs what takes long to import.
+
     document = registry.ask("GET", "/openapi.json").value
     schema = schemathesis.openapi.from_dict(document)
     with requests.Session() as session:
@@ -60,6 +58,11 @@ def test_two_protocols_have_their_card_at_one_place(registry: Registry) -> None:
 
 
 def _tried(operation: Any, registry: Registry, session: requests.Session) -> int:
+    from schemathesis.checks import CHECKS as KNOWN
+    from schemathesis.checks import load_all_checks
+
+    load_all_checks()
+    checks = [KNOWN.get_one(name) for name in CHECKS]
     count = 0
 
     @settings(
@@ -75,7 +78,7 @@ def _tried(operation: Any, registry: Registry, session: requests.Session) -> int
         nonlocal count
         count += 1
         response = case.call(base_url=registry.url, session=session, verify=registry.ca)
-        case.validate_response(response, checks=CHECKS)
+        case.validate_response(response, checks=checks)
 
     ask()
     return count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,14 +17,19 @@ from tests.rows import each_row
 from tests.sources import parsed
 
 ROOT = Path(agtphost.__file__).parent
-SOURCES = {
-    str(file.relative_to(ROOT)): file.read_text()
-    for file in sorted(ROOT.rglob("*.py"))
-    if file.relative_to(ROOT).as_posix() != "vocabulary/reasons.py"
-}
 
 RAISED = frozenset({"Refusal", "StoppedAgent", "RemoteProtocolError", "ForeignReason", "IntentError", "TooCostly"})
 """What is made of a reason."""
+
+
+@functools.cache
+def sources() -> dict[str, str]:
+    """Return the text of each module of the package but the registry's own."""
+    return {
+        str(file.relative_to(ROOT)): file.read_text()
+        for file in sorted(ROOT.rglob("*.py"))
+        if file.relative_to(ROOT).as_posix() != "vocabulary/reasons.py"
+    }
 
 
 def members(node: ast.AST | None) -> set[str]:
@@ -62,8 +68,8 @@ def used(sources: dict[str, str]) -> set[str]:
 
 def test_every_refusal_names_a_reason() -> None:
     """None has a bare token, or a status of another reason."""
-    assert {name: found for name, source in SOURCES.items() if (found := list(faults(source)))} == {}
-    assert sum(source.count("Refusal(Reason.") + source.count("Refusal(\n") for source in SOURCES.values()) > 200
+    assert {name: found for name, source in sources().items() if (found := list(faults(source)))} == {}
+    assert sum(source.count("Refusal(Reason.") + source.count("Refusal(\n") for source in sources().values()) > 200
 
 
 @each_row(
@@ -86,8 +92,8 @@ def test_the_walk_finds_what_is_none(source: str) -> None:
 
 def test_every_reason_is_used() -> None:
     """What nobody refuses for is told to nobody."""
-    assert set(Reason.__members__) - used(SOURCES) == set()
-    without = {name: source.replace("Reason.LABEL_RESERVED", "Reason.NOT_FOUND") for name, source in SOURCES.items()}
+    assert set(Reason.__members__) - used(sources()) == set()
+    without = {name: source.replace("Reason.LABEL_RESERVED", "Reason.NOT_FOUND") for name, source in sources().items()}
     assert set(Reason.__members__) - used(without) == {"LABEL_RESERVED"}
 
 
