@@ -48,6 +48,17 @@ PATIENCE = 300.0
 """Seconds after which a command that does not end, or a host that is not ready, has failed."""
 
 Say = Callable[[str], object]
+Story = Sequence[tuple[str, int, tuple[str, ...]]]
+"""Lines of a shell, each with its exit status and what its output has."""
+
+SHORT = ("agtp tools ls", "agtp tools call files.list_files", "agtp audit verify")
+"""What of the README's story the suite tells with a wheel. ``tests/system/test_readme.py`` tells all of it."""
+
+
+def short_story() -> Story:
+    """Return the lines of the README's story that go to the directory and are in ``SHORT``, each once."""
+    first = {line: each for each in reversed(STORY) if (line := each[0]) in SHORT}
+    return [STORY[0], *(first[line] for line in SHORT)]
 
 
 class ReleaseError(Exception):
@@ -92,11 +103,16 @@ def unpack_sdist(sdist: Path, target: Path) -> Path:
 def compare_with_sdist(wheel: Path, sdist: Path, room: Path) -> list[str]:
     """Say what a wheel that is built from the sdist has otherwise than the wheel of the tree."""
     (again,) = build(unpack_sdist(sdist, room / "unpacked"), room / "again", "wheel")
+    return compare_wheels(wheel, again, sdist.name)
+
+
+def compare_wheels(wheel: Path, again: Path, source: str) -> list[str]:
+    """Say what differs between a wheel and another one, which was built from ``source``."""
     if again.read_bytes() == wheel.read_bytes():
         return []
     ours, theirs = ({info.filename: info.CRC for info in zipfile.ZipFile(path).infolist()} for path in (wheel, again))
     names = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
-    return [f"the wheel that is built from {sdist.name} differs: {', '.join(names[:5]) or 'in its archive'}"]
+    return [f"the wheel that is built from {source} differs: {', '.join(names[:5]) or 'in its archive'}"]
 
 
 # Metadata
@@ -197,7 +213,7 @@ def install(interpreter: Path, room: Path, wanted: str, *, borrowed: Path | None
 
     :param room: gets ``.venv``.
     :param wanted: what pip is given, such as ``/dist/agtphost-0.2.0-py3-none-any.whl[samples]``.
-    :param borrowed: packages that stand for what pip would fetch; None to have it fetched.
+    :param borrowed: packages that stand for what pip would fetch, for a wheel; None to have it fetched.
     :return: the directory of its programs.
     """
     run(interpreter, "-m", "venv", *(["--without-pip"] if borrowed else []), ".venv", cwd=room)
@@ -207,10 +223,6 @@ def install(interpreter: Path, room: Path, wanted: str, *, borrowed: Path | None
         return programs
     pip, quiet = [sys.executable, "-m", "pip", "--disable-pip-version-check"], ["-q", "--no-deps", "--no-index"]
     plain = re.sub(r"\[.*\]$", "", wanted)
-    if plain.endswith("gz"):
-        # The new environment has no build backend: pip builds with the one that is here.
-        run(*pip, "wheel", *quiet, "--no-build-isolation", "-w", room / "wheels", plain, cwd=room)
-        (plain,) = map(str, (room / "wheels").iterdir())
     run(*pip, "--python", programs / "python", "install", *quiet, plain, cwd=room)
     (site,) = (room / ".venv").glob("lib/python3*/site-packages")
     (site / "borrowed.pth").write_text(f"{borrowed}\n")
@@ -236,15 +248,18 @@ def installed_files(programs: Path) -> dict[str, int]:
 
 
 @contextmanager
-def started(*words: str | Path, cwd: Path, ready: str, **environ: str) -> Iterator[list[str]]:
+def started(
+    *words: str | Path, cwd: Path, ready: str, start: Callable[..., Any] = subprocess.Popen, **environ: str
+) -> Iterator[list[str]]:
     """
     Run a host until the block ends; yield the lines that it printed.
 
     :param ready: what a line has once it is ready.
+    :param start: takes what :class:`subprocess.Popen` takes.
     :raises ReleaseError: it does not become ready, or does not end well.
     """
     command = [str(word) for word in words]
-    process = subprocess.Popen(
+    process = start(
         command, cwd=cwd, env=stranger(cwd, **environ), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     late = threading.Timer(PATIENCE, process.kill)
@@ -271,20 +286,21 @@ def started(*words: str | Path, cwd: Path, ready: str, **environ: str) -> Iterat
         process.wait()
 
 
-def tell_story(programs: Path, room: Path) -> None:
+def tell_story(programs: Path, room: Path, story: Story = STORY) -> None:
     """
     Run the README's "Try it" as it stands there, with programs of a wheel.
 
     :param room: where ``.venv`` is, as the README has it.
+    :param story: the lines to run.
     :raises ReleaseError: a line does not do what the README says.
     """
     with started(programs / "agtp", "up", "demo", cwd=room, ready="ready", AGTPHOST_PORT=str(free_port())):
-        script = "\n".join(f"{{ {line}\n}} 2>&1; printf '\\0%d\\0' $?" for line, _, _ in STORY)
+        script = "\n".join(f"{{ {line}\n}} 2>&1; printf '\\0%d\\0' $?" for line, _, _ in story)
         told = run("bash", "-c", script, cwd=room).split("\0")
-        for (line, status, parts), output, got in zip(STORY, told[0::2], told[1::2], strict=False):
+        for (line, status, parts), output, got in zip(story, told[0::2], told[1::2], strict=False):
             if int(got) != status or not all(part in output for part in parts):
                 raise ReleaseError(f"{line!r} ended with {got} and said: {output[-1500:]}")
-        if len(told) // 2 != len(STORY):
+        if len(told) // 2 != len(story):
             raise ReleaseError("the story ended early")
 
 
@@ -323,19 +339,32 @@ def check_commands(programs: Path, room: Path) -> None:
 # All of it
 
 
-def try_python(interpreter: Path, wheel: Path, sdist: Path, room: Path, *, borrowed: Path | None = None) -> None:
+def try_wheel(
+    interpreter: Path, wheel: Path, room: Path, *, borrowed: Path | None = None, story: Story = STORY
+) -> Path:
+    """
+    Install the wheel with one Python, and tell the story.
+
+    :return: the directory of its programs.
+    :raises ReleaseError: something does not work.
+    """
+    room.mkdir(parents=True)
+    programs = install(interpreter, room, f"{wheel}[samples]", borrowed=borrowed)
+    check_commands(programs, room)
+    tell_story(programs, room, story)
+    run_deployment(programs, room)
+    return programs
+
+
+def try_python(interpreter: Path, wheel: Path, sdist: Path, room: Path) -> None:
     """
     Install wheel and sdist with one Python, compare them, and tell the story.
 
     :raises ReleaseError: something does not work.
     """
-    for name in ("wheel", "sdist"):
-        (room / name).mkdir(parents=True)
-    programs = install(interpreter, room / "wheel", f"{wheel}[samples]", borrowed=borrowed)
-    check_commands(programs, room / "wheel")
-    tell_story(programs, room / "wheel")
-    run_deployment(programs, room / "wheel")
-    other = install(interpreter, room / "sdist", str(sdist), borrowed=borrowed)
+    programs = try_wheel(interpreter, wheel, room / "wheel")
+    (room / "sdist").mkdir()
+    other = install(interpreter, room / "sdist", str(sdist))
     check_commands(other, room / "sdist")
     if (ours := installed_files(programs)) != (theirs := installed_files(other)):
         raise ReleaseError(f"the sdist installs other files: {sorted(set(ours.items()) ^ set(theirs.items()))[:5]}")

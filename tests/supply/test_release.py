@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
+import shutil
 import sys
+import zipfile
 from email.message import Message
 from pathlib import Path
 
@@ -14,12 +15,13 @@ import pytest
 
 import twisted
 from agtphost import __version__
+from tests import forking
 from tests.programmes import CHOSEN
 from tests.supply import release
 from tests.supply.release import ReleaseError
 from tests.supply.source_tree import copy_tree
 from tests.supply.test_supply import PROJECT
-from tests.system.hosting import BIN, free_port, newcomer, until
+from tests.system.hosting import BIN, agtp, free_port, newcomer, until
 
 BORROWED = Path(twisted.__file__).parents[1]
 """Where the packages are that stand for what pip would fetch."""
@@ -99,10 +101,11 @@ def test_the_wheel_of_the_sdist_is_the_same(built: tuple[Path, Path], tmp_path: 
     """Octet for octet; a file that the sdist leaves out is named (the control)."""
     wheel, sdist = built
     assert release.compare_with_sdist(wheel, sdist, tmp_path / "same") == []
-    source = copy_tree(tmp_path / "source")
-    (source / "agtphost" / "planted.py").write_text("")
-    (other,) = release.build(source, tmp_path / "other", "wheel")
-    (fault,) = release.compare_with_sdist(other, sdist, tmp_path / "differs")
+    planted = Path(shutil.copy(wheel, tmp_path / "planted.whl"))
+    with zipfile.ZipFile(planted, "a") as archive:
+        archive.writestr("agtphost/planted.py", "")
+    (again,) = (tmp_path / "same" / "again").iterdir()
+    (fault,) = release.compare_wheels(planted, again, sdist.name)
     assert "agtphost/planted.py" in fault
 
 
@@ -129,28 +132,31 @@ def test_wheel_and_sdist_install_and_tell_the_story(built: tuple[Path, Path], tm
     """
     In environments of their own, from the wheel alone: the README's commands, ``twistd agtp``, ``agtp run``.
 
-    Shortened, for this Python, with the packages that are here; whole, with all of them, fetched, and by pipx and uv.
+    Shortened, the wheel for this Python, with the packages that are here, and the lines of the story that need most of
+    it: the wheel of the sdist has the same octets. Whole, wheel and sdist for all Pythons, fetched, and by pipx and uv.
     """
     if CHOSEN.whole:
         report = release.make_release(tmp_path / "dist", tmp_path / "room", release.VERSIONS, ("pipx", "uv"), print)
         assert report.faults == []
     else:
-        release.try_python(Path(sys.executable), *built, tmp_path / "room", borrowed=BORROWED)
+        room, story = tmp_path / "room", release.short_story()
+        programs = release.try_wheel(Path(sys.executable), built[0], room, borrowed=BORROWED, story=story)
+        archive = zipfile.ZipFile(built[0])
+        sizes = {each.filename: each.file_size for each in archive.infolist() if ".dist-info/" not in each.filename}
+        assert release.installed_files(programs) == sizes
 
 
-def test_a_line_of_the_story_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_line_of_the_story_that_fails_is_named(tmp_path: Path) -> None:
     """The control: another status, and another output."""
     (tmp_path / "programs").mkdir()
     script = tmp_path / "programs" / "agtp"
     script.write_text("#!/bin/sh\necho ready\nexec sleep 600\n")
     script.chmod(0o755)
     for line, said in ((("true", 1, ()), "ended with 0"), (("echo one", 0, ("two",)), "said: one")):
-        monkeypatch.setattr(release, "STORY", (line,))
         with pytest.raises(ReleaseError, match=said):
-            release.tell_story(tmp_path / "programs", tmp_path)
-    monkeypatch.setattr(release, "STORY", (("exit 0", 0, ()), ("true", 0, ())))
+            release.tell_story(tmp_path / "programs", tmp_path, (line,))
     with pytest.raises(ReleaseError, match="early"):
-        release.tell_story(tmp_path / "programs", tmp_path)
+        release.tell_story(tmp_path / "programs", tmp_path, (("exit 0", 0, ()), ("true", 0, ())))
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +164,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A host that ``agtp init`` wrote."""
     folder = tmp_path_factory.mktemp("deployment")
     command = [str(BIN / "agtp"), "init", "my-host", "--port", str(free_port())]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, env=newcomer(folder / "home"))
+    forking.run(command, cwd=folder, env=newcomer(folder / "home")).check_returncode()
     return folder
 
 
@@ -166,10 +172,10 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_agtp_run_starts_what_twistd_starts(deployment: Path, words: tuple[str, ...]) -> None:
     """By its file, by its directory, or where it is; it answers, ends well on SIGTERM, and keeps no pid file."""
     where = deployment / "my-host" if words == ("run",) else deployment
-    with release.started(BIN / "agtp", *words, cwd=where, ready="agtphost ready: agtp://") as printed:
-        release.run(
-            BIN / "agtp", "call", "-", "DISCOVER", "/methods", "--config", str(deployment / "my-host"), cwd=where
-        )
+    ready = "agtphost ready: agtp://"
+    with release.started(BIN / "agtp", *words, cwd=where, ready=ready, start=forking.start) as printed:
+        done = agtp("call", "-", "DISCOVER", "/methods", "--config", str(deployment / "my-host"), cwd=where)
+        assert done.returncode == 0, done.stderr
         assert any("agtphost ready" in line for line in printed)
     assert not (where / "twistd.pid").exists()
 
@@ -179,7 +185,7 @@ def test_agtp_run_keeps_pid_and_log_where_it_is_told(deployment: Path, tmp_path:
     pid, log = tmp_path / "host.pid", tmp_path / "host.log"
     words = ("run", "my-host", "--pid-file", pid, "--log-file", log)
     command = [str(BIN / "agtp"), *map(str, words)]
-    process = subprocess.Popen(command, cwd=deployment, env={**os.environ, "HOME": str(tmp_path)})
+    process = forking.start(command, cwd=deployment, env={**os.environ, "HOME": str(tmp_path)})
     try:
         until(lambda: log.exists() and "agtphost ready" in log.read_text())
         assert int(pid.read_text()) == process.pid
@@ -192,11 +198,11 @@ def test_agtp_run_keeps_pid_and_log_where_it_is_told(deployment: Path, tmp_path:
 def test_agtp_run_says_why_it_cannot_start(deployment: Path, tmp_path: Path) -> None:
     """As ``twistd agtp`` does: with file and line, and status 1; without any host.toml, and with two, status 2."""
     (tmp_path / "host.toml").write_text((deployment / "my-host" / "host.toml").read_text() + "\n[listne]\nport = 1\n")
-    wrong = subprocess.run([BIN / "agtp", "run"], cwd=tmp_path, capture_output=True, text=True)
+    wrong = forking.run([BIN / "agtp", "run"], cwd=tmp_path)
     assert wrong.returncode == 1 and "host.toml:" in wrong.stderr and "listne" in wrong.stderr, wrong.stderr
-    told = subprocess.run([BIN / "agtp", "run", "--json"], cwd=tmp_path, capture_output=True, text=True)
+    told = forking.run([BIN / "agtp", "run", "--json"], cwd=tmp_path)
     assert told.returncode == 2 and "listne" in str(json.loads(told.stdout)), told
     (tmp_path / "empty").mkdir()
     for words, said in (((), "no host.toml"), (("a.toml", "--config", "b.toml"), "")):
-        done = subprocess.run([BIN / "agtp", "run", *words], cwd=tmp_path / "empty", capture_output=True, text=True)
+        done = forking.run([BIN / "agtp", "run", *words], cwd=tmp_path / "empty")
         assert done.returncode == 2 and said in done.stderr, done.stderr

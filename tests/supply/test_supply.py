@@ -14,7 +14,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -250,11 +250,34 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "installed"
 
 
-def installed_agtp(unpacked: Path, *words: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The command, of the wheel."""
-    program = [sys.executable, "-P", "-c", "from agtphost.cli import main; main()"]
-    given = {**os.environ, **environ, "PYTHONPATH": os.pathsep.join([str(unpacked), environ.get("PYTHONPATH", "")])}
-    return subprocess.run([*program, *words], cwd=cwd, capture_output=True, text=True, env=given)
+COMMANDS = """
+import json, sys
+from agtphost.cli import main
+sys.stderr = sys.stdout
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["agtp", *words]
+    try:
+        status = main()
+    except SystemExit as ended:
+        status = ended.code
+    print(f"\\0{status or 0}\\0", end="", flush=True)
+"""
+"""A program that runs several commands, one after another: an interpreter that imports all of it takes seconds."""
+
+
+def agtp_of(places: Iterable[Path | str], *commands: Sequence[str], cwd: Path) -> list[tuple[str, str]]:
+    """
+    Run commands of the package in one new interpreter.
+
+    :param places: where it looks for modules first.
+    :return: the exit status and the output of each.
+    """
+    program = [sys.executable, "-P", "-c", COMMANDS, json.dumps(commands)]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
+    done = subprocess.run(program, cwd=cwd, capture_output=True, text=True, env=environ)
+    parts = done.stdout.split("\0")
+    assert len(parts) == 2 * len(commands) + 1, done.stdout + done.stderr
+    return list(zip(parts[1::2], parts[0::2], strict=False))
 
 
 def tracked(folder: str) -> set[str]:
@@ -268,19 +291,18 @@ def test_sample_and_pages_are_in_the_wheel(unpacked: Path, tmp_path: Path) -> No
     ``agtp init --sample`` and ``agtp docs`` of what the wheel has: sound, whole, and found there. No key of a host that
     was started in the checkout is among it.
     """
-    done = installed_agtp(unpacked, "init", "work", "--sample", "--port", str(free_port()), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    done = installed_agtp(unpacked, "check", "work", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    init = ("init", "work", "--sample", "--port", str(free_port()))
+    docs = (("docs", "--json"), ("docs", "first-minutes"))
+    done = agtp_of([unpacked], init, ("check", "work"), *docs, cwd=tmp_path)
+    assert [status for status, _ in done] == ["0"] * 4, done
     shipped = {str(path.relative_to(unpacked / "agtphost/shipped")) for path in unpacked.glob("agtphost/shipped/**/*")}
     wanted = {f"sample/{name}" for name in tracked("etc") if name.partition("/")[0] not in OPERATORS}
     assert wanted | {f"docs/{name}" for name in tracked("docs")} <= shipped
     assert not [name for name in shipped if "state" in Path(name).parts or name.endswith((".key", ".pem"))]
-    done = installed_agtp(unpacked, "docs", "--json", cwd=tmp_path)
-    pages = json.loads(done.stdout)
+    pages = json.loads(done[2][1])
     assert all(page["file"].startswith(str(unpacked)) for page in pages)
     assert {"first-minutes", "README", "extending/handler"} <= {page["page"] for page in pages}
-    assert "agtp up demo" in installed_agtp(unpacked, "docs", "first-minutes", cwd=tmp_path).stdout
+    assert "agtp up demo" in done[3][1]
 
 
 OPERATORS = ("grafana", "prometheus", "systemd")
@@ -317,23 +339,22 @@ def test_a_plain_install_serves(plain: dict[str, str], tmp_path: Path) -> None:
     host = Host(config, environ=plain)
     try:
         host.wait()
-        command = [str(BIN / "agtp"), "agent", "ls"]
-        done = subprocess.run(command, cwd=config.parent, env={**os.environ, **plain}, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert "assistant" in done.stdout
-        command = [str(BIN / "agtp"), "call", host.uri, "DISCOVER", "/methods", "--no-cert"]
-        done = subprocess.run(command, cwd=config.parent, env={**os.environ, **plain}, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
+        wanting = tmp_path / "wanting"
+        shutil.copytree(config.parent, wanting)
+        amend(wanting, "policies", "synthesis_enabled = true")
+        amend(wanting, "audit", 'envelope = "cose"')
+        config = wanting / "host.toml"
+        config.write_text(config.read_text() + "\n[metrics]\n")
+        call = ("call", host.uri, "DISCOVER", "/methods", "--no-cert")
+        commands = (("agent", "ls"), call, ("check", str(config)))
+        listed, called, checked = agtp_of([plain["PYTHONPATH"]], *commands, cwd=tmp_path / "host")
+        assert listed[0] == "0" and "assistant" in listed[1], listed
+        assert called[0] == "0", called
     finally:
         assert host.stop() == 0
-    amend(config.parent, "policies", "synthesis_enabled = true")
-    amend(config.parent, "audit", 'envelope = "cose"')
-    config.write_text(config.read_text() + "\n[metrics]\n")
-    command = [str(BIN / "agtp"), "check", str(config)]
-    done = subprocess.run(command, env={**os.environ, **plain}, capture_output=True, text=True)
-    assert done.returncode != 0
+    assert checked[0] != "0", checked
     for extra in ("recipes", "cose", "metrics"):
-        assert f"pip install 'agtphost[{extra}]'" in done.stdout + done.stderr
+        assert f"pip install 'agtphost[{extra}]'" in checked[1]
     assert agtp("check", str(config)).returncode == 0, "with the extras it is sound"
 
 
