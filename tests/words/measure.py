@@ -99,7 +99,7 @@ def measure_source(path: Path, source: str) -> Measure:
     found = Measure()
     tree = ast.parse(source)
     docstrings = set()
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, FUNCTIONS):
             found.functions += 1
             if is_bare_name(node.name):
@@ -113,11 +113,10 @@ def measure_source(path: Path, source: str) -> Measure:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             docstrings.add(id(node.value))
             _count_words(found, path, node.lineno, node.value.value)
-    for line, comment in _comments(source):
-        _count_words(found, path, line, comment)
-    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             _count_message_words(found, path, node.lineno, node.value)
+    for line, comment in _comments(source):
+        _count_words(found, path, line, comment)
     return found
 
 
@@ -142,6 +141,20 @@ def repeated_classes(measures: Iterable[Measure], most: int = 3) -> dict[str, in
     """Return the names that more than ``most`` classes have, and how many."""
     counts = Counter(each.text for measure in measures for each in measure.classes)
     return {name: count for name, count in counts.most_common() if count > most}
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield each node before its children; ``ast.walk`` takes three times as long."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for name in reversed(node._fields):
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                left += [each for each in reversed(value) if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                left.append(value)
 
 
 def _comments(source: str) -> Iterator[tuple[int, str]]:
