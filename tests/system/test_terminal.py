@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import forking
 from tests.measuring import measured
 from tests.rows import each_row
 from tests.system.hosting import BIN, Host, running, sample
@@ -43,7 +44,7 @@ def terminal(host: Host, *words: str, columns: int = 120, piped: bool = False, *
     inherited = {**os.environ}
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         inherited.pop(name, None)
-    process = subprocess.Popen(
+    process = forking.start(
         [BIN / "agtp", *words],
         stdin=theirs,
         stdout=subprocess.DEVNULL if piped else theirs,
@@ -77,14 +78,8 @@ def test_verdicts_have_colours_on_a_terminal(host: Host) -> None:
 
 def test_colour_can_be_forced(host: Host) -> None:
     """FORCE_COLOR, where a pager shows them."""
-    done = subprocess.run(
-        [BIN / "agtp", "can", "demo", "DISCOVER", "/methods"],
-        capture_output=True,
-        text=True,
-        cwd=host.config.parent,
-        env={**os.environ, "FORCE_COLOR": "1", "NO_COLOR": ""},
-        check=False,
-    )
+    environ = {**os.environ, "FORCE_COLOR": "1", "NO_COLOR": ""}
+    done = forking.run([BIN / "agtp", "can", "demo", "DISCOVER", "/methods"], cwd=host.config.parent, env=environ)
     assert done.stdout.startswith("\x1b[32myes")
 
 
@@ -160,14 +155,7 @@ def completed(host: Host, *words: str, shell: str = "bash") -> list[str]:
     """What a shell is told, the last word being begun."""
     environ = {"_AGTP_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(("agtp", *words))}
     environ["COMP_CWORD"] = words[-1] if shell == "fish" else str(len(words))
-    done = subprocess.run(
-        [BIN / "agtp"],
-        capture_output=True,
-        text=True,
-        cwd=host.config.parent,
-        env={**os.environ, **environ},
-        check=False,
-    )
+    done = forking.run([BIN / "agtp"], cwd=host.config.parent, env={**os.environ, **environ})
     assert not done.stderr, done.stderr
     if shell == "zsh":
         return done.stdout.splitlines()[1::3]
