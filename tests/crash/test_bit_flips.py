@@ -16,7 +16,7 @@ from agtphost.stores.record_reader import RecordReader
 from tests.audit.drafting import ALICE, BOB, KEYS, draft, group_writer, sealed, transition
 from tests.programmes import length
 
-FLIPS = length(200, 10_000)
+FLIPS = length(120, 10_000)
 
 
 def filled(path: Path) -> tuple[bytes, list[StoredRecord]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from agtphost.audit.verify import Report, verify_records
 from agtphost.stores import Selection, open_store, upgrade
+from tests import forking
 from tests.audit.drafting import ALICE
 from tests.programmes import length
 
@@ -23,11 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def race(database: Path, kind: str) -> int:
     """Let the processes append at once; returns how many appends were refused."""
-    command = [sys.executable, "-m", "tests.crash.appender", str(database), str(APPENDS), kind]
-    children = [
-        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(PROCESSES)
-    ]
+    command = [sys.executable, Path(__file__).with_name("appender.py"), database, str(APPENDS), kind]
+    environ, pipe = {**os.environ, "PYTHONPATH": str(ROOT)}, subprocess.PIPE
+    children = [forking.start(command, env=environ, stdin=pipe, stdout=pipe, text=True) for _ in range(PROCESSES)]
     try:
         for child in children:
             assert child.stdout is not None and child.stdout.readline() == "ready\n"

@@ -19,7 +19,7 @@ from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import Selection, open_store
 from tests.programmes import length
 
-KILLS = length(30, 2000)
+KILLS = length(24, 2000)
 ROOT = Path(__file__).resolve().parents[2]
 
 

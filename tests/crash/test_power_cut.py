@@ -26,7 +26,7 @@ from tests.audit.drafting import ALICE, BOB, draft, group_writer, transition
 from tests.crash.disk import Disk
 from tests.programmes import length
 
-CUTS = length(120, 5000)
+CUTS = length(80, 5000)
 CUTS_PER_RUN = 20
 
 
