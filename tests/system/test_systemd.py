@@ -18,6 +18,7 @@ import pytest
 
 from agtphost.cli.units import SERVICE, SOCKET, service_unit, socket_unit
 from agtphost.client.sync import Client
+from tests import forking
 from tests.system.hosting import BIN, ETC, agtp, sample
 from tests.system.scraping import ask
 
@@ -140,10 +141,8 @@ def test_a_life_under_a_manager(tmp_path: Path) -> None:
         assert (status, body) == (200, b'{"status":"ready"}')
 
         given = {"CREDENTIALS_DIRECTORY": str(manager.credentials)}
-        command = subprocess.run(
-            [BIN / "agtp", "status"], cwd=manager.config.parent, env={**os.environ, **given}, capture_output=True
-        )
-        assert command.returncode == 0 and b"ready" in command.stdout, command.stderr
+        command = forking.run([BIN / "agtp", "status"], cwd=manager.config.parent, env={**os.environ, **given})
+        assert command.returncode == 0 and "ready" in command.stdout, command.stderr
 
         manager.until(lambda word: "WATCHDOG=1" in word)
         manager.process.send_signal(signal.SIGHUP)
