@@ -16,8 +16,9 @@ from agtphost.identity.keys import SigningKey
 from agtphost.stores import StoreError
 from tests.audit.drafting import sqlite_store
 from tests.dispatch.test_durable_sessions import started
+from tests.identity.samples import key_of
 
-KEYS = [SigningKey.generate() for _ in range(3)]
+KEYS = [key_of(f"newest-{number}") for number in range(3)]
 
 
 def link(old: int, new: int) -> Succession:
