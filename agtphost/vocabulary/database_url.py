@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from agtphost.vocabulary.addresses import is_loopback
+
 SCHEMES = ("postgresql", "postgres")
 
 
@@ -53,6 +55,6 @@ def _is_local(host: str) -> bool:
     if not bare or bare.startswith(("/", "@")) or bare == "localhost":
         return True
     try:
-        return ipaddress.ip_address(bare).is_loopback
+        return is_loopback(ipaddress.ip_address(bare))
     except ValueError:
         return False

@@ -27,6 +27,7 @@ PLAYED = {
     "grants.rst": "test_grants.py",
     "journeys.rst": "test_journeys.py",
     "openapi.rst": "test_openapi_page.py",
+    "postgresql.rst": "test_postgresql_page.py",
     "registry.rst": "test_registry_page.py",
     "search.rst": "test_search_page.py",
     "mcp-front.rst": "test_mcp_front_page.py",

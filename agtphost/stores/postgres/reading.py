@@ -34,7 +34,7 @@ def open_postgres_reader(address: Address) -> PostgresReader:
     """
     Read a store without writing to it.
 
-    :raises StoreError: there is none, or this program cannot use it.
+    :raises agtphost.stores.rows.StoreError: there is none, or this program cannot use it.
     """
     session = dial(address, writer=False)
     try:
