@@ -87,15 +87,15 @@ def test_a_catalog_is_filtered(standard: Standard) -> None:
 def test_what_is_kept_here_is_filtered_where_it_is(standard: Standard) -> None:
     """METH-006, METH-008, METH-030: ``collection:NAME`` stands for the items that the caller may read."""
     for number, price in enumerate((10, 11, 12, 900)):
-        data = {"entity_type": "knowledge", "data": {"id": f"data-{number}", "price": price}}
+        data = {"entity_type": "prices", "data": {"id": f"data-{number}", "price": price}}
         standard.result("REGISTER", data)
-    call = {"data": "collection:knowledge", "criteria": {"id": {"starts_with": "data-"}, "price": {"lt": 12}}}
+    call = {"data": "collection:prices", "criteria": {"id": {"starts_with": "data-"}, "price": {"lt": 12}}}
     assert [each["price"] for each in standard.result("FILTER", call)["data"]] == [10, 11]
     assert standard.ask("FILTER", call, by="stranger").status == 404
     assert standard.ask("FILTER", {**call, "data": "collection:nothing"}).status == 404
-    found = standard.result("ANALYZE", {"target": "collection:knowledge", "analysis_type": "anomaly"})["findings"]
+    found = standard.result("ANALYZE", {"target": "collection:prices", "analysis_type": "anomaly"})["findings"]
     assert [each["value"] for each in found] == [900]
-    merged = standard.result("MERGE", {"sources": ["collection:knowledge", [{"id": "data-9", "price": 5}]]})["merged"]
+    merged = standard.result("MERGE", {"sources": ["collection:prices", [{"id": "data-9", "price": 5}]]})["merged"]
     assert len([each for each in merged if str(each.get("id", "")).startswith("data-")]) == 5
 
 
