@@ -37,7 +37,7 @@ from agtphost.host.metrics import build_metrics_surface
 from agtphost.host.orchestration import orchestration_service
 from agtphost.host.ordered_services import LedgerService, OrderedServices
 from agtphost.host.page import build_page_surface
-from agtphost.host.publication_history import HistoryService, UpstreamComparison
+from agtphost.host.publication_history import UpstreamComparison
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface, http_services
@@ -138,7 +138,6 @@ def _record_services(services: HostServices, generations: Generations, agents: A
     )
     held, states, ledger = evidence.held, evidence.states, evidence.ledger
     yield LedgerService(ledger, evidence.check_key)
-    yield HistoryService(services.lasting.history, held, ledger, lambda: generations.core.shown.publication.renumber())
     yield evidence.clock_watch
     if services.traces is not None:
         yield services.traces

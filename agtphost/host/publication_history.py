@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twisted.application.service import Service
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -199,28 +198,6 @@ def _read(octets: bytes) -> dict[str, Any]:
     if not sound:
         raise ValueError("the file is not a history of the manifest")
     return dict(seen)
-
-
-class HistoryService(Service):
-    """
-    A service that has numbers follow those in the store, before anything is served.
-
-    :param renumber: asks for the numbers of what is published anew.
-    """
-
-    name = "history"
-
-    def __init__(
-        self, history: PublicationHistory, held: StateTable, ledger: ILedger, renumber: Callable[[], None]
-    ) -> None:
-        self._history, self._held, self._ledger = history, held, ledger
-        self._renumber = renumber
-
-    def startService(self) -> None:
-        """Read the items, which the ledger has in memory by now."""
-        super().startService()  # type: ignore[no-untyped-call]
-        self._history.join(self._held, self._ledger)
-        self._renumber()
 
 
 class UpstreamComparison(PeriodicService):

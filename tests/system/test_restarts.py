@@ -83,27 +83,6 @@ def test_a_task_is_its_clients(tmp_path: Path) -> None:
         assert host.agtp("audit", "verify").returncode == 0
 
 
-def test_a_number_is_not_given_to_two_contents_without_the_file(tmp_path: Path) -> None:
-    """AGTP-269: another machine has the store and not ``manifest.json``: same content, same number; else the next."""
-    config = sample(tmp_path)
-    library = config.parent / "endpoints" / "library.toml"
-
-    def version() -> int:
-        with running(config) as host, RawLink(host, context=client_context(host)) as link:
-            answer = link.ask("ECHO", "/text", {"text": "x"})
-            assert answer.status == 200
-            assert host.agtp("audit", "verify").returncode == 0
-            return int(answer.headers["agtp-api-version"])
-
-    first = version()
-    (config.parent / "state" / "manifest.json").unlink()
-    assert version() == first
-    assert json.loads((config.parent / "state" / "manifest.json").read_text())["surface"]["number"] == first
-    (config.parent / "state" / "manifest.json").unlink()
-    library.write_text(library.read_text().replace("Look up a book", "Find a book"))
-    assert version() == first + 1
-
-
 def test_agents_are_admitted_by_the_store_without_their_files(tmp_path: Path) -> None:
     """AGTP-170: one issued while the host ran calls, and a hosted one answers, where the store is all there is."""
     config = sample(tmp_path)
