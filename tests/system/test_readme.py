@@ -181,8 +181,13 @@ def test_there_are_snippets() -> None:
 
 
 @pytest.mark.parametrize("snippet", snippets())
-def test_every_piece_of_configuration_is_read(snippet: str, tmp_path: Path) -> None:
+def test_every_piece_of_configuration_is_read(snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``agtp check`` accepts each section and key that the README names; a misspelt one is refused (the control)."""
+    npx = tmp_path / "bin" / "npx"
+    npx.parent.mkdir()
+    npx.write_text("#!/bin/sh\n")  # The machine may have none, and `check` looks for the program of a server.
+    npx.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{npx.parent}:{os.environ['PATH']}")
     file = tmp_path / "host.toml"
     file.write_text(f'[host]\nserver_id = "localhost"\nprofile = "development"\n\n{snippet}\n')
     done = checked(file)
