@@ -114,9 +114,9 @@ class AgentAdmission(Service):
             if agent is None or agent.agent_id != item.key:
                 continue
             if agent.hosted and self._directory.by_name(agent.name) is not None:
-                log.error("{name} ({agent_id}) is not admitted: another agent has its label", **_named(agent))
+                log.error("{name} ({agent_id}) is not admitted: another agent has its label", **_names_of(agent))
                 continue
-            log.warn("{name} ({agent_id}) has no files here and is admitted by the store", **_named(agent))
+            log.warn("{name} ({agent_id}) has no files here and is admitted by the store", **_names_of(agent))
             self._directory.admit([agent])
             restored.append(agent)
         if restored:
@@ -229,7 +229,8 @@ class AgentAdmission(Service):
         return True
 
 
-def _named(agent: Agent) -> dict[str, str]:
+def _names_of(agent: Agent) -> dict[str, str]:
+    """Return the label and the Agent-ID of an agent, as fields of a log message."""
     return {"name": agent.name, "agent_id": agent.agent_id}
 
 

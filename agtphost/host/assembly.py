@@ -196,12 +196,7 @@ def _outside_services(
     yield FileRotation(
         reactor, config, loaded.tls, loaded.key, services.evidence.ledger, services.evidence.held, adopt_key
     )
-
-    def compare() -> None:
-        generations.core.shown.publication.refresh()
-        services.lasting.history.save_items()
-
-    yield UpstreamComparison(reactor, compare)
+    yield UpstreamComparison(reactor, lambda: generations.core.shown.publication.refresh())
     listening = listening_service(reactor, config, loaded.tls, front)
     access = AccessLog(services.evidence.ledger)
     access.switch(config.log.access)

@@ -258,12 +258,6 @@ class Publication:
         if self._must_count:
             self._count()
 
-    def renumber(self) -> None:
-        """Number the present content anew, because the history has become another one."""
-        self._forms = {}
-        self._must_count = True
-        self.refresh()
-
     def current_version(self) -> str:
         """Return the present ``AGTP-API-Version``, so that what states it never lags behind what it lists."""
         self.refresh()

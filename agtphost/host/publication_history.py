@@ -1,17 +1,8 @@
 """
-Number what was published and keep the numbers over restarts: state items, and ``manifest.json`` of the state directory.
+Number what was published and keep the numbers over restarts: ``manifest.json`` of the state directory.
 
 ``document_version`` changes with anything in a manifest (AGTP-API section 8.11), ``AGTP-API-Version`` with what can be
-called (core v08 section 7.6). No number is ever used for two contents, also
-where several hosts publish by one store, one after the other.
-
-Numbers are given out without waiting for the store. The item of a new one is submitted before any answer has the
-number, and the ledger writes in order: the record of such an answer is in the same transaction or in a later one. Only
-answers without a durable record can leave before it. After a failure of the store the item is submitted again within
-:data:`LOOK_EVERY`; until then the file alone has the number.
-
-The file is a copy for people, and what a host has that published before there were items. At a start the higher
-numbers count.
+called (core v08 section 7.6). No number is ever used for two contents: it is on disk before it is sent.
 """
 
 from __future__ import annotations
@@ -22,25 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twisted.logger import Logger
-from twisted.python.failure import Failure
-
-from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
-from agtphost.audit.state import StateTable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.periodic import PeriodicService
-from agtphost.iagtp import ILedger
 from agtphost.identity import files
-
-log = Logger()
-
-PUBLISHED = "published"
-"""The kind of state items."""
-
-DOCUMENTS, SURFACE = "documents", "surface"
-
-PARTS = {DOCUMENTS: ("issued", "revision", "contents"), SURFACE: ("surface", "upstreams")}
-"""The members of a history that each item has, by its key."""
 
 LOOK_EVERY = 1.0
 """Seconds between two comparisons of upstreams: servers list their tools no more often."""
@@ -64,8 +39,6 @@ class PublicationHistory:
     """
     The numbers of published contents.
 
-    Until :meth:`join` has read the items, numbers are provisional: a host does not serve before that.
-
     :param path: of the file; created with the first content. None: the numbers are lost with the process.
     :param now: returns the present time, RFC 3339.
     :raises agtphost.errors.ConfigurationError: the file was not written by this class. Starting again at 1 would use
@@ -75,8 +48,6 @@ class PublicationHistory:
     def __init__(self, path: Path | None, now: Callable[[], str]) -> None:
         self._path = path
         self._now = now
-        self._ledger: ILedger | None = None
-        self._submitted: dict[str, Mapping[str, Any]] = {}
         try:
             self._seen: dict[str, Any] = {"issued": now(), "revision": 0, "contents": {}}
             if path is not None:
@@ -93,40 +64,6 @@ class PublicationHistory:
                     )
                 ]
             ) from None
-        self._read = self._seen
-
-    def join(self, held: StateTable, ledger: ILedger) -> None:
-        """
-        Go on with the higher numbers of those in the store and in the file, and keep the store in step from now on.
-
-        What was numbered before counts for nothing: ask again for the numbers of what is published.
-
-        :param held: the state items, as the ledger has read them.
-        """
-        stored = {key: item.value for key in PARTS if (item := held.get(PUBLISHED, key)) is not None}
-        self._seen = _newer(self._read, stored)
-        self._ledger, self._submitted = ledger, {key: dict(value) for key, value in stored.items()}
-        self.save_items()
-
-    def save_items(self) -> None:
-        """Submit what the store does not have yet; do nothing where it has all."""
-        ledger = self._ledger
-        if ledger is None:
-            return
-        parts = {key: {name: self._seen[name] for name in names if name in self._seen} for key, names in PARTS.items()}
-        changed = {key: value for key, value in parts.items() if value and value != self._submitted.get(key)}
-        if not changed:
-            return
-        self._submitted.update(changed)
-        changes = tuple(Change(kind=PUBLISHED, key=key, value=value) for key, value in changed.items())
-        saving: Any = ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=changes, performed=True))
-        saving.addErrback(self._note_unsaved, changed)
-
-    def _note_unsaved(self, failure: Failure, changed: Mapping[str, Mapping[str, Any]]) -> None:
-        for key, value in changed.items():
-            if self._submitted.get(key) is value:
-                del self._submitted[key]
-        log.error("the numbers of what is published are not in the store yet: {why}", why=failure.getErrorMessage())
 
     def number_document(self, form: str, digest: str) -> Revision:
         """
@@ -167,18 +104,6 @@ class PublicationHistory:
         if self._path is not None:
             files.replace(self._path, json.dumps(seen, indent=1).encode(), files.PRIVATE)
         self._seen = seen
-        self.save_items()
-
-
-def _newer(file: Mapping[str, Any], stored: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a history that has, of each part, the higher number; of equal ones what the store has."""
-    seen = dict(file)
-    documents, surface = stored.get(DOCUMENTS), stored.get(SURFACE)
-    if documents is not None and documents["revision"] >= file["revision"]:
-        seen.update(documents)
-    if surface is not None and surface["surface"]["number"] >= file.get("surface", {"number": 0})["number"]:
-        seen.update(surface)
-    return seen
 
 
 def _read(octets: bytes) -> dict[str, Any]:

@@ -453,9 +453,6 @@ _KINDS: Final = (
         brief=("label",),
     ),
     _of_the_host("signing-key", "the newest statement that one signing key of the host follows another", 1),
-    _of_the_host(
-        "published", "the numbers of the manifest and of ``AGTP-API-Version``, and the contents that have them", 2
-    ),
     _of_the_host("org-domain", "the registrar's report about a domain", 1_000),
     _of_the_host("lifecycle-notice", "a notice that a subscriber has not received yet", 100_000),
     _of_the_host("certificate-revocation", "a revocation that was reported", 10_000),

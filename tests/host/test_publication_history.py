@@ -7,12 +7,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-import pytest_twisted
 from twisted.internet.task import Clock
 
 from agtphost.errors import ConfigurationError
-from agtphost.host.publication_history import LOOK_EVERY, PUBLISHED, PublicationHistory, UpstreamComparison
-from tests.dispatch.test_durable_sessions import SessionHost, started
+from agtphost.host.publication_history import LOOK_EVERY, PublicationHistory, UpstreamComparison
 
 
 def history(directory: Path) -> PublicationHistory:
@@ -93,84 +91,3 @@ def test_the_watch_looks_while_it_runs() -> None:
     clock.pump([LOOK_EVERY] * 3)
     assert looks == [0.0, 1.0, 2.0, 3.0]
     assert clock.getDelayedCalls() == []
-
-
-async def _started(host: SessionHost, folder: Path, *digests: str) -> list[int]:
-    """The numbers that one start of a host gives to contents; each answer waits for its record."""
-    kept = history(folder)
-    before = kept.number_surface(digests[0], {})
-    kept.join(host.held, host.ledger)
-    numbers = [kept.number_surface(digest, {"/mcp/files": {"definitions": digest}}) for digest in digests]
-    await host.write("", "a1" * 32)
-    assert before >= 1
-    return numbers
-
-
-@pytest_twisted.ensureDeferred
-async def test_numbers_follow_the_store_of_a_host_without_the_file(tmp_path: Path) -> None:
-    """AGTP-269: another machine takes over: the same content keeps its number, another one gets a new one."""
-    folders = [tmp_path / name for name in ("one", "two", "three")]
-    for folder in folders:
-        folder.mkdir()
-    async with started(tmp_path) as host:
-        assert await _started(host, folders[0], "a", "b", "c") == [1, 2, 3]
-    async with started(tmp_path) as host:
-        assert await _started(host, folders[1], "c", "d") == [3, 4]
-        kept = history(folders[1])
-        assert kept.upstreams == {"/mcp/files": {"definitions": "d"}}
-    async with started(tmp_path) as host:
-        assert await _started(host, folders[2], "e") == [5]
-    # The first one's file says 3 for "c", which is long ago.
-    async with started(tmp_path) as host:
-        assert await _started(host, folders[0], "f") == [6]
-        assert history(folders[0]).number_surface("f", {}) == 6
-
-
-@pytest_twisted.ensureDeferred
-async def test_documents_follow_the_store_too(tmp_path: Path) -> None:
-    """API-085: with ``issued``, and a form's content keeps its version."""
-    (tmp_path / "other").mkdir()
-    async with started(tmp_path) as host:
-        kept = history(tmp_path)
-        kept.join(host.held, host.ledger)
-        first = [kept.number_document("x", "a"), kept.number_document("y", "b")]
-        await host.write("", "a1" * 32)
-    async with started(tmp_path) as host:
-        kept = history(tmp_path / "other")
-        kept.join(host.held, host.ledger)
-        assert [kept.number_document("x", "a"), kept.number_document("y", "b")] == first
-        assert kept.number_document("y", "c").version == "v3"
-
-
-@pytest_twisted.ensureDeferred
-async def test_a_file_from_before_is_taken_over(tmp_path: Path) -> None:
-    """The first start with items goes on with its numbers, and so does a host that has the items alone."""
-    old = {"issued": "then", "revision": 4, "contents": {"x": {"digest": "a", "updated": "then", "version": "v4"}}}
-    (tmp_path / "manifest.json").write_text(json.dumps({**old, "surface": {"number": 7, "digest": "s"}}))
-    for file in (True, False):
-        async with started(tmp_path) as host:
-            kept = history(tmp_path)
-            kept.join(host.held, host.ledger)
-            assert (kept.number_surface("s", {}), kept.number_document("x", "a").version) == (7, "v4"), file
-            await host.write("", "a1" * 32)
-        (tmp_path / "manifest.json").unlink(missing_ok=True)
-
-
-@pytest_twisted.ensureDeferred
-async def test_what_the_store_did_not_take_is_submitted_again(tmp_path: Path) -> None:
-    """A store that is down for a while: nothing is lost, and no number is given twice."""
-    async with started(tmp_path) as host:
-        kept = history(tmp_path)
-        kept.join(host.held, host.ledger)
-        host.ledger.healthy = False
-        assert kept.number_surface("a", {}) == 1
-        assert host.held.get(PUBLISHED, "surface") is None
-        host.ledger.healthy = True
-        kept.save_items()
-        await host.write("", "a1" * 32)
-        item = host.held.get(PUBLISHED, "surface")
-        assert item is not None and item.value["surface"] == {"number": 1, "digest": "a"}
-        kept.save_items()
-        await host.write("", "a1" * 32)
-        again = host.held.get(PUBLISHED, "surface")
-        assert again is not None and again.version == item.version

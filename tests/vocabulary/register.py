@@ -198,7 +198,6 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.delegation:HostLink._fetched_keys",
             "host.expiry_watch:ExpiryWatch._logged_at",
             "host.publication:Publication._forms",
-            "host.publication_history:PublicationHistory._submitted",
             "host.registry:BindingRegistry._targets",
             "host.file_rotation:FileRotation._seen",
             "identity.authorities:ClientAuthorities._mandates",
