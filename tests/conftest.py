@@ -188,6 +188,13 @@ def of_no_other_operator() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
+def length_as_chosen(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the module that changes the length of runs: all later ones of this worker would be long."""
+    yield
+    assert CHOSEN.whole is request.config.getoption("programmes"), "CHOSEN.whole was set by a test"
+
+
+@pytest.fixture(scope="module", autouse=True)
 def collector_as_before() -> Iterator[None]:
     """
     Keep modules and items out of collections again, after a test that froze its own objects and let go of all.
