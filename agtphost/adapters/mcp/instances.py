@@ -20,7 +20,7 @@ from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.elicitation import KINDS
 from agtphost.adapters.mcp.requests import IsMcpServer
-from agtphost.adapters.mcp.roots import Roots, RootsNeeded, declares_roots, digest_of, keeps_session
+from agtphost.adapters.mcp.roots import PING_SECONDS, Roots, RootsNeeded, declares_roots, digest_of, keeps_session
 from agtphost.adapters.mcp.versions import META, STATELESS
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.upstream.failures import UpstreamBusy, UpstreamFailure
@@ -248,7 +248,7 @@ class InstanceChoice(Generic[T]):
         if own is not self._server:
             if roots is None and (own.roots.has_waiting or own.roots.caller_roots is not None):
                 raise RootsNeeded
-            await own.roots.wait_until_read(asks=self._server.asks_roots)
+            await own.roots.wait_until_read(lambda: own.post("ping", {}, PING_SECONDS), asks=self._server.asks_roots)
         return own
 
     async def _start_own(self, key: Key, stateless: bool, seconds: float, roots: Roots | None = None) -> T:

@@ -17,6 +17,7 @@ sent to the server.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -26,6 +27,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.versions import HANDSHAKE, META
 from agtphost.errors import Refusal
+from agtphost.upstream.failures import UpstreamFailure
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.mcp_members import ROOTS
 from agtphost.vocabulary.reasons import Reason
@@ -43,12 +45,17 @@ RENEWAL_SECONDS = 1.0
 """Seconds within which a server that was notified of a change asks again."""
 
 READ_SECONDS = 0.1
-"""Seconds that a server has to read directories after it got them, before it is called."""
+"""The least seconds that a server has to read directories after it got them, before it is called."""
+
+PING_SECONDS = 1.0
+"""Seconds that a server has for the answer to a ``ping``, which shows that it handled what was sent before."""
 
 MOST_HELD = 16
 """Requests for roots of one process that wait for an answer."""
 
 Roots = tuple[Mapping[str, str], ...]
+Ping = Callable[[], Deferred[Any]]
+"""Sends ``ping`` to the process; its answer comes within :data:`PING_SECONDS`, or an upstream failure."""
 
 
 class RootsNeeded(Exception):
@@ -144,6 +151,8 @@ class ServerRoots:
         self._peer: JsonRpcPeer | None = None
         self._answered = 0.0
         self._waited = False
+        self._read = True
+        """Whether the process had the time to read the roots that it was last given."""
         self._asked_again: Deferred[None] | None = None
 
     @property
@@ -189,9 +198,12 @@ class ServerRoots:
             self._asked_again = self._asked_again or Deferred()
             self._peer.notify("notifications/roots/list_changed")
 
-    async def wait_until_read(self, *, asks: bool) -> None:
+    async def wait_until_read(self, ping: Ping, *, asks: bool) -> None:
         """
         Wait until the process has read the roots of its caller.
+
+        On a busy machine a server may take seconds to ask for roots and to read them. Its answers to ``ping`` show how
+        far it is: it asks before it answers, and it has as long to read as two answers take, or READ_SECONDS.
 
         :param asks: whether the server asks for roots when it starts, so that its request is waited for.
         """
@@ -201,15 +213,29 @@ class ServerRoots:
             self._waited = True
             self._asked_again = self._asked_again or Deferred()
         if self._asked_again is not None:
+            await _await_answer(ping)
+        if self._asked_again is not None:
             await self._wait_at_most(self._asked_again, RENEWAL_SECONDS)
             self._fire()
-        left = self._answered + READ_SECONDS - self._clock.seconds()
-        if self._peer is not None and left > 0:
+        if self._peer is not None and not self._read:
+            await self._give_time(ping)
+
+    async def _give_time(self, ping: Ping) -> None:
+        """Let the process read the roots that it was given."""
+        given, began = self._answered, self._clock.seconds()
+        if await _await_answer(ping):
+            await _await_answer(ping)
+        now = self._clock.seconds()
+        left = max(given + READ_SECONDS, now + (now - began)) - now
+        if left > 0:
             await self._wait_at_most(Deferred(), left)
+        # Other roots may have come since.
+        self._read = self._read or self._answered == given
 
     def forget_link(self) -> None:
         """Forget the process that ended; the next one has no roots yet."""
         self._held, self._peer, self._answered, self._waited = [], None, 0.0, False
+        self._read = True
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -217,7 +243,7 @@ class ServerRoots:
 
     def _respond(self, peer: JsonRpcPeer, call_id: int | str, roots: Roots) -> None:
         peer.respond(call_id, {"result": {"roots": [dict(root) for root in roots]}})
-        self._peer, self._answered = peer, self._clock.seconds()
+        self._peer, self._answered, self._read = peer, self._clock.seconds(), False
         self._fire()
 
     def _fire(self) -> None:
@@ -248,3 +274,11 @@ class ServerRoots:
         finally:
             if late.active():
                 late.cancel()
+
+
+async def _await_answer(ping: Ping) -> bool:
+    """Send a ``ping`` and return whether it was answered; a server that ended fails the call itself."""
+    with suppress(UpstreamFailure):
+        await ping()
+        return True
+    return False

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import pytest_twisted
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp.bindings import CALL
@@ -24,6 +24,7 @@ from agtphost.adapters.mcp.roots import (
 )
 from agtphost.adapters.mcp.versions import META
 from agtphost.errors import Refusal
+from agtphost.upstream.failures import UpstreamTimeout
 from agtphost.vocabulary.mcp_members import ROOTS
 from tests.adapters.mcp.test_operations import Host, host, said
 from tests.rows import each_row
@@ -44,6 +45,11 @@ class Peer(JsonRpcPeer):
 
     def notify(self, method: str, params: Any = None) -> None:
         self.notes.append(method)
+
+
+def answered() -> Deferred[Any]:
+    """A ping whose answer is there."""
+    return succeed({})
 
 
 def made(clock: Clock, configured: Sequence[str] | None = None, *, alone: bool = True) -> tuple[ServerRoots, list[int]]:
@@ -87,7 +93,7 @@ def test_other_roots_are_told_and_the_call_waits_until_the_process_has_looked() 
     assert peer.notes == []
     roots.take(B)
     assert peer.notes == [TOLD]
-    settled = Deferred.fromCoroutine(roots.wait_until_read(asks=True))
+    settled = Deferred.fromCoroutine(roots.wait_until_read(answered, asks=True))
     assert not settled.called
     roots.answer(peer, 2)
     assert peer.answers[2] == list(B) and not settled.called
@@ -101,14 +107,55 @@ def test_a_process_that_does_not_ask_again_holds_no_call_up() -> None:
     roots, _ = made(clock)
     roots.take(A)
     for waits in (True, False):
-        settled = Deferred.fromCoroutine(roots.wait_until_read(asks=True))
+        settled = Deferred.fromCoroutine(roots.wait_until_read(answered, asks=True))
         assert settled.called is not waits
         clock.advance(RENEWAL_SECONDS)
         assert settled.called
     roots.forget_link()
-    assert not Deferred.fromCoroutine(roots.wait_until_read(asks=True)).called
+    assert not Deferred.fromCoroutine(roots.wait_until_read(answered, asks=True)).called
     clock.advance(RENEWAL_SECONDS)
     assert clock.getDelayedCalls() == []
+
+
+def test_a_slow_process_has_time_until_its_answers_to_two_pings_and_as_long_again() -> None:
+    """A busy machine's server asks and reads late: the call waits for it, and not for a fixed time."""
+    clock = Clock()
+    roots, _ = made(clock)
+    peer = Peer()
+    pings: list[Deferred[Any]] = []
+
+    def ping() -> Deferred[Any]:
+        pings.append(Deferred())
+        return pings[-1]
+
+    roots.take(A)
+    settled = Deferred.fromCoroutine(roots.wait_until_read(ping, asks=True))
+    clock.advance(3 * RENEWAL_SECONDS)
+    assert not settled.called, "it has not answered what it was sent before"
+    roots.answer(peer, 1)
+    pings[0].callback({})
+    assert len(pings) == 2
+    clock.advance(2.0)
+    pings[1].callback({})
+    clock.advance(0.5)
+    pings[2].callback({})
+    assert len(pings) == 3 and not settled.called
+    clock.advance(2.4)
+    assert not settled.called, "it took 2.5 s for two answers"
+    clock.advance(0.1)
+    assert settled.called
+    assert Deferred.fromCoroutine(roots.wait_until_read(ping, asks=True)).called and len(pings) == 3
+
+
+def test_a_process_without_an_answer_to_ping_holds_no_call_up() -> None:
+    """The call itself tells what is wrong with it."""
+    clock = Clock()
+    roots, _ = made(clock)
+    roots.take(A)
+    roots.answer(Peer(), 1)
+    settled = Deferred.fromCoroutine(roots.wait_until_read(lambda: fail(UpstreamTimeout("late")), asks=True))
+    clock.advance(READ_SECONDS)
+    assert settled.called
 
 
 def test_the_operators_roots_and_a_shared_process() -> None:
