@@ -1,4 +1,4 @@
-"""The ``agtp store`` group: make the store of a host in a database, and show who holds it."""
+"""The ``agtp store`` group: make the store of a host in a database, copy it there and back, and show who holds it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
+from agtphost.cli.store_copy import copy_store
 from agtphost.stores import Search, StoreError
 from agtphost.stores.location import StoreLocation
-from agtphost.stores.settings import locate_store
+from agtphost.stores.settings import locate_store, locate_url
 
 _CONFIG = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 
 
 @click.group()
 def command() -> None:
-    """Make the store of a host in a database, and show who holds it."""
+    """Make the store of a host in a database, copy it there and back, and show who holds it."""
 
 
 @command.command()
@@ -50,6 +51,49 @@ def init(config: Path | None, as_json: bool) -> None:
         print_json({"store": store.name, "server_id": loaded.host.server_id})
     else:
         click.echo(f"{store.name}: an empty store for {loaded.host.server_id}; start the host")
+
+
+@command.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@_CONFIG
+@json_option
+def copy_command(source: str, target: str, config: Path | None, as_json: bool) -> None:
+    """
+    Copy the records and the state of a stopped host into a new store of another kind.
+
+    FROM and TO are URLs as in [store] url: sqlite:FILE or postgresql://USER@HOST/DATABASE. For a password use
+    [store] password, or the database's own means (PGPASSFILE). FROM stays as it is; TO must not have a store.
+
+    Every row is copied as it is. The tree over the records is made anew and compared with the newest checkpoint; if
+    anything differs, or the command is interrupted, TO has no store. Then write TO into [store] url and start the host.
+    Never start a host on FROM again: both would go on from the same record, and the witness of one refuses the other.
+
+    \b
+    Examples:
+      agtp store copy sqlite:state/agtphost.sqlite3 postgresql://agtp@db.example.com/agtp
+      agtp store copy postgresql://agtp@db.example.com/agtp sqlite:/srv/agtp/agtphost.sqlite3 --json
+    """
+    loaded = require_config(Connection(config=config), "a store")
+    password = None if loaded.store.password is None else loaded.store.password.reveal()
+    try:
+        old, new = locate_url(source, password), locate_url(target, password)
+        lock = old.lock(loaded.host.state_dir)
+        if loaded.host.state_dir.is_dir():
+            lock.acquire()
+        try:
+            copied = copy_store(old, new, loaded.host.server_id)
+        finally:
+            lock.release()
+    except StoreError as error:
+        raise WrongInput(str(error)) from None
+    if as_json:
+        print_json({"from": old.name, "to": new.name, "copied": copied})
+    else:
+        click.echo(
+            f"{new.name}: {copied['record']:,} records and {copied['held']:,} state items; the tree is that of the "
+            f'newest checkpoint. Write url = "{target}" in [store] and start the host'
+        )
 
 
 @command.command()

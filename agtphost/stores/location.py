@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from agtphost.stores.rows import StoreError
 from agtphost.stores.state_lock import StateLock
 
 if TYPE_CHECKING:
+    from agtphost.stores.copying import ReadTable, WriteTable
     from agtphost.stores.interfaces import IChainStore, IRecordReader
     from agtphost.stores.prefix_lookup import RecordPreview
 
@@ -143,6 +145,23 @@ class StoreLocation:
         """
         raise StoreError(f"{self.name} cannot be copied into a file: {self.backup_hint}")
 
+    def read_tables(self) -> AbstractContextManager[ReadTable]:
+        """
+        Return a context in which the rows of all tables are read, as of one moment.
+
+        :raises StoreError: the store cannot be read, or a host on another machine writes to it.
+        """
+        raise StoreError(f"{self.name} is read by its plugin")
+
+    def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
+        """
+        Return a context in which a new store is made of rows; an error in it leaves nothing.
+
+        :param server_id: the host that the records are of.
+        :raises StoreError: there is a store already, or it cannot be made.
+        """
+        raise StoreError(f"{self.name} is written by its plugin")
+
     def find_records(self, beginning: str, most: int) -> Sequence[RecordPreview]:
         """
         Return the newest records whose Audit-IDs begin so, unverified.
@@ -212,22 +231,15 @@ class SQLiteLocation(StoreLocation):
 
         return rehearse_store(self._path, create=create, aside=folder)
 
-    def create(self, server_id: str) -> None:
-        """
-        Make an empty store in a database; a store in a file is made when its host is set up.
+    def read_tables(self) -> AbstractContextManager[ReadTable]:
+        from agtphost.stores.copying import read_sqlite
 
-        :param server_id: the host that its records will be of.
-        :raises StoreError: there is a store already, or it cannot be made.
-        """
-        raise StoreError(f"{self.name} is made when the host is set up; `agtp store init` is for a database")
+        return read_sqlite(self._path)
 
-    def describe(self) -> Mapping[str, Any]:
-        """
-        Return who holds the store, and other fields that its kind alone has.
+    def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
+        from agtphost.stores.copying import write_sqlite
 
-        :raises StoreError: it cannot be read.
-        """
-        return {}
+        return write_sqlite(self._path)
 
     def copy(self, target: Path, progress: Progress) -> int:
         from agtphost.stores import snapshot

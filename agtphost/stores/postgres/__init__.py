@@ -6,6 +6,7 @@ A store in a PostgreSQL database, for several machines.
 - :mod:`.schema_files`: how a store is made, and whether this program can use it; ``schema/`` has the tables
 - :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`); :mod:`.statements`: what it says
 - :mod:`.reading`: the reading side (:class:`~agtphost.iagtp.IRecordReader`); :mod:`.rows`: rows as they are stored
+- :mod:`.copying`: all rows, read at one moment or written at once
 - :mod:`.dry_run_store`: a store as a host would find it; nothing is written
 
 Every module but :mod:`.location` imports psycopg, which the extra ``postgres`` brings. Nothing here relies on the state

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -276,6 +276,35 @@ class Session:
             primary = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
             raise self._failure(" ".join(primary.decode("utf-8", "replace").split()), state)
         return result
+
+    def copy_out(self, statement: str, types: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """
+        Yield the rows of a query as they arrive, so that a table of any size takes little memory.
+
+        :param types: of the columns.
+        :raises DatabaseError: it failed.
+        """
+        try:
+            with self._connection.cursor().copy(f"COPY ({statement}) TO STDOUT (FORMAT BINARY)".encode()) as copy:
+                copy.set_types(types)
+                yield from copy.rows()
+        except psycopg.Error as error:
+            raise self._failure(_explain(error), error.sqlstate or "") from None
+
+    def copy_in(self, statement: str, types: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
+        """
+        Send rows to a COPY statement in binary form.
+
+        :param types: of the columns.
+        :raises DatabaseError: it failed.
+        """
+        try:
+            with self._connection.cursor().copy(statement.encode()) as copy:
+                copy.set_types(types)
+                for row in rows:
+                    copy.write_row(row)
+        except psycopg.Error as error:
+            raise self._failure(_explain(error), error.sqlstate or "") from None
 
     def _failure(self, message: str, sqlstate: str) -> DatabaseError:
         state = f" (SQLSTATE {sqlstate})" if sqlstate else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from agtphost.stores.rows import StoreError
 from agtphost.vocabulary import database_url
 
 if TYPE_CHECKING:
+    from agtphost.stores.copying import ReadTable, WriteTable
     from agtphost.stores.interfaces import IChainStore, IRecordReader
     from agtphost.stores.postgres.connection import Address
     from agtphost.stores.prefix_lookup import RecordPreview
@@ -68,6 +70,16 @@ class PostgresLocation(StoreLocation):
         from agtphost.stores.postgres.schema_files import create_store
 
         create_store(self._address(), server_id)
+
+    def read_tables(self) -> AbstractContextManager[ReadTable]:
+        from agtphost.stores.postgres.copying import read_postgres
+
+        return read_postgres(self._address())
+
+    def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
+        from agtphost.stores.postgres.copying import write_postgres
+
+        return write_postgres(self._address(), server_id)
 
     def describe(self) -> Mapping[str, Any]:
         from agtphost.stores.postgres.schema_files import read_state

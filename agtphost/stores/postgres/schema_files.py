@@ -49,18 +49,22 @@ def create_store(address: Address, server_id: str) -> None:
     """
     with closing(dial(address, writer=True)) as session:
         session.command(b"BEGIN")
-        if _has_store(session):
-            row = read_row(session)
+        if row := find_row(session):
             raise StoreError(f"{session.name} has a store already, of the host {row.server_id!r}; nothing was changed")
-        for step in steps():
-            session.command(step.read_bytes())
-        session.execute(
-            "INSERT INTO store (one, schema, readable_from, server_id, last, issued_at, news, term, holder, beat) "
-            "VALUES (1, ?, ?, ?, 0, 0, 0, 0, '', now())",
-            (latest(), latest(), server_id),
-        )
+        add_store(session, server_id)
         if session.command(b"COMMIT").command_status != b"COMMIT":
             raise StoreError(f"{session.name}: the store could not be made")
+
+
+def add_store(session: Session, server_id: str) -> None:
+    """Make the tables of an empty store, in the open transaction."""
+    for step in steps():
+        session.command(step.read_bytes())
+    session.execute(
+        "INSERT INTO store (one, schema, readable_from, server_id, last, issued_at, news, term, holder, beat) "
+        "VALUES (1, ?, ?, ?, 0, 0, 0, 0, '', now())",
+        (latest(), latest(), server_id),
+    )
 
 
 def _has_store(session: Session) -> bool:
@@ -77,24 +81,30 @@ def read_state(address: Address) -> StoreRow:
         return read_row(session)
 
 
+def find_row(session: Session) -> StoreRow | None:
+    """Return the row of the store; None where the database has no store."""
+    if not _has_store(session):
+        return None
+    row = session.execute(
+        "SELECT schema, readable_from, server_id, last, term, holder, "
+        "extract(epoch FROM clock_timestamp() - beat)::float8 FROM store"
+    ).fetchone()
+    return None if row is None else StoreRow(*row)
+
+
 def read_row(session: Session) -> StoreRow:
     """
     Read the row of the store.
 
     :raises StoreError: the store is missing.
     """
-    row = None
-    if _has_store(session):
-        row = session.execute(
-            "SELECT schema, readable_from, server_id, last, term, holder, "
-            "extract(epoch FROM clock_timestamp() - beat)::float8 FROM store"
-        ).fetchone()
+    row = find_row(session)
     if row is None:
         raise StoreError(
             f"{session.name} has no store. Run `agtp store init` to make an empty one; if this host ran before, "
             "restore the database from its backup instead"
         )
-    return StoreRow(*row)
+    return row
 
 
 def require_usable(session: Session, server_id: str = "") -> StoreRow:

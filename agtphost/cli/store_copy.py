@@ -1,0 +1,92 @@
+"""Copy a store: every row as it is, the tree made anew and compared with the newest checkpoint."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+from agtphost.audit import checkpoint
+from agtphost.audit.merkle import Growth, Tree
+from agtphost.cli.failures import Unverified
+from agtphost.cli.progress import show_progress
+from agtphost.stores.copying import TABLES, ReadTable, Row
+from agtphost.stores.location import StoreLocation
+from agtphost.stores.row_shapes import SHAPES, check_row
+from agtphost.stores.rows import DamagedRow
+
+_RECORD = [column.name for column in SHAPES["record"]]
+_NUMBER, _AUDIT_ID, _SIGNED = (_RECORD.index(name) for name in ("number", "audit_id", "signed"))
+
+
+def copy_store(source: StoreLocation, target: StoreLocation, server_id: str) -> dict[str, int]:
+    """
+    Copy all rows of a store into a new one; after an error there is no new one.
+
+    :param server_id: the host that the records are of.
+    :return: the numbers of copied rows, by table, without the tiles.
+    :raises Unverified: the source is damaged: it contradicts its records or its newest checkpoint.
+    :raises agtphost.stores.StoreError: the source cannot be read, or the target cannot be written.
+    """
+    copied: Counter[str] = Counter(dict.fromkeys(TABLES, 0))
+    try:
+        with source.read_tables() as read, target.write_tables(server_id) as write:
+            size, root = _newest_checkpoint(read, source.name)
+            growth = Growth(lambda level, number: b"", 0)
+            for table in TABLES:
+                rows = _count(_check(table, read(table)), table, copied)
+                if table == "record":
+                    rows = show_progress(_plant(rows, growth, size), "records copied", size)
+                write(table, rows)
+            tiles = growth.changed_tiles()
+            if size and (growth.size != size or Tree(lambda *place: tiles.get(place, b""), size).root() != root):
+                raise Unverified(
+                    f"{source.name}: the records are not those that its checkpoint of {size} records covers",
+                    "Nothing was copied; `agtp audit verify` names what differs.",
+                )
+            write("tile", ((*place, hashes) for place, hashes in sorted(tiles.items())))
+    except DamagedRow as error:
+        raise Unverified(
+            f"{source.name}: {error}", "Nothing was copied; `agtp audit verify` names all that differs."
+        ) from None
+    return dict(copied)
+
+
+def _newest_checkpoint(read: ReadTable, name: str) -> tuple[int, bytes]:
+    """Return size and root of the newest checkpoint; 0 without one."""
+    newest: Row | None = None
+    for newest in read("checkpoint"):
+        check_row("checkpoint", newest)
+    if newest is None:
+        return 0, b""
+    try:
+        noted = checkpoint.read(newest[2])
+    except checkpoint.CheckpointError as error:
+        raise DamagedRow("checkpoint", str(newest[0]), str(error)) from None
+    if noted.size != newest[0]:
+        raise DamagedRow("checkpoint", str(newest[0]), f"its note is of {noted.size} records")
+    return noted.size, noted.root
+
+
+def _check(table: str, rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        check_row(table, row)
+        yield row
+
+
+def _count(rows: Iterable[Row], table: str, copied: Counter[str]) -> Iterator[Row]:
+    for row in rows:
+        copied[table] += 1
+        yield row
+
+
+def _plant(rows: Iterable[Row], growth: Growth, size: int) -> Iterator[Row]:
+    """Add the records that a checkpoint covers to the tree; the host adds the others when it starts."""
+    for expected, row in enumerate(rows, 1):
+        if row[_NUMBER] != expected:
+            raise DamagedRow("record", str(expected), "is not there")
+        if sha256(row[_SIGNED]).digest() != row[_AUDIT_ID]:
+            raise DamagedRow("record", str(expected), "signed does not have the hash audit_id")
+        if expected <= size:
+            growth.add(row[_AUDIT_ID])
+        yield row

@@ -1,0 +1,74 @@
+"""All rows of a PostgreSQL store, read at one moment or written at once: :mod:`agtphost.stores.copying`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+
+from agtphost.stores.copying import ReadTable, Row, WriteTable, select_all
+from agtphost.stores.postgres.connection import Address, Session, dial
+from agtphost.stores.postgres.schema_files import add_store, find_row, require_usable
+from agtphost.stores.row_shapes import COLUMNS
+from agtphost.stores.rows import StoreError
+
+QUIET_SECONDS = 30
+"""How long a store must not have been written, if its holder did not say that it stops."""
+
+
+@contextmanager
+def read_postgres(address: Address) -> Iterator[ReadTable]:
+    """
+    Read a PostgreSQL store, as it is at one moment; no host can write to it for as long.
+
+    :raises StoreError: it is missing, cannot be used, or a host holds it.
+    """
+    with closing(dial(address, writer=False)) as session:
+        row = require_usable(session)
+        if row.holder and row.age < QUIET_SECONDS:
+            raise StoreError(
+                f"{session.name} is in use by {row.holder} (machine and state directory); stop that host first"
+            )
+        session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM store FOR UPDATE NOWAIT")
+        yield lambda table: session.copy_out(select_all(table), _types(session, table))
+        session.command(b"ROLLBACK")
+
+
+@contextmanager
+def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
+    """
+    Make a store of the rows that are written; without an error it is there afterwards, and else nothing is changed.
+
+    :param server_id: the host that the records are of.
+    :raises StoreError: there is a store with records already, or it cannot be made.
+    """
+
+    def write(table: str, rows: Iterable[Row]) -> None:
+        session.copy_in(f"COPY {table} ({COLUMNS[table]}) FROM STDIN (FORMAT BINARY)", _types(session, table), rows)
+
+    with closing(dial(address, writer=True)) as session:
+        session.command(b"BEGIN")
+        found = find_row(session)
+        if found is None:
+            add_store(session, server_id)
+        elif found.server_id != server_id or found.last or found.holder:
+            raise StoreError(
+                f"{session.name} has a store already, of the host {found.server_id!r} with {found.last} records; name "
+                "a database or schema without one. Nothing was changed"
+            )
+        yield write
+        session.execute(
+            "UPDATE store SET news = news + 1, (last, issued_at) = "
+            "(SELECT coalesce(max(number), 0), coalesce(max(issued_at), 0) FROM record)"
+        )
+        if session.command(b"COMMIT").command_status != b"COMMIT":
+            raise StoreError(f"{session.name}: the store could not be made")
+
+
+def _types(session: Session, table: str) -> list[str]:
+    """Return the types of the columns of a table, in the order of COLUMNS."""
+    rows = session.execute(
+        "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0",
+        (table,),
+    ).fetchall()
+    types = dict(rows)
+    return [types[name] for name in COLUMNS[table].split(", ")]
