@@ -53,6 +53,41 @@ def init(config: Path | None, as_json: bool) -> None:
         click.echo(f"{store.name}: an empty store for {loaded.host.server_id}; start the host")
 
 
+@command.command()
+@_CONFIG
+@json_option
+def upgrade(config: Path | None, as_json: bool) -> None:
+    """
+    Bring the store in a database to the schema version of this program.
+
+    A host never changes the tables of a database at its start. Install the new version on every machine, run this
+    command on one of them, then restart the hosts, those that stand by first. An earlier version goes on with the
+    changed tables where that is possible; otherwise the command is refused while a host uses the store.
+
+    A store in a SQLite file is brought up to date when its host starts; for it there is nothing to do.
+
+    \b
+    Examples:
+      agtp store upgrade
+      agtp store upgrade --config /etc/agtphost/host.toml --json
+    """
+    loaded = require_config(Connection(config=config), "a store")
+    store = locate_store(loaded.store)
+    try:
+        versions = store.upgrade()
+    except StoreError as error:
+        raise WrongInput(str(error)) from None
+    before, now = versions or (None, None)
+    if as_json:
+        print_json({"store": store.name, "before": before, "schema": now})
+    elif versions is None:
+        click.echo(f"{store.name}: the host brings it up to date when it starts")
+    elif before == now:
+        click.echo(f"{store.name}: has schema version {now} already; nothing was changed")
+    else:
+        click.echo(f"{store.name}: schema version {before} is now {now}; restart the hosts, those that stand by first")
+
+
 @command.command("copy")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")

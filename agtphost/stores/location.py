@@ -129,6 +129,15 @@ class StoreLocation:
         """
         raise StoreError(f"{self.name} is made when the host is set up; `agtp store init` is for a database")
 
+    def upgrade(self) -> tuple[int, int] | None:
+        """
+        Bring a store in a database to the schema version of this program; None where the host does that at its start.
+
+        :return: the version before, and the one now.
+        :raises StoreError: it is missing, of a later version, or in use by a host that could not use it any more.
+        """
+        return None
+
     def describe(self) -> Mapping[str, Any]:
         """
         Return who holds the store, and other fields that its kind alone has.

@@ -7,12 +7,9 @@ from contextlib import closing, contextmanager
 
 from agtphost.stores.copying import ReadTable, Row, WriteTable, select_all
 from agtphost.stores.postgres.connection import Address, Session, dial
-from agtphost.stores.postgres.schema_files import add_store, find_row, require_usable
+from agtphost.stores.postgres.schema_files import QUIET_SECONDS, add_store, find_row, require_usable
 from agtphost.stores.row_shapes import COLUMNS
 from agtphost.stores.rows import StoreError
-
-QUIET_SECONDS = 30
-"""How long a store must not have been written, if its holder did not say that it stops."""
 
 
 @contextmanager

@@ -81,6 +81,11 @@ class PostgresLocation(StoreLocation):
 
         return write_postgres(self._address(), server_id)
 
+    def upgrade(self) -> tuple[int, int]:
+        from agtphost.stores.postgres.schema_files import upgrade_store
+
+        return upgrade_store(self._address())
+
     def describe(self) -> Mapping[str, Any]:
         from agtphost.stores.postgres.schema_files import read_state
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
-from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from agtphost.stores.postgres.connection import Address, Session, dial
 from agtphost.stores.rows import StoreError
+
+QUIET_SECONDS: Final = 30
+"""How long a store must not have been written, if its holder did not say that it stops."""
+
+_READABLE: Final = re.compile(r"-- readable_from: (\d+)\n")
+"""The first line of a schema file that programs of an earlier version can use; the default is its own version."""
 
 
 class StoreRow(NamedTuple):
@@ -35,10 +41,55 @@ def steps() -> list[Traversable]:
     return sorted((step for step in folder.iterdir() if step.name.endswith(".sql")), key=lambda step: step.name)
 
 
-@cache
+def number_of(step: Traversable) -> int:
+    """Return the version that a schema file leads to."""
+    return int(step.name.partition(".")[0].partition("_")[0])
+
+
 def latest() -> int:
     """Return the schema version that this program writes and reads."""
-    return int(steps()[-1].name.partition(".")[0].partition("_")[0])
+    return number_of(steps()[-1])
+
+
+def readable_from(step: Traversable) -> int:
+    """Return the earliest version whose programs can use the tables that a schema file leads to."""
+    found = _READABLE.match(step.read_text(encoding="utf-8"))
+    return int(found[1]) if found else number_of(step)
+
+
+def upgrade_store(address: Address) -> tuple[int, int]:
+    """
+    Bring the tables of a store to the version of this program, in one transaction.
+
+    A host of an earlier version goes on meanwhile, and afterwards where the schema file says that it can.
+
+    :return: the version before, and the one now.
+    :raises StoreError: there is no store, it is of a later version, or a host uses it that could not any more.
+    """
+    with closing(dial(address, writer=True)) as session:
+        session.command(b"BEGIN; SET LOCAL lock_timeout = '30s'")
+        read_row(session)
+        session.execute("SELECT 1 FROM store FOR UPDATE")
+        row = read_row(session)
+        if row.schema > latest():
+            raise StoreError(
+                f"{session.name} has a store of schema version {row.schema}; this program has version {latest()}. "
+                "Nothing was changed; use the later agtphost"
+            )
+        missing = [step for step in steps() if number_of(step) > row.schema]
+        if missing:
+            needed = readable_from(missing[-1])
+            if needed > row.schema and row.holder and row.age < QUIET_SECONDS:
+                raise StoreError(
+                    f"{session.name}: programs of schema version {row.schema} cannot use version {latest()}, and "
+                    f"{row.holder} (machine and state directory) does now; stop that host first. Nothing was changed"
+                )
+            for step in missing:
+                session.command(step.read_bytes())
+            session.execute("UPDATE store SET schema = ?, readable_from = ?", (latest(), needed))
+        if session.command(b"COMMIT").command_status != b"COMMIT":
+            raise StoreError(f"{session.name}: the store could not be upgraded")
+        return row.schema, latest()
 
 
 def create_store(address: Address, server_id: str) -> None:
@@ -63,7 +114,7 @@ def add_store(session: Session, server_id: str) -> None:
     session.execute(
         "INSERT INTO store (one, schema, readable_from, server_id, last, issued_at, news, term, holder, beat) "
         "VALUES (1, ?, ?, ?, 0, 0, 0, 0, '', now())",
-        (latest(), latest(), server_id),
+        (latest(), readable_from(steps()[-1]), server_id),
     )
 
 
