@@ -44,6 +44,9 @@ _NO_YAML = re.compile(
 """Characters that JSON strings may have and YAML may not; other escapes are matched so that none is split."""
 
 _BREAK = re.compile("\\r\\n|[\\n\\r\\x85\\u2028\\u2029]")
+_BLOCK = re.compile(r"(?:^|[:\-] +)[|>][-+0-9]*[ \t]*(?:#.*)?$")
+"""The end of a line below which a block of text begins."""
+
 _GUESSED = re.compile(r"the plain scalar '(.*)' means")
 
 _FIXES = (
@@ -161,6 +164,12 @@ def _unreadable(text: str, error: yamltext.YAMLTextError) -> Unreadable:
         line = text.split("\n", error.mark[0])[error.mark[0] - 1 :][:1]
         if line and line[0].lstrip(" ").startswith("\t"):
             return Unreadable("a tab indents this line, but YAML must be indented by spaces", error.mark)
+        comment = _find_ending_comment(_BREAK.split(text)[: error.mark[0]])
+        if comment is not None:
+            said = (
+                "a comment ends the block of text before it: in a block, comments are only above it or behind its sign"
+            )
+            return Unreadable(said, comment, "move it above the line that ends with | or >, or remove it")
         guessed = _GUESSED.match(reason)
         return Unreadable(reason, error.mark, _unambiguous_form(guessed[1]) if guessed else "")
     odd = re.search(_FORBIDDEN, text)
@@ -168,6 +177,27 @@ def _unreadable(text: str, error: yamltext.YAMLTextError) -> Unreadable:
         return Unreadable(reason, None)
     lines = _BREAK.split(text[: odd.start()])
     return Unreadable(f"it has the control character U+{ord(odd[0]):04X}", (len(lines), len(lines[-1]) + 1))
+
+
+def _find_ending_comment(lines: Sequence[str]) -> Mark | None:
+    """
+    Return the place of a comment that stands between the lines of a block of text.
+
+    :param lines: up to the one that cannot be read.
+    :return: None if the last of them is in no block, or no comment ends it.
+    """
+    indent = len(lines[-1]) - len(lines[-1].lstrip(" ")) if lines else 0
+    found: Mark | None = None
+    for number in range(len(lines) - 1, 0, -1):
+        line = lines[number - 1]
+        own = len(line) - len(line.lstrip(" "))
+        if line.lstrip(" ").startswith("#") and own < indent:
+            found = number, own + 1
+        elif _BLOCK.search(line) is not None and own < indent:
+            return found
+        elif line.strip() and own < indent:
+            return None
+    return None
 
 
 def _unambiguous_form(plain: str) -> str:

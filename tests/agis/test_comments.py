@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -154,21 +155,71 @@ def test_a_file_stays_what_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert file.read_bytes() == written and refused.exit_code == 2
 
 
+BLOCK = """\
+agis: "1.0"
+service: Folded
+agtp: agtp://folded.example
+vocabulary:
+  declared_verbs: [FETCH]
+endpoints:
+  FETCH /note:
+    semantic:
+      intent: >-
+        Fetches a note
+# no text
+        of a person
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (BLOCK, 11),
+        (BLOCK.replace("Fetches a note\n# no text", "# text\n      # no text\n        Fetches"), 11),
+        (BLOCK.replace("        Fetches a note\n", "").replace("# no text", "     # no text"), 10),
+    ],
+)
+def test_a_comment_that_ends_a_block_of_text_is_named(text: str, line: int) -> None:
+    """YAML has no comments in a block: one with less indentation ends it, and the text cannot be read."""
+    (found,) = validate(text.encode()).findings
+    assert found.line == line, found
+    assert "a comment ends the block of text before it" in found.message
+    assert validate(re.sub(" *# no text", "        # text", text).encode()).document is not None
+
+
 @pytest.mark.programme
 def test_in_any_place() -> None:
-    """Between and behind the lines of the corpora's documents: all are there, and once more changes nothing."""
+    """
+    Between and behind the lines of the corpora's documents: all are there, and once more changes nothing.
+
+    A comment in a block of text makes a document that is not YAML.
+    """
     chance, titles = random.Random(20261123), {**documents("valid"), **documents("borderline")}
     for title in chance.choices([*titles], k=length(12, 3_000)):
-        lines = []
-        for line in titles[title].splitlines():
+        lines: list[str] = []
+        for line, inside in _lines(titles[title]):
             if chance.random() < 0.15:
-                lines.append(f"{' ' * chance.randrange(9)}# alone {chance.randrange(99)}")
+                # In a block of text it is text, if it is indented as the block is.
+                indent = len(line) - len(line.lstrip(" ")) if inside else chance.randrange(9)
+                lines.append(f"{' ' * indent}# alone {chance.randrange(99)}")
             behind = chance.random() < 0.15 and line.strip() and re.search(r"[|>]$|#", line) is None
             lines.append(f"{line} # behind: [{chance.randrange(99)}" if behind else line)
         octets = chance.choice(("\n", "\r\n")).join([*lines, ""]).encode()
         once = _formatted(octets)
         assert once is not None and len(yamltext.comments(octets)) == len(yamltext.comments(once.encode())), title
         assert _formatted(once.encode()) == once, title
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of a text, and whether each continues a block of text."""
+    block = -1
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip(" "))
+        if block >= 0 and line.strip() and indent <= block:
+            block = -1
+        yield line, block >= 0
+        if block < 0 and re.search(r"[:-] +[|>][-+0-9]*$", line):
+            block = indent
 
 
 def _formatted(octets: bytes) -> str | None:
