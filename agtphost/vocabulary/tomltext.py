@@ -26,6 +26,9 @@ MAX_OCTETS = 1 << 20
 """Of a file, where its reader says nothing else."""
 
 _POSITION = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
+_KEY_TUPLE = re.compile(r"\('[^)]*'\)|\('[^)]*',\)")
+"""A key in an error of Python's parser."""
+
 _TRIVIA = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*", re.ASCII)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _MEMBER = re.compile(r"[ \t]*([A-Za-z0-9_-]+)[ \t]*[.=]", re.ASCII)
@@ -40,8 +43,12 @@ _STRING = re.compile(
     re.DOTALL,
 )
 _SCALAR = re.compile(r"[^,\]}#\r\n]*")
-_BARE_WORD = re.compile(r"([\[,=]\s*)([^\s\"'\[\]{},=0-9+-][^,\]}]*|=[^,\]}]*)")
-"""A text without quotes in a list or a table of one line."""
+_TOKEN = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[\[\]{},=]|[^\[\]{},="']+)""")
+"""What a list or a table of one line consists of."""
+
+_PLAIN = re.compile(r"true|false|[+-]?[0-9].*", re.DOTALL)
+_NO_EQUALS = re.compile(r"\s*([A-Za-z0-9_-]+)(?:\s*:\s*|\s+)([^=\s].*)", re.ASCII)
+"""A key and a value with a colon or a space between them."""
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -128,7 +135,8 @@ def _parse(text: str) -> Document:
         position = _POSITION.search(str(error))
         line = int(position[1]) if position and position[1] else text.rstrip().count("\n") + 1
         what = _POSITION.sub("", str(error))
-        raise TomlError(f"is not TOML: {what}", line, _cure(text, line, what)) from None
+        plain = _KEY_TUPLE.sub(lambda match: ".".join(re.findall(r"'([^']*)'", match[0])), what)
+        raise TomlError(f"is not TOML: {plain}", line, _cure(text, line, what)) from None
     except RecursionError:
         raise TomlError("is not TOML: nested too deeply", 1) from None
 
@@ -169,15 +177,25 @@ def _cure(text: str, number: int, what: str) -> str:
     for ending in ('"', "'", '"]', '"}', "]", "}", '"""'):
         if parses(line + ending):
             return f"end this line with {ending}"
+    if line.endswith("]") and "=" not in line:
+        bare = line.strip().strip("[]")
+        for header in (f"[[{bare}]]", f"[{bare}]") if line.endswith("]]") else (f"[{bare}]", f"[[{bare}]]"):
+            if parses(header):
+                return f"write {header}"
+    without = _NO_EQUALS.match(line)
+    if without is not None and parses(f"{without[1]} = {without[2]}"):
+        return "put = between the key and its value"
     key, _, value = line.partition("=")
     name, value = key.strip()[:64], value.strip()
     if value.lower() in ("true", "false"):
         return f"write {name} = {value.lower()}"
+    if value[:1] in ('"', "'") and value[-1:] == value[:1] and parses(f"{key}= {value[1:-1]}"):
+        return "remove the quotes around the value"
     if value and value[0] not in "[{\"'" and parses(f"{key}= {_quote(value)}"):
         return f'put the value into quotes: {name} = "..."'
     if not value and parses(f'{key}= ""'):
         return f'write a value: {name} = "..."'
-    if name and parses(f"{key}={_BARE_WORD.sub(lambda match: match[1] + _quote(match[2].strip()), value)}"):
+    if name and (parses(f"{key}= {_quote_words(value)}") or value[:1] in ("[", "{")):
         return f"put each text of {name} into quotes"
     return "mend the file's syntax there"
 
@@ -203,6 +221,28 @@ _TYPED = {
     **dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad\u2028\u200e\u200f"), None),
 }
 """Characters that word processors and web pages put in place of quotes and spaces, and what they stand for."""
+
+
+def _quote_words(value: str) -> str:
+    """Return a list or a table of one line with its texts in quotes, as far as no text has brackets or commas."""
+    done: list[str] = []
+    opened: list[str] = []
+    value_next = True
+    for token in _TOKEN.findall(re.sub(r"=\s*=", "= \0", value)):
+        word = token.strip()
+        if token in ("[", "{"):
+            opened.append(token)
+            value_next = token == "["
+        elif token in ("]", "}"):
+            opened = opened[:-1]
+        elif token == ",":
+            value_next = opened[-1:] == ["["]
+        elif token == "=":
+            value_next = True
+        elif value_next and word and word[0] not in "\"'" and _PLAIN.fullmatch(word) is None:
+            token = _quote(word.replace("\0", "="))
+        done.append(token)
+    return "".join(done)
 
 
 def _quote(value: str) -> str:
@@ -361,7 +401,7 @@ def _character(char: str) -> str:
 def _table(table: Mapping[str, Any], at: Sequence[str]) -> Iterator[str]:
     for name, value in table.items():
         if not isinstance(value, Mapping):
-            yield f"{key_text(name)} = {_value(value)}"
+            yield f"{key_text(name)} = {value_text(value)}"
     for name, value in table.items():
         if isinstance(value, Mapping):
             header = [*at, key_text(name)]
@@ -370,7 +410,12 @@ def _table(table: Mapping[str, Any], at: Sequence[str]) -> Iterator[str]:
             yield from _table(value, header)
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """
+    A value on one line.
+
+    :raises TypeError: for what TOML cannot hold.
+    """
     match value:
         case bool():
             return "true" if value else "false"
@@ -381,7 +426,11 @@ def _value(value: Any) -> str:
         case str():
             return string_text(value)
         case list() | tuple():
-            return f"[{', '.join(map(_value, value))}]"
+            return f"[{', '.join(map(value_text, value))}]"
         case Mapping():
-            return f"{{ {', '.join(f'{key_text(name)} = {_value(inner)}' for name, inner in value.items())} }}"
+            return (
+                "{}"
+                if not value
+                else f"{{ {', '.join(f'{key_text(name)} = {value_text(inner)}' for name, inner in value.items())} }}"
+            )
     raise TypeError(f"TOML has no {type(value).__name__}")
