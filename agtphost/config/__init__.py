@@ -3,6 +3,7 @@
 
 - :func:`.loader.load`: reads a file into a :class:`.sections.Config`, or reports every problem of it
 - :mod:`.sections`, :mod:`.policies`, :mod:`.upstreams`: what each section may say
+- :mod:`.cures`: cures of faults, each of which was tried
 - :mod:`.checks`: rules beyond single keys, such as missing key files
 - :mod:`.profiles`: the ``agtp`` command's own file, for remote hosts
 - :mod:`.secret`: values that never show themselves

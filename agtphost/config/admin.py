@@ -109,7 +109,9 @@ def admin_faults(given: Admin, operators: Collection[str], people: Collection[st
     where: Location = ("admin",)
     yield from _browser_faults(given, operators, people)
     if (given.certificate is None) != (given.key is None):
-        yield ConfigFault(location=where, message="needs both certificate and key, or neither")
+        yield ConfigFault(
+            location=where, message="needs both certificate and key, or neither", hint="leave certificate and key out"
+        )
     if given.listen is None or given.url is not None:
         return
     listener = listener_of(given.listen)

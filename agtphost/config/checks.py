@@ -141,7 +141,7 @@ def _listen(config: Config) -> Iterator[ConfigFault]:
             yield ConfigFault(
                 location=("listen", key),
                 message="cannot be combined with endpoint",
-                hint="remove one of them",
+                hint="remove this line, or that of endpoint",
                 concerns=(("listen", "endpoint"),),
             )
     if not listen.endpoint or listen.endpoint.startswith(("ssl:", "tls:")):
@@ -325,7 +325,7 @@ def _directories(config: Config) -> Iterator[ConfigFault]:
     for location, directory in places:
         if directory is not None and not directory.is_dir():
             message = f"names a directory that does not exist: {directory}"
-            hint = _place_hint(location, directory, f"run: mkdir -p {directory}")
+            hint = _place_hint(location, directory, config, f"run: mkdir -p {directory}")
             yield ConfigFault(location=location, message=message, hint=hint)
     if catalog.path is not None and not catalog.path.is_file():
         yield ConfigFault(location=("catalog", "path"), message=f"names a file that does not exist: {catalog.path}")
@@ -333,7 +333,7 @@ def _directories(config: Config) -> Iterator[ConfigFault]:
     if recipes is not None and not recipes.is_file():
         at = ("recipes", "file")
         yield ConfigFault(
-            location=at, message=f"names a file that does not exist: {recipes}", hint=_place_hint(at, recipes)
+            location=at, message=f"names a file that does not exist: {recipes}", hint=_place_hint(at, recipes, config)
         )
 
 
@@ -400,7 +400,7 @@ def _transport(server: MCPServerSection, where: Location) -> Iterator[ConfigFaul
         )
     elif server.command is not None and server.url is not None:
         yield ConfigFault(
-            location=(*where, "url"), message="cannot be combined with command", hint="remove one of them"
+            location=(*where, "url"), message="cannot be combined with command", hint="remove this line, or command"
         )
     only = {"cwd": "command", "env": "command"} | dict.fromkeys(("bearer", "headers", "ca", "oauth"), "url")
     for key, companion in only.items():
@@ -414,15 +414,18 @@ def _has_transport(server: MCPServerSection) -> bool:
     return server.command is not None or server.url is not None
 
 
-def _place_hint(location: Location, absent: Path, otherwise: str = "") -> str:
+def _place_hint(location: Location, absent: Path, config: Config, otherwise: str = "") -> str:
     """
     Return a hint with the file or directory that was probably meant: one of a similar name, or of the section's name.
     """
-    beside = absent.parent
-    names = sorted(each.name for each in beside.iterdir()) if beside.is_dir() else []
+    beside = absent.parent if absent.parent.is_dir() and absent != config.folder else config.folder
+    names = sorted(each.name for each in beside.iterdir() if each != config.file) if beside.is_dir() else []
     usual = [name for name in names if name.partition(".")[0] == location[0]]
     close = difflib.get_close_matches(absent.name, names, 1)
-    return f'did you mean "{(close or usual)[0]}"?' if close or usual else otherwise
+    if not close and not usual:
+        return otherwise
+    meant = beside / (close or usual)[0]
+    return f'did you mean "{meant.relative_to(config.folder) if meant.is_relative_to(config.folder) else meant}"?'
 
 
 def _program(server: MCPServerSection, where: Location, context: LoadContext) -> Iterator[ConfigFault]:

@@ -14,7 +14,7 @@ import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, Union
 
 from pydantic import BaseModel, ValidationError
@@ -53,7 +53,7 @@ _BOUNDS = {
     "less_than_equal": ("must be at most {le}", "le"),
 }
 
-_NUMBER = re.compile(r"[+-]?[0-9]+(?:\\.[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -67,6 +67,9 @@ class ConfigFault:
     """A sentence without its subject: the key is named in front of it."""
 
     hint: str = ""
+    missing: str = ""
+    """The key that :attr:`location` lacks, if that is the fault."""
+
     concerns: tuple[Location, ...] = ()
     """Other keys that the fault was derived from; if one of them is faulty itself, the fault is dropped."""
 
@@ -140,8 +143,13 @@ def _fault(
         return _unknown(model, location, details.get("input"), tree)
     if details["type"] == "missing":
         key = str(details["loc"][-1])
-        return ConfigFault(location=location, message=f"{key} is missing", hint=_missing_hint(model, (*location, key)))
-    return describe_error(location, details)
+        return ConfigFault(location=location, message=f"{key} is missing", missing=key)
+    found = describe_error(location, details)
+    field = field_at(model, location)
+    is_value = field is not None and next(models_of(field.annotation), None) is None
+    # A value of the key's own form is proposed instead.
+    unsuitable = found.hint.endswith('["..."]') or (is_value and found.hint.startswith("write ["))
+    return replace(found, hint="") if unsuitable else found
 
 
 def describe_error(location: Location, details: Mapping[str, Any]) -> ConfigFault:
@@ -163,7 +171,14 @@ def describe_error(location: Location, details: Mapping[str, Any]) -> ConfigFaul
             location=location, message=f"{text.format_map({name: shown})}, not {details['input']}", hint=hint
         )
     if kind == "value_error":
-        return ConfigFault(location=location, message=str(context["error"]))
+        message = str(context["error"])
+        if message.startswith("must be ") and not {";", ","} & set(message):
+            message += _describe_kind(details.get("input"))
+        return ConfigFault(location=location, message=message)
+    if kind in ("too_short", "too_long"):
+        bound = "at least {min_length}" if kind == "too_short" else "at most {max_length}"
+        message = f"must have {bound.format_map(context)} items, not {context['actual_length']}"
+        return ConfigFault(location=location, message=message)
     if kind not in _NEEDS:
         return ConfigFault(location=location, message=details["msg"])
     shown, hint = _describe_wrong_type(location, kind, details.get("input"))
@@ -186,13 +201,28 @@ def _describe_wrong_type(location: Location, kind: str, given: Any) -> tuple[str
         if isinstance(given, bool):
             return f", not {str(given).lower()}", ""
         return (f", not {said}" if isinstance(given, (int, float)) else ""), ""
+    shown = _describe_kind(given)
     if kind in ("string_type", "path_type"):
-        return "", f'write {key} = "{str(given).lower()}"' if isinstance(given, (bool, int, float)) else ""
+        return shown, f'write {key} = "{str(given).lower()}"' if isinstance(given, (bool, int, float)) else ""
     if kind in ("tuple_type", "list_type", "set_type", "frozen_set_type"):
-        return "", f"write [[{path}]] in place of [{path}]" if isinstance(given, dict) else f'write {key} = ["..."]'
-    if isinstance(given, list):
+        if isinstance(given, dict):
+            return "", f"write [[{path}]] in place of [{path}]"
+        return shown, f'write {key} = ["..."]'
+    if isinstance(given, list) and any(isinstance(each, dict) for each in given):
         return "", f"write [{path}] in place of [[{path}]]"
-    return "", f"write [{key}] above its members" if not isinstance(given, dict) else ""
+    header = f"[[{path}]]" if isinstance(location[-1], int) else f"[{path}]"
+    return shown, f"write {header} instead of this line, above its keys" if not isinstance(given, dict) else ""
+
+
+def _describe_kind(given: Any) -> str:
+    """Return what a value is, as the end of a sentence; empty for text, which may be a secret."""
+    if isinstance(given, str) or given is None:
+        return ""
+    if isinstance(given, (bool, int, float)):
+        return f", not {str(given).lower()[:60]}"
+    return (
+        f", not {'a list' if isinstance(given, (list, tuple)) else 'a table' if isinstance(given, dict) else 'a date'}"
+    )
 
 
 def _literal(location: Location, expected: str, given: Any) -> ConfigFault:
@@ -207,41 +237,11 @@ def _literal(location: Location, expected: str, given: Any) -> ConfigFault:
     return ConfigFault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
 
 
-def default_hint(model: type[BaseModel], location: Location, message: str = "") -> str:
-    """Return the hint of last resort: the default of a key, or a value of its kind."""
-    keys = [step for step in location if isinstance(step, str)]
-    if not keys:
-        return ""
-    if message.startswith("is missing"):
-        return _missing_hint(model, location)
-    field = _field_at(model, location)
-    if field is None:
-        return f"correct {keys[-1]}, or leave it out"
-    if field.is_required():
-        return f'write {keys[-1]} = "..."' if field.annotation is str else f"correct {keys[-1]}: it must be there"
-    shown = {True: "true", False: "false"}.get(field.default) if isinstance(field.default, bool) else field.default
-    if isinstance(shown, (int, float)) or (isinstance(shown, str) and shown.isascii() and 0 < len(shown) < 40):
-        return f"leave {keys[-1]} out for the default, {shown}"
-    # What is empty where it is left out may be needed all the same.
-    needed = field.default in ("", ()) or keys[-1] in _NEEDED
-    return f"correct {keys[-1]}" if needed else f"correct {keys[-1]}, or leave it out"
-
-
-_NEEDED = frozenset({"agent", "allow", "command", "name", "token", "url"})
-"""Keys that most of their tables cannot do without."""
-
-
-def _field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
+def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
+    """Return the declaration of the key that a location ends with; None where the operator chooses the names."""
     at = location[: max(index for index, step in enumerate(location) if isinstance(step, str))]
     inner = _model_at(model, at)
     return None if inner is None else inner.model_fields.get(next(str(s) for s in location[::-1] if isinstance(s, str)))
-
-
-def _missing_hint(model: type[BaseModel], location: Location) -> str:
-    """Return the line to write for a key that is not there."""
-    field, key = _field_at(model, location), str(location[-1])
-    is_list = field is not None and typing.get_origin(field.annotation) is tuple
-    return f'write {key} = ["..."]' if is_list else f'write {key} = "..."'
 
 
 def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> ConfigFault:
@@ -285,7 +285,7 @@ def _elsewhere(model: type[BaseModel], location: Location, given: Any, tree: Map
 def _sections(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, str]]:
     """Yield the tables of a file, to the second level: their names, and their headers."""
     for name, field in model.model_fields.items():
-        inner = next(_models(field.annotation), None)
+        inner = next(models_of(field.annotation), None)
         if inner is not None:
             path = f"{before}{field.alias or name}"
             yield path, f"[[{path}]]" if typing.get_origin(field.annotation) is tuple else f"[{path}]"
@@ -295,7 +295,7 @@ def _sections(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, s
 
 def _closest_key(model: type[BaseModel], location: Location) -> str:
     """Return the key that an unknown one resembles most; empty where it resembles none."""
-    close = difflib.get_close_matches(str(location[-1]), sorted(_keys_at(model, location[:-1])), 1, 0.6)
+    close = difflib.get_close_matches(str(location[-1]).lower(), sorted(_keys_at(model, location[:-1])), 1, 0.6)
     return close[0] if close else ""
 
 
@@ -311,21 +311,21 @@ def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | N
             continue
         field = model.model_fields.get(step)
         if field is not None:
-            inner = next(_models(field.annotation), None)
+            inner = next(models_of(field.annotation), None)
             if inner is None:
                 return None
             model = inner
     return model
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_of(annotation: Any) -> Iterator[type[BaseModel]]:
     """The model classes that an annotation is made of."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     elif typing.get_origin(annotation) in (Union, types.UnionType) or typing.get_args(annotation):
         for argument in typing.get_args(annotation):
             if argument is not Secret:
-                yield from _models(argument)
+                yield from models_of(argument)
 
 
 def drop_consequences(faults: Iterable[ConfigFault], removed: Sequence[Location]) -> Iterator[ConfigFault]:
@@ -334,6 +334,27 @@ def drop_consequences(faults: Iterable[ConfigFault], removed: Sequence[Location]
         concerns = (fault.location, *fault.concerns)
         if not any(place[: len(gone)] == gone for place in concerns for gone in removed):
             yield fault
+
+
+def merge_empty(faults: Iterable[ConfigFault], tree: Mapping[str, Any]) -> list[ConfigFault]:
+    """Return the faults with one for each entry of a list of tables that has no keys, instead of one for each key."""
+    found: dict[Location, ConfigFault] = {}
+    for number, fault in enumerate(faults):
+        here: Any = tree
+        for length, step in enumerate(fault.location, 1):
+            inside = isinstance(here, Mapping) and step in here
+            if not inside and not (isinstance(here, list) and isinstance(step, int) and step < len(here)):
+                break
+            here = here[step]
+            if here == {} and isinstance(step, int):
+                place = fault.location[:length]
+                found[place] = ConfigFault(location=place, message="has no keys", hint="remove this line")
+                break
+        else:
+            length = 0
+        if fault.location[:length] not in found:
+            found[(number,)] = fault
+    return list(found.values())
 
 
 def subject(location: Location, tree: Mapping[str, Any]) -> str:

@@ -102,7 +102,9 @@ def gateway_faults(given: GatewaySection) -> Iterator[ConfigFault]:
     """Check rules that span several keys of ``[gateway]``, besides those of all HTTP listeners."""
     where: Location = ("gateway",)
     if (given.certificate is None) != (given.key is None):
-        yield ConfigFault(location=where, message="needs both certificate and key, or neither")
+        yield ConfigFault(
+            location=where, message="needs both certificate and key, or neither", hint="leave certificate and key out"
+        )
     if given.listen is None and given.model_fields_set - {"listen"}:
         yield ConfigFault(location=(*where, "listen"), message="is missing", hint=f'such as listen = "{LISTEN}"')
     seen: set[str] = set()

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from agtphost.config.checks import check
-from agtphost.config.faults import ConfigFault, admit, default_hint, drop_consequences, subject
+from agtphost.config.cures import CureFinder, Trial
+from agtphost.config.faults import ConfigFault, admit, drop_consequences, merge_empty, subject
 from agtphost.config.sections import Config
 from agtphost.config.values import LoadContext, can_be_path
 from agtphost.errors import ConfigurationError, Problem
@@ -40,16 +43,24 @@ class HostFile:
         """The tables of the file."""
         return self.document.tree
 
-    def problems(self, faults: Iterable[ConfigFault]) -> list[Problem]:
-        """``faults`` with their keys, file and lines, in file order."""
+    def problems(
+        self, faults: Iterable[ConfigFault], model: type[BaseModel] = Config, trial: Trial | None = None
+    ) -> list[Problem]:
+        """
+        ``faults`` with their keys, file and lines, in file order.
+
+        :param model: the class of the file, for hints.
+        :param trial: validates proposals, so that hints are of those that are sound.
+        """
+        cures = CureFinder(model, self.tree, self.file.parent, trial)
         found = [
             Problem(
                 message=f"{subject(fault.location, self.tree)} {fault.message}{self._other_line(fault)}",
                 file=str(self.file),
                 line=self.document.line(fault.location),
-                hint=fault.hint or default_hint(Config, fault.location, fault.message),
+                hint=cures.complete(fault),
             )
-            for fault in faults
+            for fault in merge_empty(faults, self.tree)
         ]
         return sorted(found, key=lambda problem: problem.line)
 
@@ -131,15 +142,22 @@ def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.enviro
 
 
 def _examine(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
-    context = context_of(document, environ)
-    config, faults, removed = admit(Config, copy.deepcopy(document.tree), context)
-    config = config.read_from(document.file, document.document.lines)
-    concerning = (fault for fault in check(config, context) if fault.location not in apart_from)
-    faults.extend(drop_consequences(concerning, removed))
+    def validate(document: HostFile) -> tuple[Config, list[ConfigFault], list[Location]]:
+        context = context_of(document, environ)
+        config, faults, removed = admit(Config, copy.deepcopy(document.tree), context)
+        config = config.read_from(document.file, document.document.lines)
+        concerning = (fault for fault in check(config, context) if fault.location not in apart_from)
+        return config, [*faults, *drop_consequences(concerning, removed)], removed
+
+    def try_tree(tree: dict[str, Any]) -> list[ConfigFault]:
+        return validate(HostFile(file=document.file, document=Document(tree, "")))[1]
+
+    config, faults, removed = validate(document)
     return Reading(
         config=config,
-        problems=tuple(document.problems(faults)),
-        sections=frozenset(str(fault.location[0]) for fault in faults if fault.location),
+        problems=tuple(document.problems(faults, trial=try_tree)),
+        # What a misspelt key was meant to be is among the removed ones.
+        sections=frozenset(str(each[0]) for each in (*removed, *(fault.location for fault in faults)) if each),
     )
 
 

@@ -96,10 +96,12 @@ def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_au
     where: Location = ("mcp", "front")
     if given.listen is None:
         if given.model_fields_set:
-            yield ConfigFault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
+            yield ConfigFault(location=(*where, "listen"), message="is missing", hint='such as listen = "ssl:8443"')
         return
     if (given.certificate is None) != (given.key is None):
-        yield ConfigFault(location=where, message="needs both certificate and key, or neither")
+        yield ConfigFault(
+            location=where, message="needs both certificate and key, or neither", hint="leave certificate and key out"
+        )
     if given.anonymous and given.agent:
         yield ConfigFault(
             location=(*where, "agent"),

@@ -81,4 +81,6 @@ def merchant_faults(given: MerchantSection) -> Iterator[ConfigFault]:
                 concerns=((*location, "jwks"),),
             )
         if not platform.allowed_algs:
-            yield ConfigFault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["EdDSA"]')
+            yield ConfigFault(
+                location=(*location, "allowed_algs"), message="allows nothing", hint='write allowed_algs = ["EdDSA"]'
+            )

@@ -241,7 +241,9 @@ def methods_faults(section: MethodsSection, *, development: bool = False) -> Ite
             )
         seen.add(each.name)
     if section.pdf and re.fullmatch(PLACE, section.pdf) is None:
-        yield ConfigFault(location=("methods", "pdf"), message="is not a METHOD /path", hint='write "TRANSFORM /pdf"')
+        yield ConfigFault(
+            location=("methods", "pdf"), message="is not a METHOD /path", hint='write pdf = "TRANSFORM /pdf"'
+        )
     for number, send in enumerate(section.send):
         at = ("methods", "send", number)
         if send.channel == "webhook" and not send.recipients:

@@ -103,7 +103,9 @@ def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[ConfigFault]
             sources = tuple((*location, name) for name in ("jwks", "jwks_uri", "discovery_url"))
             yield ConfigFault(location=location, message=f"needs exactly one of {_SOURCES}", concerns=sources)
         if not issuer.allowed_algs:
-            yield ConfigFault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["RS256"]')
+            yield ConfigFault(
+                location=(*location, "allowed_algs"), message="allows nothing", hint='write allowed_algs = ["RS256"]'
+            )
         if not issuer.expected_audience and not development:
             yield ConfigFault(
                 location=(*location, "expected_audience"),

@@ -57,7 +57,7 @@ def load_profile(name: str, environ: Mapping[str, str] = os.environ) -> Profile:
     document = read(profile_file(environ))
     profiles, faults, _ = admit(Profiles, copy.deepcopy(document.tree), context_of(document, environ))
     if faults:
-        raise ConfigurationError(document.problems(faults))
+        raise ConfigurationError(document.problems(faults, Profiles))
     found = profiles.profile.get(name)
     if found is None:
         close = difflib.get_close_matches(name, profiles.profile, 1)

@@ -179,14 +179,15 @@ def _listener(config: Config, surface: Surface) -> Iterator[ConfigFault]:
         yield ConfigFault(
             location=place,
             message=f"is of no kind that HTTP is served on: {listener.kind[:32]!r}",
-            hint='write "ssl:8443", "tcp:8080:interface=127.0.0.1" or "unix:/run/agtphost/http.sock"',
+            hint='write listen = "ssl:8443", "tcp:8080:interface=127.0.0.1" or "unix:/run/agtphost/http.sock"',
         )
         return
     if not (listener.secure or listener.local or surface.section.behind_proxy):
         yield ConfigFault(
             location=place,
             message="must be ssl, except on this machine's own loopback addresses",
-            hint='such as "ssl:8443", or "tcp:8080:interface=127.0.0.1"; behind_proxy = true where a proxy speaks TLS',
+            hint='such as listen = "ssl:8443", or "tcp:8080:interface=127.0.0.1"; behind_proxy = true where a proxy '
+            "speaks TLS",
             concerns=((*surface.location, "behind_proxy"),),
         )
     elif not (listener.secure or listener.local or surface.section.hosts or surface.url):

@@ -39,7 +39,7 @@ def _front(config: Config) -> Iterator[ConfigFault]:
     where: Location = ("a2a", "front")
     if front.listen is None:
         if front.agent:
-            yield ConfigFault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
+            yield ConfigFault(location=(*where, "listen"), message="is missing", hint='such as listen = "ssl:8443"')
         return
     if front.agent_id is None and not front.client_certificates and not config.http.client:
         yield ConfigFault(
@@ -48,7 +48,9 @@ def _front(config: Config) -> Iterator[ConfigFault]:
             hint="write the agent's name, or its Agent-ID; agtp agent ls prints both",
         )
     if front.client_certificates and not front.listen.startswith("ssl:"):
-        yield ConfigFault(location=(*where, "client_certificates"), message="needs ssl", hint='listen = "ssl:8443"')
+        yield ConfigFault(
+            location=(*where, "client_certificates"), message="needs ssl", hint='write listen = "ssl:8443"'
+        )
     if front.client_certificates and config.tls.client_auth == "none":
         yield ConfigFault(location=(*where, "client_certificates"), message="needs [tls] client_auth")
     if front.oauth and not config.policies.oauth.issuer:
@@ -64,7 +66,9 @@ def _front(config: Config) -> Iterator[ConfigFault]:
             location=(*where, "tokens"), message="are missing: anybody could call", hint="add one a client"
         )
     if (front.certificate is None) != (front.key is None):
-        yield ConfigFault(location=where, message="needs both certificate and key, or neither")
+        yield ConfigFault(
+            location=where, message="needs both certificate and key, or neither", hint="leave certificate and key out"
+        )
     seen: set[str] = set()
     for index, agent in enumerate(front.agent):
         here: Location = (*where, "agent", index)

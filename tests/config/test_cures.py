@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import tomllib
+import typing
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
-from agtphost.config import examine
+from agtphost.config import Config, examine
+from agtphost.config.faults import models_of
+from tests.programmes import length
 
 HOST = '[host]\nserver_id = "here"\nprofile = "development"\n'
 SERVER = '[[mcp.server]]\nname = "files"\ncommand = ["cat"]\n'
@@ -34,8 +42,8 @@ GRANT = '[[grant]]\nagent = "demo"\nallow = ["QUERY"]\n'
         (HOST + SERVER.replace("[[mcp.server]]", "[mcp.server]"), 4, "(write [[mcp.server]] in place of [mcp.server])"),
         (HOST + GRANT.replace("[[grant]]", "[grant]") + GRANT, 7, "(write [[grant]] in line 4 too)"),
         (HOST + GRANT + GRANT.replace("[[grant]]", "[grant]"), 7, "(write [[grant]])"),
-        (HOST + SERVER.replace('name = "files"\n', ""), 4, 'name is missing (write name = "...")'),
-        (HOST + SERVER.replace('"files"', '"Files of mine"'), 5, "(correct name)"),
+        (HOST + SERVER.replace('name = "files"\n', ""), 4, 'name is missing (write name = "example")'),
+        (HOST + SERVER.replace('"files"', '"Files of mine"'), 5, '(write name = "files-of-mine")'),
         (HOST + '[[methods.signing_key]]\nkey = "k.pem"\n', 4, 'name is missing (write name = "...")'),
         (HOST + f'[query]\ndocuments = "{"x" * 400}"\n', 5, "documents is longer than a path can be"),
         (HOST + 'state_dir = "~nobody-of-that-name/x"\n', 4, "begins with ~nobody-of-that-name, and no user here"),
@@ -70,3 +78,91 @@ def _found(file: Path) -> list[str]:
         return [str(each) for each in examine(file, {}).problems]
     except ConfigurationError as error:
         return [str(each) for each in error.problems]
+
+
+WRONG = ('""', '"x"', "-1", "true", "[]", "{}", '["x"]', "99999999999", "1.5")
+ONLY_THE_OPERATOR_KNOWS = (
+    "set the variable",
+    "set that variable",
+    "fetch ",
+    "create ",
+    "run: ",
+    "key in base64url",
+    "header",
+)
+"""Cures with something that no file can say."""
+
+HIS_KEYS = {
+    ("[[audit.witness_host]]", "uri"),
+    ("[[delegation.peers]]", "cert"),
+    ("[[delegation.peers]]", "key"),
+    ("[[identity.anchor]]", "value"),
+    ("[[merchant.platform]]", "jwks"),
+    ("[[witness.logs]]", "key"),
+}
+"""Keys that name a file or a public key of somebody else, for which no value can be proposed."""
+
+
+def _keys() -> list[tuple[str, str]]:
+    """The keys of the tables of a file, to the second level, with the headers of their tables."""
+    found: list[tuple[str, str]] = []
+    for header, model in _tables("", Config):
+        found += [
+            (header, field.alias or name)
+            for name, field in model.model_fields.items()
+            if not any(models_of(field.annotation))
+        ]
+    return found
+
+
+def _tables(before: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    for name, field in model.model_fields.items():
+        inner = next(models_of(field.annotation), None)
+        if inner is not None:
+            path, listed = f"{before}{name}", typing.get_origin(field.annotation) is tuple
+            yield (f"[[{path}]]" if listed else f"[{path}]"), inner
+            if not before and not listed:
+                yield from _tables(f"{path}.", inner)
+
+
+@pytest.mark.programme
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_value_of_any_key_has_a_cure_that_works(wrong: str, tmp_path: Path) -> None:
+    """What is to be written or left out is accepted in that line: each key in the suite, with each value elsewhere."""
+    file = tmp_path / "host.toml"
+    left: list[str] = []
+    keys = [each for each in _keys() if each not in HIS_KEYS]
+    for header, key in keys[WRONG.index(wrong) % length(len(WRONG), 1) :: length(len(WRONG), 1)]:
+        text = HOST if header == "[host]" else f"{HOST}{header}\n"
+        lines = [each for each in text.splitlines() if not each.startswith(f"{key} =")]
+        file.write_text("\n".join([*lines, f"{key} = {wrong}"]) + "\n")
+        here = f"{file}:{len(lines) + 1}: "
+        told = next((each.removeprefix(here) for each in _found(file) if each.startswith(here)), "")
+        cure = told.rpartition(" (")[2].removesuffix(")")
+        if not told or "write [" in cure or any(part in told for part in ONLY_THE_OPERATOR_KNOWS):
+            continue
+        typed = _line_of(cure, key)
+        if typed is None:
+            left.append(f"nothing to type: {header} {told}")
+            continue
+        file.write_text("\n".join([*lines, typed]) + "\n")
+        left += [f"{header} {told} then {each}" for each in _found(file) if each.startswith(here)]
+    assert not left, "\n".join(left)
+
+
+def _line_of(cure: str, key: str) -> str | None:
+    """Return the line that a cure says to write; None if it says nothing."""
+    meant = re.search(r'did you mean (".+")\?$', cure)
+    if meant is not None:
+        return f"{key} = {meant[1]}"
+    written = re.search(rf"\b(?:write|such as) {re.escape(key)} = (.+)", cure)
+    for end in range(len(written[1]) if written is not None else 0, 0, -1):
+        assert written is not None
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            tomllib.loads(f"a = {written[1][:end]}")
+            return f"{key} = {written[1][:end]}"
+    return (
+        ""
+        if re.search(rf"leave {re.escape(key)} out|leave certificate and key out|remove (?:it|this line)", cure)
+        else None
+    )

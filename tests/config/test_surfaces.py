@@ -54,8 +54,9 @@ def test_surfaces_that_overlap_are_a_start_error(tmp_path: Path, monkeypatch: py
     every = surfaces.surfaces
 
     def rooted(config: surfaces.Config) -> list[Surface]:
-        first, second = every(config)
-        return [Surface(name="x", location=first.location, section=first.section, paths=(MountPath("/"),)), second]
+        first, *others = every(config)
+        # Cures are tried, one of which is a front that listens nowhere.
+        return [Surface(name="x", location=first.location, section=first.section, paths=(MountPath("/"),)), *others]
 
     monkeypatch.setattr(surfaces, "surfaces", rooted)
     with pytest.raises(ConfigurationError) as caught:
