@@ -14,6 +14,7 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.input_shape`: what a record keeps of an input: its members and their types
 - :mod:`.manifest`: the server manifest; :mod:`.manifest_parts`: manifests that are split into several documents
 - :mod:`.built_in_contracts`: the contracts of the host's own endpoints
+- :mod:`.declared_names`: names in the operator's files, which the cures of faulty ones propose
 - :mod:`.catalog_diff`: differences between two versions of the method catalog, and what they break in a deployment
 - :mod:`.definitions`: definitions that the schemas of many endpoints share, in a separate file
 - :mod:`.grant_check`: what a grant can name here

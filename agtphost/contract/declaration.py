@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.contract import handler_reference
+from agtphost.contract.declared_names import NO_NAMES, DeclaredNames
 from agtphost.contract.definitions import DefinitionFile, DefinitionsError
 from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
-from agtphost.contract.examples import ENDPOINT, example, keyword_example, meant_members
-from agtphost.contract.handler_hints import HintsOf, complete_declaration
+from agtphost.contract.examples import ENDPOINT, example, header_cure, keyword_example, meant_members
+from agtphost.contract.handler_hints import HintsError, HintsOf, complete_declaration
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.schema_pool import SchemaPool
@@ -92,6 +93,9 @@ class Rules:
     relaxed: bool = False
     """Whether ``min_assurance`` is ``header`` wherever it is not set: for development on loopback."""
 
+    names: DeclaredNames = field(default=NO_NAMES, compare=False, repr=False)
+    """Names that cures of faulty ones propose."""
+
     schemas: SchemaPool = field(default_factory=SchemaPool, compare=False, repr=False)
     """Cache of compiled schemas of everything that is checked by these rules."""
 
@@ -103,34 +107,45 @@ class Declaration:
     :param table: the parsed TOML.
     :param say: called for every fault.
     :param folder: folder of its file; None if the text is not in a file and cannot name a file of definitions.
+    :param prefix: the beginning of the headers of its tables: ``endpoint.`` in a file of several.
     """
 
-    def __init__(self, table: Mapping[str, Any], rules: Rules, say: Say, folder: Path | None = None) -> None:
+    def __init__(
+        self, table: Mapping[str, Any], rules: Rules, say: Say, folder: Path | None = None, prefix: str = ""
+    ) -> None:
         self._table = table
         self._folder = folder
+        self._prefix = prefix
         self._definitions: DefinitionFile | None = None
         self._rules = rules
         self._report = say
         self._wrong = False
+        self._file = ""
+        self._doubtful: frozenset[str] = frozenset()
+        """Members of which a part is under a misspelt name: what they lack may be there."""
+
         self.removed = ""
         """The endpoint's method if the catalog removed it (AGTP-API section 4.5); this is not reported as a fault."""
 
     def endpoint(self, file: str, line: int) -> Endpoint | None:
         """Return the endpoint; None if anything is wrong."""
+        self._file = file
         table, unfound = complete_declaration(self._table, self._rules.hints, self._add_fault)
         if table is None:
+            self._add_unfound(unfound)
             return None
         self._table = table
         self._members(self._table, (*REQUIRED, *OPTIONAL), REQUIRED, ())
+        self._doubtful = frozenset(meant_members(self._table, (*REQUIRED, *OPTIONAL)).values())
         method, path = self._method(), self._path()
         self._reservations(method, path)
-        description = self._line("description", ())
-        namespace = self._line("namespace", ())
+        description, namespace = self._line("description", ()), self._line("namespace", ())
         block = self._semantic()
         self._definitions = self._definition_file()
         taken = self._schema("input_schema", "input")
         given = self._schema("output_schema", "output", strict=self._flag("strict_output"))
-        self._parameters(path)
+        if taken is not None:
+            self._parameters(path)
         self._hints(block)
         for name, sentence in parameter_faults(method, self._table.get("input_schema")):
             self._add_fault(("input_schema",), sentence, hint(name))
@@ -149,9 +164,9 @@ class Declaration:
         }
         found["approval"] = self._approval(impact, found["min_assurance"] is Assurance.NONE)
         if self._wrong or block is None or taken is None or given is None:
-            if unfound is not None:
+            if found["handler"] is not None:
                 # The handler is only created for a sound declaration, so report its fault here.
-                self._add_fault(("handler", "function"), str(unfound), unfound.hint)
+                self._add_unfound(unfound)
             return None
         return Endpoint(
             method=method,
@@ -168,7 +183,21 @@ class Declaration:
 
     def _add_fault(self, location: Location, message: str, hint: str = "") -> None:
         self._wrong = True
-        self._report(location, message, hint or example(ENDPOINT, location))
+        if location and location[0] in self._doubtful:
+            return
+        hint = hint or self._name_cure(location) or example(ENDPOINT, location)
+        self._report(location, message, hint.replace("write [", f"write [{self._prefix}"))
+
+    def _add_unfound(self, error: HintsError | None) -> None:
+        if error is None:
+            return
+        where = "" if error.place is None else f"{error.place[0]}:{error.place[1]}: "
+        hint = self._name_cure(("handler", "function")) if error.absent else ""
+        self._add_fault(("handler", "function"), f"{where}{error}", hint or error.hint)
+
+    def _name_cure(self, location: Location, missing: str = "") -> str:
+        """Return a cure with a name that the host's files have; empty if they have none."""
+        return self._rules.names.find_cure((*location, missing) if missing else location, self._table, self._file)
 
     # Members of any kind
 
@@ -184,12 +213,16 @@ class Declaration:
                 self._add_fault((*at, name), f"{inside}{name[:64]} is unknown", hint)
         for name in required:
             if name not in table and name not in meant.values():
-                self._add_fault(at, f"{inside}{name} is missing", example(ENDPOINT, at, name))
+                self._add_fault(
+                    at, f"{inside}{name} is missing", self._name_cure(at, name) or example(ENDPOINT, at, name)
+                )
 
     def _table_at(self, name: str, shape: str) -> Mapping[str, Any] | None:
         value = self._table.get(name)
         if value is not None and not isinstance(value, Mapping):
-            self._add_fault((name,), f"{name} must be a table", f"write {shape}")
+            self._add_fault(
+                (name,), f"{name} must be a table", header_cure(self._table, self._prefix, (name,)) or f"write {shape}"
+            )
             return None
         return value
 
@@ -238,7 +271,7 @@ class Declaration:
             self._add_fault(
                 ("method",),
                 f"method {method} is not in catalog {catalog.version}",
-                f"similar methods: {close}" if close else "",
+                f'write method = "{close.partition(",")[0]}", or another similar one: {close}' if close else "",
             )
         return str(method)
 
@@ -303,9 +336,9 @@ class Declaration:
             declared = inner.get("type", "string") if isinstance(inner, Mapping) else "string"
             if declared not in IN_PATHS and (not isinstance(declared, list) or "string" not in declared):
                 self._add_fault(
-                    ("input_schema", "properties", name),
+                    ("input_schema", "properties", name, "type"),
                     f"the path's parameter {name!r} is declared as {declared}, which a part of a path cannot be",
-                    f"use one of {', '.join(IN_PATHS)}",
+                    f'write type = "{IN_PATHS[0]}", or {", ".join(IN_PATHS[1:])}',
                 )
 
     def _hints(self, block: Mapping[str, Any] | None) -> None:
@@ -345,12 +378,20 @@ class Declaration:
         try:
             return self._rules.schemas.compile(whole, role, strict=strict)
         except SchemaError as error:
+            reported: list[tuple[str, ...]] = []
             for fault in all_faults(whole, error):
                 where = tuple(tokens(fault.pointer))
+                if any(where[: len(outer)] == outer and where != outer for outer in reported if outer):
+                    continue  # The value around it is to be written anew.
+                reported.append(where)
                 said = f"{name} {fault}"
                 if shared is not None and where[:1] == ("$defs",) and shared.has_given(schema, where[1:2]):
                     said += f", at {shared.file.name}:{shared.line(where[1])}"
-                self._add_fault((name, *where), said, keyword_example(where, fault.message))
+                self._add_fault(
+                    (name, *where),
+                    said,
+                    header_cure(self._table, self._prefix, (name, *where)) or keyword_example(where, fault.message),
+                )
             return None
 
     def _definition_file(self) -> DefinitionFile | None:

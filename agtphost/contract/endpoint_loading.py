@@ -6,6 +6,7 @@ A file holds one endpoint at its top level, or several as ``[[endpoint]]``.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from agtphost.contract.endpoint_table import conflicts
 from agtphost.errors import Problem
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.paths import parse_template
-from agtphost.vocabulary.tomltext import Location, TomlError
+from agtphost.vocabulary.tomltext import Document, Location, TomlError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,14 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
         return [], [Problem(message=f"it {error}", file=file, line=error.line, hint=error.hint)]
     endpoints: list[Endpoint] = []
     problems: list[Problem] = []
+    misplaced = _find_misplaced(document, file)
+    if misplaced is not None:
+        return [], [misplaced]
     for at, parsed in _tables(document.tree):
+        if not parsed and at:
+            message, line = f"[[endpoint]] number {int(at[-1]) + 1} has no keys", document.line(at)
+            problems.append(Problem(message=message, file=file, line=line, hint="remove this line"))
+            continue
         table = rules.schemas.share_texts(parsed)
         line = document.line(at)
         label = _label(table)
@@ -128,7 +136,9 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
             where = document.line((*at, *location))
             problems.append(Problem(message=f"{label}{message}", file=file, line=where, hint=hint))
 
-        declaration = Declaration(table, rules, say, source.parent if isinstance(source, Path) else None)
+        declaration = Declaration(
+            table, rules, say, source.parent if isinstance(source, Path) else None, "endpoint." if at else ""
+        )
         endpoint = declaration.endpoint(file, line)
         if endpoint is not None:
             lines = {name: document.line((*at, name)) for name in table} if at else document.top_lines()
@@ -145,6 +155,41 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
             )
         )
     return endpoints, sorted(problems, key=lambda problem: problem.line)
+
+
+def find_line(endpoint: Endpoint, location: Location) -> int:
+    """Return the line of a key in an endpoint's table, or of the nearest enclosing key."""
+    try:
+        lines = tomltext.read(Path(endpoint.file)).lines if endpoint.file else {}
+    except TomlError:
+        lines = {}  # The declaration is not from a file, or has changed since it was read.
+    for length in range(len(location), 0, -1):
+        wanted = location[:length]
+        found = [line for place, line in lines.items() if place[-length:] == wanted and line >= endpoint.line]
+        if found:
+            return min(found)
+    return endpoint.lines.get(str(location[0]), endpoint.line)
+
+
+def _find_misplaced(document: Document, file: str) -> Problem | None:
+    """Return the problem of a file whose header ``[[endpoint]]`` is misspelt or missing; None for other files."""
+    tree = document.tree
+    for name, value in tree.items():
+        tables = value if isinstance(value, list) else [value]
+        similar = all(isinstance(each, Mapping) for each in tables) and name not in REQUIRED
+        if similar and name != "endpoint" and difflib.get_close_matches(name.lower(), ["endpoint"], 1):
+            hint = 'did you mean "endpoint"?'
+            return Problem(message=f"{name[:64]} is unknown", file=file, line=document.line((name,)), hint=hint)
+    listed = tree.get("endpoint")
+    if not isinstance(listed, Mapping):
+        return None
+    keys = [name for name, value in tree.items() if not isinstance(value, (Mapping, list)) and name in REQUIRED]
+    message = "endpoint must be a list of tables"
+    if keys:
+        hint = "write [[endpoint]] above it, where it belongs"
+        return Problem(message=message, file=file, line=document.line((keys[0],)), hint=hint)
+    hint = "write [[endpoint]] in place of [endpoint]"
+    return Problem(message=message, file=file, line=document.line(("endpoint",)), hint=hint)
 
 
 def _removal(method: str, label: str, file: str, line: int, version: str) -> RemovedMethod:
@@ -175,13 +220,14 @@ def _label(table: Mapping[str, Any]) -> str:
 def _clashes(endpoints: Sequence[Endpoint]) -> Iterator[tuple[int, Problem]]:
     for conflict in conflicts([(endpoint.method, parse_template(endpoint.path)) for endpoint in endpoints]):
         first, second = endpoints[conflict.first], endpoints[conflict.second]
+        other = f"{second.path}/2" if second.path.endswith(("}", "/")) else f"{second.path}-2"
         yield (
             conflict.second,
             Problem(
                 message=conflict.explanation,
                 file=second.file,
-                line=second.line,
-                hint=f"the other one is at {first.file}:{first.line}",
+                line=find_line(second, ("path",)),
+                hint=f'write path = "{other.replace("//", "/")}"; the other one is at {first.file}:{first.line}',
             ),
         )
     yield from _twice(endpoints, "action", lambda endpoint: endpoint.action)
@@ -202,7 +248,8 @@ def _twice(
                 Problem(
                     message=f"{endpoint.name}: the {what} {name} is declared twice",
                     file=endpoint.file,
-                    line=endpoint.line,
-                    hint=f"the other one is at {first.file}:{first.line}",
+                    line=find_line(endpoint, (what,)),
+                    hint=f'write {what} = "{name}{"-" if what == "action" else "_"}2"; '
+                    f"the other one is at {first.file}:{first.line}",
                 ),
             )

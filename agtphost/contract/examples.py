@@ -59,7 +59,7 @@ KEYWORDS: Mapping[str, str] = {
     "additionalProperties": "write additionalProperties = false",
     "pattern": 'write pattern = "^[a-z]+$", a regular expression as text',
     "required": 'write required = ["NAME"], names of properties',
-    "properties": "write a table of properties, each with a schema",
+    "properties": "write properties = {}, a table of properties, each with a schema",
 }
 """Keywords of a JSON Schema."""
 
@@ -68,9 +68,17 @@ _NEEDED = re.compile(r"must be (\"\w+\"|true|false)(?!\w)")
 
 
 def meant_members(table: Mapping[str, object], known: Collection[str]) -> dict[str, str]:
-    """Return, for each unknown member that resembles a known one, the known one."""
-    close = ((name, difflib.get_close_matches(name, known, 1)) for name in table if name not in known)
-    return {name: names[0] for name, names in close if names and names[0] not in table}
+    """
+    Return, for each unknown member that resembles a known one, the known one.
+
+    A known member that is there is not meant, unless both are tables, which may be continued.
+    """
+    found: dict[str, str] = {}
+    for name, value in table.items():
+        close = difflib.get_close_matches(name.lower(), known, 1) if name not in known else []
+        if close and (close[0] not in table or (isinstance(value, Mapping) and isinstance(table[close[0]], Mapping))):
+            found[name] = close[0]
+    return found
 
 
 def example(known: Mapping[str, str], location: Location, missing: str = "") -> str:
@@ -92,11 +100,30 @@ def keyword_example(pointer: Sequence[str | int], message: str) -> str:
     :param pointer: the steps to the keyword.
     :param message: what is wrong with it.
     """
-    last = str(pointer[-1]) if pointer else ""
+    steps = list(map(str, pointer))
+    while len(steps) > 1 and steps[-1].isdigit() and steps[-2] not in ("properties", "$defs"):
+        steps.pop()  # An item of a list is no keyword.
+    last = steps[-1] if steps else ""
     meant = _MEANT.search(message)
     if meant is not None:
         return f"write {meant[1]} instead of {last}"
     needed = _NEEDED.search(message)
     if needed is not None:
         return f"write {last} = {needed[1]}"
-    return KEYWORDS.get(last, f"correct {last}, or leave it out" if last else "write it in JSON Schema 2020-12")
+    return KEYWORDS.get(last, f"leave {last} out" if last else "write it in JSON Schema 2020-12")
+
+
+def header_cure(table: object, prefix: str, location: Location) -> str:
+    """
+    Return a cure for the header of a table that is written as that of a list of tables; empty for others.
+
+    :param table: the endpoint.
+    :param prefix: the beginning of its tables' headers.
+    :param location: the place of the table in it.
+    """
+    for step in location:
+        table = table.get(step) if isinstance(table, Mapping) else None
+    if not isinstance(table, list) or not table or not all(isinstance(each, Mapping) for each in table):
+        return ""
+    header = prefix + ".".join(map(str, location))
+    return f"replace [[{header}]] by [{header}]"

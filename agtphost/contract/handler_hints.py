@@ -22,11 +22,14 @@ Say = Callable[[Location, str, str], None]
 class HintsError(Exception):
     """The function cannot be found, or its hints cannot be expressed as JSON Schemas; the message says why."""
 
-    def __init__(self, message: str, hint: str, place: tuple[str, int] | None = None) -> None:
+    def __init__(self, message: str, hint: str, place: tuple[str, int] | None = None, *, absent: bool = False) -> None:
         super().__init__(message)
         self.hint = hint
         self.place = place
         """The file and the line to correct, if they are not the declaration's."""
+
+        self.absent = absent
+        """Whether there is no such function, so that another name may be meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +64,8 @@ def complete_declaration(
 
     :param say: called for every contradiction.
     :return: The completed table; None if members are missing that only the function could provide, and the function
-        cannot be read, which is reported. Second, the reason why the function cannot be read if nothing is missing; the
-        caller reports it if it needs the handler.
+        cannot be read. Second, the reason why the function cannot be read; the caller reports it if it needs the
+        handler, or if there is no table.
     """
     handler, semantic = table.get("handler"), table.get("semantic")
     dotted = handler.get("function") if isinstance(handler, Mapping) else None
@@ -72,11 +75,7 @@ def complete_declaration(
     try:
         hints = hints_of(dotted)
     except HintsError as error:
-        if not absent:
-            return table, error
-        where = "" if error.place is None else f"{error.place[0]}:{error.place[1]}: "
-        say(("handler", "function"), f"{where}{error}", error.hint)
-        return None, None
+        return None if absent else table, error
     if hints is None:
         return table, None
     said = {

@@ -62,18 +62,19 @@ def read_handler(
         return _service(block, errors, schema, say)
     members(block, ("type", "function", *WHERE), ("function",), ("handler",))
     function, (blocking, on_loop) = _function(block, say), _where(block, say)
+    if not function:
+        return None
     return HandlerReference(type=kind, function=function, blocking=blocking, asyncio=on_loop)
 
 
 def _function(block: Mapping[str, Any], say: Say) -> str:
+    """Return the dotted path of the function; empty if it is none."""
     function = block.get("function", "a.b")
     if not isinstance(function, str) or _DOTTED.fullmatch(function) is None:
-        say(
-            ("handler", "function"),
-            f"handler.function {str(function)[:64]!r} is not a dotted path",
-            "such as package.module.function",
-        )
-    return str(function)
+        said = f"handler.function {str(function)[:64]!r} is not a dotted path such as package.module.function"
+        say(("handler", "function"), said, "")
+        return ""
+    return function
 
 
 def _plugin(block: Mapping[str, Any], say: Say) -> HandlerReference:
@@ -114,7 +115,7 @@ def _recipe(block: Mapping[str, Any], say: Say) -> str:
         say(
             ("handler", "recipe"),
             f"handler.recipe {str(recipe)[:64]!r} is not NAME or NAME@VERSION",
-            'write recipe = "NAME"',
+            "",
         )
     return str(recipe)
 

@@ -326,7 +326,7 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
     try:
         found = find(dotted)
     except UnresolvableFunction as error:
-        raise HintsError(str(error), error.hint, error.place) from error
+        raise HintsError(str(error), error.hint, error.place, absent=error.absent) from error
     if isinstance(found, functools.partial) and hasattr(found.func, SIGNATURE):
         raise HintsError(
             f"{dotted} is a partial of a function that is declared with @endpoint",

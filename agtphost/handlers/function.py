@@ -47,6 +47,7 @@ class UnresolvableFunction(Exception):
     :param hint: what to do about it.
     :param place: the file and the line to mend, where that is not the endpoint's declaration.
     :param cause: what is missing, where other endpoints may lack the same: it is reported once for all of them.
+    :param absent: whether there is no such function, so that another name may be meant.
     """
 
     def __init__(
@@ -55,11 +56,14 @@ class UnresolvableFunction(Exception):
         hint: str = "mend [handler] of the endpoint, or what it names",
         place: tuple[str, int] | None = None,
         cause: str = "",
+        *,
+        absent: bool = False,
     ) -> None:
         super().__init__(message)
         self.hint = hint
         self.place = place
         self.cause = cause
+        self.absent = absent
 
 
 def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -> Function:
@@ -72,7 +76,7 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
     """
     module_name, _, name = dotted.rpartition(".")
     if not module_name or not name:
-        raise UnresolvableFunction(f"{dotted!r} is not a dotted path such as package.module.function")
+        raise UnresolvableFunction(f"{dotted!r} is not a dotted path such as package.module.function", absent=True)
     try:
         module = find(module_name)
     except SyntaxError as error:
@@ -82,16 +86,16 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
             f"the module is not Python: {type(error).__name__}: {error.msg}{text}", "mend that line", place
         ) from error
     except ModuleNotFoundError as error:
-        hint = _instead_of(module_name, name, find) or SOUGHT
+        hint, place = _instead_of(module_name, name, find), _failed_line(error)
         said = f"the module {module_name} cannot be imported: {error!r}"
-        raise UnresolvableFunction(said, hint, _failed_line(error)) from error
+        raise UnresolvableFunction(said, hint or SOUGHT, place, absent=not hint and place is None) from error
     except (Exception, SystemExit) as error:
         # An error of the module's own code is reported to the operator, and must not crash the start.
         said, place = f"the module {module_name} cannot be imported: {error!r}", _failed_line(error)
         raise UnresolvableFunction(said, "mend that line, or what it needs" if place else SOUGHT, place) from error
     function = getattr(module, name, _ABSENT)
     if function is _ABSENT:
-        raise UnresolvableFunction(f"the module {module_name} has no {name}", SOUGHT)
+        raise UnresolvableFunction(f"the module {module_name} has no {name}", SOUGHT, absent=True)
     if not callable(function):
         raise UnresolvableFunction(
             f"{dotted} is not callable: it is {type(function).__name__}", "write a function there"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from agtphost.config import Config
 from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
+from agtphost.contract.declared_names import DeclaredNames
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.endpoint_loading import AbsentTarget, load_endpoints, summarize
+from agtphost.contract.endpoint_loading import AbsentTarget, find_line, load_endpoints, summarize
 from agtphost.contract.recipes import selection
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.errors import Problem
@@ -28,7 +28,6 @@ from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods import execution
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.tomltext import Location, locate
 
 
 def built_ins(
@@ -138,8 +137,10 @@ def load_bound_endpoints(
     :param given: endpoints in addition to those of ``[endpoints] directory``.
     :param problems: collects problems; with ``on_error = "skip"`` the host starts without those endpoints.
     """
-    read = selection.read(config.recipes.file, rules, problems)
     folder = config.endpoints.directory
+    names = DeclaredNames(folder, config.recipes.file, config.endpoints.python_path, config.folder)
+    rules = replace(rules, names=names)
+    read = selection.read(config.recipes.file, rules, problems)
     if folder is None and given is None:
         found: list[Problem] = []
         book, _ = selection.settle(read, (), rules.reserved, found)
@@ -165,8 +166,14 @@ def load_bound_endpoints(
         except WrongHandlerSettings as error:
             problems.extend(each for each in _setting_problems(endpoint, error) if each not in problems)
         except UnresolvableFunction as error:
-            line = _handler_line(endpoint, ("plugin",)) if endpoint.handler.plugin else endpoint.line
-            problem = Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=line, hint=error.hint)
+            line, hint = endpoint.line, error.hint
+            if endpoint.handler.plugin:
+                line = find_line(endpoint, ("handler", "plugin"))
+            elif error.absent:
+                line = find_line(endpoint, ("handler", "function"))
+                table = {"method": endpoint.method, "path": endpoint.path}
+                hint = names.find_function_cure(endpoint.handler.function, table) or hint
+            problem = Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=line, hint=hint)
             if error.place is not None:
                 # A file that several endpoints need is reported once.
                 problem = Problem(message=str(error), file=error.place[0], line=error.place[1], hint=error.hint)
@@ -195,19 +202,6 @@ def _with_definition(
     return replace(prepared, endpoint=replace(prepared.endpoint, definition=endpoint.definition))
 
 
-def _handler_line(endpoint: Endpoint, key: Location) -> int:
-    """Return the line of a key of the endpoint's ``[handler]``, or of the nearest enclosing key."""
-    if not endpoint.file:
-        return endpoint.line
-    lines = locate(Path(endpoint.file).read_text(encoding="utf-8"))
-    for length in range(len(key), 0, -1):
-        wanted = ("handler", *key[:length])
-        found = [line for place, line in lines.items() if place[-len(wanted) :] == wanted and line >= endpoint.line]
-        if found:
-            return min(found)
-    return endpoint.line
-
-
 def _setting_problems(endpoint: Endpoint, error: WrongHandlerSettings) -> Iterator[Problem]:
     for fault in error.faults:
         key = ("settings", *fault.location)
@@ -215,8 +209,8 @@ def _setting_problems(endpoint: Endpoint, error: WrongHandlerSettings) -> Iterat
         yield Problem(
             message=f"{endpoint.name}: [handler] {name} {fault.message}",
             file=endpoint.file,
-            line=_handler_line(endpoint, key),
-            hint=fault.hint or f"correct {fault.location[-1] if fault.location else 'settings'}",
+            line=find_line(endpoint, ("handler", *key)),
+            hint=fault.hint or f"leave {key[-1]} out, or write it as the plugin {endpoint.handler.plugin} documents it",
         )
 
 

@@ -147,7 +147,7 @@ def test_a_step_that_nothing_answers_keeps_the_host_from_starting(tmp_path: Path
     first = str(caught.value.problems[0])
     line = recipes.read_text().split("\n").index('path = "/rooms"')
     assert "step 2 calls BOOK /rooms, which no endpoint answers" in first
-    assert f"recipes.toml:{line - 1}:" in first, "the line of [[recipe.step]], counted from 1"
+    assert f"recipes.toml:{line + 1}:" in first and '(write path = "/room")' in first, "the line of the path"
 
 
 def test_what_many_endpoints_lack_is_told_once(tmp_path: Path) -> None:

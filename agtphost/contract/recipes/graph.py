@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
@@ -71,6 +72,9 @@ class RecipeFault:
     step: Step | None = None
     """None: the recipe as a whole."""
 
+    key: str = ""
+    """The step's member that is at fault; empty: the step as a whole."""
+
     absent: bool = False
     """
     Whether the called endpoint does not exist; not reported if endpoints could not be read, which may be the reason.
@@ -79,7 +83,9 @@ class RecipeFault:
     @property
     def line(self) -> int:
         """Return the line in :attr:`Recipe.file`."""
-        return self.recipe.line if self.step is None else self.step.line or self.recipe.line
+        if self.step is None:
+            return self.recipe.line
+        return self.step.lines.get(self.key) or self.step.line or self.recipe.line
 
 
 class RecipeGraph:
@@ -128,11 +134,13 @@ class RecipeGraph:
         for recipe in self._recipes:
             for step in recipe.steps:
                 yield from self._step_faults(recipe, step)
-            way = self._way_back(recipe)
-            if way is not None:
-                yield RecipeFault(
-                    recipe=recipe, message=f"the recipe calls itself: {way}", hint="remove one of these calls"
-                )
+            found = self._way_back(recipe)
+            if found is not None:
+                step, way = found
+                path = self._closest_path(step, recipe)
+                hint = f'write path = "{path}", or remove this step' if path else "remove this step"
+                message = f"the recipe calls itself: {way}"
+                yield RecipeFault(recipe=recipe, step=step, key="path", message=message, hint=hint)
             elif self._depth(recipe, {}) > MAX_DEPTH:
                 yield RecipeFault(recipe=recipe, message=f"the recipe nests more than {MAX_DEPTH} recipes")
 
@@ -146,42 +154,61 @@ class RecipeGraph:
                 for template, _ in listed
                 if _may_match(parse_template(step.path).segments, template.segments)
             ]
-            hint = "no endpoint has such a path; remove the recipe, or declare the endpoint"
+            hint, key = "remove the recipe, or declare the endpoint", "path"
             if known:
                 hint = f'write method = "{known[0].split()[0]}"; the path takes: {", ".join(known[:8])}'
+                key = "method"
+            elif path := self._closest_path(step):
+                hint = f'write path = "{path}"'
             yield RecipeFault(
-                recipe=recipe, step=step, message=f"{where}, which no endpoint answers", hint=hint, absent=True
+                recipe=recipe, step=step, message=f"{where}, which no endpoint answers", hint=hint, key=key, absent=True
             )
         if step.retries and not all(_is_repeatable(target) for target in targets):
             yield RecipeFault(
                 recipe=recipe,
                 step=step,
                 message=f"step {step.number} has retries, but {step.method} {step.path} is not idempotent",
-                hint="remove retries, because a failed call may have had its effect",
+                hint="leave retries out: a failed call may have had its effect",
+                key="retries",
             )
 
-    def _inner(self, recipe: Recipe) -> Iterator[tuple[Endpoint, Recipe]]:
-        """Yield the compositions that a recipe's steps may call."""
-        for step in recipe.steps:
-            for endpoint in self.reachable(step):
-                if endpoint is not None and endpoint.handler.recipe:
-                    inner = self.find(endpoint.handler.recipe)
-                    if inner is not None:
-                        yield endpoint, inner
+    def _closest_path(self, step: Step, other_than: Recipe | None = None) -> str:
+        """
+        Return the path of the method that is most like a step's and has the same parameters; empty if none has.
 
-    def _way_back(self, recipe: Recipe) -> str | None:
-        """Return how a recipe leads to itself, if it does."""
-        seen: set[str] = set()
-        waiting: list[tuple[Recipe, str]] = [(recipe, recipe.name)]
-        while waiting:
-            current, way = waiting.pop()
-            for endpoint, inner in self._inner(current):
-                further = f"{way} -> {endpoint.name} -> {inner.name}"
-                if inner.identifier == recipe.identifier:
-                    return further
-                if inner.identifier not in seen:
-                    seen.add(inner.identifier)
-                    waiting.append((inner, further))
+        :param other_than: a recipe whose own endpoint is not meant.
+        """
+        wanted = parse_template(step.path).parameters
+        paths = [
+            template.path
+            for template, endpoint in self._targets.get(step.method, ())
+            if template.parameters == wanted
+            and (endpoint is None or other_than is None or self.find(endpoint.handler.recipe) is not other_than)
+        ]
+        return max(paths, key=lambda each: SequenceMatcher(None, each, step.path).ratio(), default="")
+
+    def _inner(self, step: Step) -> Iterator[tuple[Endpoint, Recipe]]:
+        """Yield the compositions that a step may call."""
+        for endpoint in self.reachable(step):
+            if endpoint is not None and endpoint.handler.recipe:
+                inner = self.find(endpoint.handler.recipe)
+                if inner is not None:
+                    yield endpoint, inner
+
+    def _way_back(self, recipe: Recipe) -> tuple[Step, str] | None:
+        """Return how a recipe leads to itself, with its step that does, if it does."""
+        for first in recipe.steps:
+            seen: set[str] = set()
+            waiting: list[tuple[Step, str]] = [(first, recipe.name)]
+            while waiting:
+                step, way = waiting.pop()
+                for endpoint, inner in self._inner(step):
+                    further = f"{way} -> {endpoint.name} -> {inner.name}"
+                    if inner.identifier == recipe.identifier:
+                        return first, further
+                    if inner.identifier not in seen:
+                        seen.add(inner.identifier)
+                        waiting += [(each, further) for each in inner.steps]
         return None
 
     def _depth(self, recipe: Recipe, known: dict[str, int], guard: int = 0) -> int:
@@ -190,7 +217,7 @@ class RecipeGraph:
             return guard
         found = known.get(recipe.identifier)
         if found is None:
-            inner = [self._depth(below, known, guard + 1) for _, below in self._inner(recipe)]
+            inner = [self._depth(below, known, guard + 1) for step in recipe.steps for _, below in self._inner(step)]
             found = known[recipe.identifier] = 1 + max(inner, default=0)
         return found
 

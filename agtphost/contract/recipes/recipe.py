@@ -63,6 +63,8 @@ class Step:
     """``on_error = "continue"``: a failure makes the capture null, and the recipe continues."""
 
     line: int = 0
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """The lines of its members, for messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

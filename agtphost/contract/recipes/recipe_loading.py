@@ -39,9 +39,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agtphost.contract.declared_names import NO_NAMES, DeclaredNames
 from agtphost.contract.examples import RECIPE, example, keyword_example, meant_members
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
+from agtphost.contract.recipes import capture_names
 from agtphost.contract.recipes.expression import INPUT, Expression, ExpressionError, ValueMapping
 from agtphost.contract.recipes.recipe import (
     COMPOSITION_FAILED,
@@ -69,7 +71,6 @@ ENDPOINT = ("method", "path", "description", "semantic", "input_schema", "output
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
 VERSION = re.compile(r"[0-9A-Za-z.+_:-]{1,64}", re.ASCII)
-_CAPTURE = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _ERROR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 Say = Callable[[Location, str, str], None]
@@ -86,6 +87,9 @@ class RecipeRules:
     never: Collection[str] = ()
     """Methods that no recipe may call."""
 
+    names: DeclaredNames = field(default=NO_NAMES, compare=False, repr=False)
+    """Names that cures of faulty ones propose."""
+
 
 def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[list[Recipe], list[Problem]]:
     """
@@ -100,10 +104,17 @@ def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[lis
     except TomlError as error:
         return [], [Problem(message=f"it {error}", file=file, line=error.line, hint=error.hint)]
     problems = [
-        Problem(message=f"{name[:64]} is unknown", file=file, line=document.line((name,)), hint="write [[recipe]]")
+        Problem(
+            message=f"{name[:64]} is unknown",
+            file=file,
+            line=document.line((name,)),
+            hint='did you mean "recipe"?' if _resembles_recipe(name) else "write [[recipe]] above it, where it belongs",
+        )
         for name in document.tree
         if name != "recipe"
     ]
+    if any(map(_resembles_recipe, document.tree)):
+        return [], problems  # What the recipes lack may be under the misspelt name.
     tables = document.tree.get("recipe", [])
     if not isinstance(tables, list):
         line = document.line(("recipe",))
@@ -130,6 +141,10 @@ def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[lis
             continue
         recipes[recipe.identifier] = recipe
     return list(recipes.values()), sorted(problems, key=lambda problem: problem.line)
+
+
+def _resembles_recipe(name: str) -> bool:
+    return name != "recipe" and bool(difflib.get_close_matches(name.lower(), ["recipe"], 1))
 
 
 def read_recipe(
@@ -172,7 +187,27 @@ class _RecipeReader:
 
     def say(self, location: Location, message: str, hint: str = "") -> None:
         self.wrong = True
-        self.tell(location, message, hint or example(RECIPE, location))
+        self.tell(location, message, hint or self._name_cure(location) or example(RECIPE, location))
+
+    def _name_cure(self, location: Location, missing: str = "") -> str:
+        """Return a cure with a name that the host's files have; empty if they have none."""
+        at = (*location, missing) if missing else location
+        match at:
+            case ("name",):
+                found = next(iter(self.rules.names.wanted_recipes), "")
+            case ("step", *_, "path"):
+                found = self.rules.names.find_called_path(self._table_at(at[:-1]))
+            case ("step", *_, "capture"):
+                found = next(iter(capture_names.find_uncaptured(self.table)), "")
+            case _:
+                found = ""
+        return f'write {at[-1]} = "{found}"' if found else ""
+
+    def _table_at(self, location: Location) -> Mapping[str, Any]:
+        found: Any = self.table
+        for step in location:
+            found = found[step]
+        return found if isinstance(found, Mapping) else {}
 
     def recipe(self, file: str) -> Recipe | None:
         table = self.table
@@ -214,7 +249,7 @@ class _RecipeReader:
                 self.say((*at, name), f"{name[:64]} is unknown", hint)
         for name in required:
             if name not in table and name not in meant.values():
-                self.say(at, f"{name} is missing", example(RECIPE, at, name))
+                self.say(at, f"{name} is missing", self._name_cure(at, name) or example(RECIPE, at, name))
 
     def _matching(self, name: str, grammar: re.Pattern[str], form: str) -> None:
         value = self.table.get(name)
@@ -231,10 +266,8 @@ class _RecipeReader:
 
     def _names(self, names: Collection[str], at: Location) -> None:
         for name in () if self.uncaptured else sorted(set(names).difference(self.known)):
-            close = difflib.get_close_matches(name, self.known, 1)
-            captured = f'write capture = "{name[:64]}" in an earlier step; known names: {", ".join(self.known)}'
-            hint = f"did you mean {close[0]}?" if close else captured
-            self.say(at, f"an expression uses {name[:64]!r}, which no earlier step captures", hint)
+            place, hint = capture_names.find_cure(self.table, self.known, name, at)
+            self.say(place, f"an expression uses {name[:64]!r}, which no earlier step captures", hint)
 
     # Steps
 
@@ -294,6 +327,7 @@ class _RecipeReader:
             retries=self._retries(table, at),
             proceed=self._on_error(table, at),
             line=self.line_of(at),
+            lines={name: self.line_of((*at, name)) for name in ("method", "path", "retries") if name in table},
         )
 
     def _method(self, table: Mapping[str, Any], at: Location) -> str:
@@ -301,7 +335,8 @@ class _RecipeReader:
         catalog = self.rules.catalog
         if not isinstance(method, str) or not (catalog.knows(method) or method in self.rules.custom):
             close = ", ".join(catalog.close_matches(str(method)[:40]))
-            hint = f"similar methods: {close}" if close else ""
+            first = close.partition(",")[0]
+            hint = f'write method = "{first}", or another similar one: {close}' if close else ""
             self.say((*at, "method"), f"method {str(method)[:40]!r} is not in catalog {catalog.version}", hint)
         elif method in self.rules.never:
             self.say((*at, "method"), f"{method} cannot be a step of a recipe")
@@ -321,13 +356,16 @@ class _RecipeReader:
         wanted = paths.parse_template(path).parameters
         given = table.get("parameters", {})
         at = (*at, "parameters")
+        values = ", ".join(f'{name} = "=input.{name}"' for name in wanted)
         if not isinstance(given, Mapping):
-            values = ", ".join(f'{name} = "=input.{name}"' for name in wanted)
-            self.say(at, "parameters must be a table", f"write parameters = {{ {values} }}")
+            self.say(
+                at, "parameters must be a table", f"write parameters = {{ {values} }}" if wanted else "leave it out"
+            )
             return None
         for name in wanted:
             if name not in given:
-                self.say(at, f"the path's parameter {name!r} has no value in parameters")
+                hint = f"write parameters = {{ {values} }}"
+                self.say(at, f"the path's parameter {name!r} has no value in parameters", hint)
         for name in given if "path" in table else ():
             if name not in wanted:
                 self.say((*at, name), f"the path has no parameter {name[:64]!r}", "leave it out of parameters")
@@ -344,7 +382,7 @@ class _RecipeReader:
 
     def _capture(self, table: Mapping[str, Any], at: Location) -> str:
         capture = table.get("capture", "")
-        if "capture" in table and (not isinstance(capture, str) or _CAPTURE.fullmatch(capture) is None):
+        if "capture" in table and (not isinstance(capture, str) or capture_names.NAME.fullmatch(capture) is None):
             self.uncaptured = True
             self.say((*at, "capture"), f"capture {str(capture)[:64]!r} is not a name such as first_room")
             return ""

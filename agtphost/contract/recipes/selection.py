@@ -9,13 +9,14 @@ from pathlib import Path
 
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.endpoint_loading import AbsentRecipe, AbsentTarget
+from agtphost.contract.endpoint_loading import AbsentRecipe, AbsentTarget, find_line
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.contract.recipes.graph import SEVERITY, RecipeGraph
 from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.recipes.recipe_loading import RecipeRules, read_recipes
 from agtphost.contract.reserved import LIFECYCLE
 from agtphost.errors import Problem
+from agtphost.vocabulary.tomltext import Location
 
 NEVER = (*LIFECYCLE, "PROPOSE", "DELEGATE", "SUSPEND")
 """Methods that no recipe may call: a caller must not change an agent's or session's state unknowingly."""
@@ -29,7 +30,9 @@ def read(file: Path | None, rules: Rules, problems: list[Problem]) -> list[Recip
     """
     if file is None:
         return []
-    recipes, wrong = read_recipes(file, str(file), RecipeRules(catalog=rules.catalog, custom=rules.custom, never=NEVER))
+    recipes, wrong = read_recipes(
+        file, str(file), RecipeRules(catalog=rules.catalog, custom=rules.custom, never=NEVER, names=rules.names)
+    )
     problems.extend(wrong)
     return recipes
 
@@ -85,14 +88,17 @@ def _invalid_endpoints(endpoints: Iterable[Endpoint], graph: RecipeGraph) -> Ite
     for endpoint in endpoints:
         said = _fault(endpoint, graph)
         if said is not None:
-            message, hint = said
+            message, hint, key = said
             kind = Problem if graph.find(endpoint.handler.recipe) else AbsentRecipe
-            line = endpoint.lines.get("handler", endpoint.line)
+            line = find_line(endpoint, key)
             yield endpoint, kind(message=f"{endpoint.name}: {message}", file=endpoint.file, line=line, hint=hint)
 
 
-def _fault(endpoint: Endpoint, graph: RecipeGraph) -> tuple[str, str] | None:
-    """Return why a composition cannot be registered: its declared impact and idempotency must be true for its steps."""
+def _fault(endpoint: Endpoint, graph: RecipeGraph) -> tuple[str, str, Location] | None:
+    """
+    Return why a composition cannot be registered, with a hint and the key: its declared impact and idempotency must be
+    true for its steps.
+    """
     reference = endpoint.handler.recipe
     if not reference:
         return None
@@ -101,13 +107,15 @@ def _fault(endpoint: Endpoint, graph: RecipeGraph) -> tuple[str, str] | None:
         close = difflib.get_close_matches(reference, graph.names, 1)
         listed = f'write recipe = "{graph.names[0]}", one of: {", ".join(graph.names[:8])}' if graph.names else ""
         hint = f'did you mean "{close[0]}"?' if close else listed or 'write file = "recipes.toml" in [recipes]'
-        return f"its recipe {reference} is not registered", hint
+        return f"its recipe {reference} is not registered", hint, ("handler", "recipe")
     needs, semantic = graph.needs(recipe), endpoint.semantic
     if SEVERITY.index(needs.impact) > SEVERITY.index(semantic.impact):
         impact = needs.impact.value
-        return f"its impact is {semantic.impact.value}, but a step of {reference} is {impact}", f'impact = "{impact}"'
+        message = f"its impact is {semantic.impact.value}, but a step of {reference} is {impact}"
+        return message, f'write impact = "{impact}"', ("semantic", "impact")
     if semantic.is_idempotent and not needs.idempotent:
-        return f"it is declared idempotent, but a step of {reference} is not", "is_idempotent = false"
+        message = f"it is declared idempotent, but a step of {reference} is not"
+        return message, "write is_idempotent = false", ("semantic", "is_idempotent")
     return None
 
 
