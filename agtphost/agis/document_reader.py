@@ -181,7 +181,7 @@ def _unreadable(text: str, error: yamltext.YAMLTextError) -> Unreadable:
 
 def _find_ending_comment(lines: Sequence[str]) -> Mark | None:
     """
-    Return the place of a comment that stands between the lines of a block of text.
+    Return the place of a comment between the lines of a block of text.
 
     :param lines: up to the one that cannot be read.
     :return: None if the last of them is in no block, or no comment ends it.
