@@ -102,7 +102,7 @@ def keyword_example(pointer: Sequence[str | int], message: str) -> str:
     """
     steps = list(map(str, pointer))
     while len(steps) > 1 and steps[-1].isdigit() and steps[-2] not in ("properties", "$defs"):
-        steps.pop()  # An item of a list is no keyword.
+        steps.pop()  # Items of lists are not keywords.
     last = steps[-1] if steps else ""
     meant = _MEANT.search(message)
     if meant is not None:

@@ -29,7 +29,7 @@ class HintsError(Exception):
         """The file and the line to correct, if they are not the declaration's."""
 
         self.absent = absent
-        """Whether there is no such function, so that another name may be meant."""
+        """Whether the function does not exist, so that another name may be meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def complete_declaration(
     :param say: called for every contradiction.
     :return: The completed table; None if members are missing that only the function could provide, and the function
         cannot be read. Second, the reason why the function cannot be read; the caller reports it if it needs the
-        handler, or if there is no table.
+        handler, or if the table is None.
     """
     handler, semantic = table.get("handler"), table.get("semantic")
     dotted = handler.get("function") if isinstance(handler, Mapping) else None

@@ -47,7 +47,7 @@ class UnresolvableFunction(Exception):
     :param hint: what to do about it.
     :param place: the file and the line to mend, where that is not the endpoint's declaration.
     :param cause: what is missing, where other endpoints may lack the same: it is reported once for all of them.
-    :param absent: whether there is no such function, so that another name may be meant.
+    :param absent: whether the function does not exist, so that another name may be meant.
     """
 
     def __init__(
