@@ -327,6 +327,14 @@ def _directories(config: Config) -> Iterator[ConfigFault]:
             message = f"names a directory that does not exist: {directory}"
             hint = _place_hint(location, directory, config, f"run: mkdir -p {directory}")
             yield ConfigFault(location=location, message=message, hint=hint)
+    if endpoints.directory is not None and endpoints.directory == config.folder:
+        at = ("endpoints", "directory")
+        message = "is the directory of host.toml, which has files of other kinds than endpoints"
+        yield ConfigFault(
+            location=at,
+            message=message,
+            hint=_place_hint(at, endpoints.directory, config, 'write directory = "endpoints"'),
+        )
     if catalog.path is not None and not catalog.path.is_file():
         yield ConfigFault(location=("catalog", "path"), message=f"names a file that does not exist: {catalog.path}")
     recipes = config.recipes.file

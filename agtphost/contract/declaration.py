@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -330,7 +331,19 @@ class Declaration:
             return
         for name in re.findall(r"\{([A-Za-z0-9_]+)\}", path):
             if name not in properties:
-                self._add_fault(("input_schema",), f"the path's parameter {name!r} is not declared in input_schema")
+                close = difflib.get_close_matches(name, map(str, properties), 1)
+                if close:
+                    self._add_fault(
+                        ("input_schema", "properties", close[0]),
+                        f"the path has the parameter {name!r}, and {close[0]} is unknown",
+                        f"did you mean {name!r}?",
+                    )
+                else:
+                    self._add_fault(
+                        ("input_schema",),
+                        f"the path's parameter {name!r} is not declared in input_schema",
+                        f'add [input_schema.properties.{name}] with type = "string"',
+                    )
                 continue
             inner = properties[name]
             declared = inner.get("type", "string") if isinstance(inner, Mapping) else "string"

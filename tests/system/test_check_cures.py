@@ -241,6 +241,12 @@ def _drop_letter(word: str, source: random.Random) -> str:
     return word[:at] + word[at + 1 :]
 
 
+def _misspell(header: str, source: random.Random) -> str:
+    """Drop a letter from one word of a header."""
+    word = source.choice(list(re.finditer(r"\w\w+", header)))
+    return header[: word.start()] + _drop_letter(word[0], source) + header[word.end() :]
+
+
 def _other_value(key: str, value: str, text: str, source: random.Random) -> str:
     return f"{key} = {source.choice(list(VALUE.finditer(text)))[2]}"
 
@@ -271,9 +277,7 @@ OF_LINES: dict[str, Change] = {
 """Mistakes in the line of a key, by kind."""
 
 OF_HEADERS: dict[str, Callable[[str, str, random.Random], str]] = {
-    "header misspelt": lambda header, text, source: re.sub(
-        r"\w+", lambda w: _drop_letter(w[0], source), header, count=source.choice((0, 1))
-    ),
+    "header misspelt": lambda header, text, source: _misspell(header, source),
     "header unclosed": lambda header, text, source: header[:-1],
     "header unopened": lambda header, text, source: header[1:],
     "header doubled": lambda header, text, source: f"{header}\n{header}",
