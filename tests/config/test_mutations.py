@@ -50,7 +50,7 @@ auth = "genesis_issuer"
 agents = "."
 trusted_issuers = ["11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"]
 [endpoints]
-directory = "."
+directory = "endpoints"
 on_error = "skip"
 python_path = ["."]
 [policies]
@@ -118,6 +118,7 @@ DAMAGED = list(damaged())
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
+    (tmp_path / "endpoints").mkdir()
     return tmp_path / "host.toml"
 
 
