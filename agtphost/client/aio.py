@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
 from agtphost.client import blocking_https, tls
-from agtphost.client.aio_connection import Link, connect
+from agtphost.client.aio_connection import AsyncioConnection, connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.call_flow import Deadline
 from agtphost.client.caller import CallOptions, ClientOptions
@@ -31,7 +31,7 @@ from agtphost.vocabulary.uris import AgtpUri
 T = TypeVar("T")
 
 
-class Client(AsyncCalls[Link]):
+class Client(AsyncCalls[AsyncioConnection]):
     """
     Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
 
@@ -44,7 +44,7 @@ class Client(AsyncCalls[Link]):
         self._context = tls.stdlib_context(self._caller.settings)
         self._waiting: dict[Destination, deque[asyncio.Future[None]]] = defaultdict(deque)
         self._locks: WeakValueDictionary[Destination, asyncio.Lock] = WeakValueDictionary()
-        self._open_links: set[Link] = set()
+        self._open_links: set[AsyncioConnection] = set()
 
     @classmethod
     def of(
@@ -136,15 +136,15 @@ class Client(AsyncCalls[Link]):
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
         return await asyncio.to_thread(blocking_https.bootstrap, domain, self._caller.settings, policy)
 
-    async def _connect(self, key: Destination, deadline: Deadline) -> Link:
+    async def _connect(self, key: Destination, deadline: Deadline) -> AsyncioConnection:
         return await connect(
             key,
             self._context,
             deadline,
-            lambda: Link(self._limits, self._open_links, lambda ended: self._note_end(key, ended)),
+            lambda: AsyncioConnection(self._limits, self._open_links, lambda ended: self._note_end(key, ended)),
         )
 
-    def _note_end(self, key: Destination, link: Link) -> None:
+    def _note_end(self, key: Destination, link: AsyncioConnection) -> None:
         """Remove a connection that ended from the free ones."""
         if self._pool.remove(key, link):
             self._wake(key)

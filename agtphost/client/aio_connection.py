@@ -23,7 +23,7 @@ CLOSE_SECONDS = 1.0
 """How long a server may take to answer the closing notice; then the connection is dropped."""
 
 
-class Link(asyncio.Protocol):
+class AsyncioConnection(asyncio.Protocol):
     """
     A connection to one server, verified once :func:`connect` gave it.
 
@@ -31,7 +31,9 @@ class Link(asyncio.Protocol):
     :param lost: called once, when the connection has ended.
     """
 
-    def __init__(self, limits: Limits, open: set[Link], lost: Callable[[Link], object]) -> None:
+    def __init__(
+        self, limits: Limits, open: set[AsyncioConnection], lost: Callable[[AsyncioConnection], object]
+    ) -> None:
         self._open = open
         self._delivery = Delivery(limits, self.abort)
         self._lost = lost
@@ -159,8 +161,8 @@ def _reason(exc: Exception | None) -> ClientError | None:
 
 
 async def connect(
-    destination: Destination, context: ssl.SSLContext, deadline: Deadline, made: Callable[[], Link]
-) -> Link:
+    destination: Destination, context: ssl.SSLContext, deadline: Deadline, made: Callable[[], AsyncioConnection]
+) -> AsyncioConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
 

@@ -19,7 +19,7 @@ from agtphost.wire.codec import Limits
 _READ = 65536
 
 
-class Link:
+class BlockingConnection:
     """
     A verified TLS connection to one server.
 
@@ -106,7 +106,9 @@ def handed_out(reply: Reply) -> Generator[Reply, None, None]:
     yield reply
 
 
-def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, deadline: Deadline) -> Link:
+def connect(
+    destination: Destination, context: ssl.SSLContext, limits: Limits, deadline: Deadline
+) -> BlockingConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
 
@@ -141,4 +143,4 @@ def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, d
         unless_connected.callback(channel.close)
         tls.verify_peer_name(channel.getpeercert(binary_form=True) or b"", destination.host)
         unless_connected.pop_all()
-    return Link(channel, limits)
+    return BlockingConnection(channel, limits)

@@ -86,7 +86,7 @@ class Deadline:
         )
 
 
-class Link(Protocol):
+class CallConnection(Protocol):
     """A connection whose server is verified."""
 
     used: bool
@@ -110,7 +110,7 @@ class Link(Protocol):
         """End it immediately."""
 
 
-L = TypeVar("L", bound=Link)
+L = TypeVar("L", bound=CallConnection)
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:

@@ -20,7 +20,7 @@ from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.call_flow import Deadline
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.connection import Link, LinkFactory
+from agtphost.client.connection import ConnectionFactory, TwistedConnection
 from agtphost.client.errors import CannotConnect, ClientError, InvalidCall
 from agtphost.client.host import AsyncCalls, Host
 from agtphost.client.reply import Reply
@@ -33,7 +33,7 @@ from agtphost.vocabulary.uris import AgtpUri
 T = TypeVar("T")
 
 
-class Client(AsyncCalls[Link]):
+class Client(AsyncCalls[TwistedConnection]):
     """
     Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
 
@@ -143,11 +143,11 @@ class Client(AsyncCalls[Link]):
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
         return await BootstrapFetcher(self._reactor, self._caller.settings, policy).ask(domain)
 
-    async def _connect(self, key: Destination, deadline: Deadline) -> Link:
+    async def _connect(self, key: Destination, deadline: Deadline) -> TwistedConnection:
         notes = HandshakeNotes()
-        link = Link(key.host, notes, self._limits, self._reactor, lambda ended: self._note_end(key, ended))
+        link = TwistedConnection(key.host, notes, self._limits, self._reactor, lambda ended: self._note_end(key, ended))
         creator = ConnectionCreator(self._context, key.host, notes)
-        factory = TLSMemoryBIOFactory(creator, True, LinkFactory(link), self._reactor)
+        factory = TLSMemoryBIOFactory(creator, True, ConnectionFactory(link), self._reactor)
         seconds = deadline.remaining(f"connecting to {key}")
         endpoint = HostnameEndpoint(self._reactor, key.host, key.port, timeout=seconds)
         try:
@@ -160,7 +160,7 @@ class Client(AsyncCalls[Link]):
         deadline.remaining(f"shaking hands with {key}")
         return await link.ready
 
-    def _note_end(self, key: Destination, link: Link) -> None:
+    def _note_end(self, key: Destination, link: TwistedConnection) -> None:
         """Remove a connection that ended from the free ones."""
         if self._pool.remove(key, link):
             self._wake(key)

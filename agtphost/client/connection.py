@@ -1,7 +1,7 @@
 """
 One TLS connection of the Twisted client.
 
-How it works. :class:`Link` is made when TCP is there and is ready when TLS is:
+How it works. :class:`TwistedConnection` is made when TCP is there and is ready when TLS is:
 before the handshake is complete and the certificate's name was checked it
 sends nothing. Then it makes one call at a time. It ends for good when the
 server ends it, when a call on it is cancelled, or when framing is in doubt.
@@ -36,7 +36,7 @@ CLOSE_SECONDS = 1.0
 
 
 @implementer(IHandshakeListener)
-class Link(Protocol):
+class TwistedConnection(Protocol):
     """
     A connection to one server.
 
@@ -50,7 +50,7 @@ class Link(Protocol):
         notes: HandshakeNotes,
         limits: Limits,
         clock: IReactorTime,
-        lost: Callable[[Link], None],
+        lost: Callable[[TwistedConnection], None],
     ) -> None:
         self._host = host
         self._notes = notes
@@ -64,7 +64,7 @@ class Link(Protocol):
         self.used = False
         """Whether a call was made over it before."""
 
-        self.ready: Deferred[Link] = Deferred(lambda _: self.abort())
+        self.ready: Deferred[TwistedConnection] = Deferred(lambda _: self.abort())
         """Fires when a request may be sent; fails with a ClientError."""
 
     @property
@@ -180,14 +180,14 @@ def _reason_of(error: SSL.Error) -> str:
     return ""
 
 
-class LinkFactory(Factory):
+class ConnectionFactory(Factory):
     """Builds the one link of one connection attempt."""
 
     noisy = False
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: TwistedConnection) -> None:
         self._link = link
 
-    def buildProtocol(self, addr: object) -> Link:
+    def buildProtocol(self, addr: object) -> TwistedConnection:
         """Return the link; called once."""
         return self._link

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, Unpack
 
 from agtphost.client import blocking_https, tls
 from agtphost.client import purchase as purchasing
-from agtphost.client.blocking_connection import Link, connect
+from agtphost.client.blocking_connection import BlockingConnection, connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.call_flow import Calls, Clock, Deadline, Stream, patient, run_to_end
 from agtphost.client.caller import CallOptions, ClientOptions
@@ -49,7 +49,7 @@ def _replies(work: Coroutine[Reply, None, Reply]) -> Iterator[Reply]:
         yield final
 
 
-class _BlockingCalls(Calls[Link]):
+class _BlockingCalls(Calls[BlockingConnection]):
     """The procedures of the client, in which every wait blocks the thread."""
 
     def __init__(self, clock: Clock, sleep: Callable[[float], None], **options: Unpack[ClientOptions]) -> None:
@@ -99,7 +99,7 @@ class _BlockingCalls(Calls[Link]):
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
         return blocking_https.bootstrap(domain, self._caller.settings, policy)
 
-    async def _connect(self, key: Destination, deadline: Deadline) -> Link:
+    async def _connect(self, key: Destination, deadline: Deadline) -> BlockingConnection:
         return connect(key, self._context, self._limits, deadline)
 
 

@@ -167,7 +167,7 @@ def client_context(cacert: Path | None, shown: Credentials) -> ssl.SSLContext:
 
 
 @dataclass(kw_only=True)
-class Link:
+class RawConnection:
     """
     A connection to the target.
 
@@ -197,7 +197,7 @@ class Link:
                 raw.close()
             raise Unreachable(f"no connection to {self.where.host} port {self.where.port}: {error}") from None
 
-    def __enter__(self) -> Link:
+    def __enter__(self) -> RawConnection:
         return self
 
     def __exit__(self, *failure: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agtphost.conformance.access import Access, Role
-from agtphost.conformance.link import Credentials, Link, RawAnswer, Unreachable, client_context
+from agtphost.conformance.link import Credentials, RawAnswer, RawConnection, Unreachable, client_context
 from agtphost.conformance.request_bytes import Envelope, Field, request
 from agtphost.conformance.signatures import public_key
 from agtphost.conformance.surface import LEGACY, DeclaredEndpoint, TargetTool
@@ -57,7 +57,7 @@ class Target:
         """Whether every caller has to name an agent; then requests without a chosen role are sent as the agent."""
 
         self._contexts: dict[Role, ssl.SSLContext] = {}
-        self._links: dict[Role, Link] = {}
+        self._links: dict[Role, RawConnection] = {}
 
     def __enter__(self) -> Target:
         return self
@@ -84,7 +84,7 @@ class Target:
         octets = request("DISCOVER", "/agents", fields=fields)
         try:
             context = client_context(self.access.trust, shown)
-            with Link(where=self.access.where, context=context, timeout=self.access.timeout) as link:
+            with RawConnection(where=self.access.where, context=context, timeout=self.access.timeout) as link:
                 link.send(octets)
                 answer = link.answer(octets)
         except (Failure, Unreachable):
@@ -110,11 +110,11 @@ class Target:
 
     # Connections
 
-    def link(self, who: Role = Role.ANONYMOUS) -> Link:
+    def link(self, who: Role = Role.ANONYMOUS) -> RawConnection:
         """Open a new connection, which the caller closes."""
         if who not in self._contexts:
             self._contexts[who] = client_context(self.access.trust, self.credentials(who))
-        return Link(where=self.access.where, context=self._contexts[who], timeout=self.access.timeout)
+        return RawConnection(where=self.access.where, context=self._contexts[who], timeout=self.access.timeout)
 
     def ask(
         self,
@@ -181,7 +181,7 @@ class Target:
             raise Failure(f"the connection was closed instead of answering {line!r}")
         return answer
 
-    def _once(self, link: Link, octets: bytes, who: Role) -> RawAnswer | None:
+    def _once(self, link: RawConnection, octets: bytes, who: Role) -> RawAnswer | None:
         try:
             link.send(octets)
             answer = link.answer(octets)

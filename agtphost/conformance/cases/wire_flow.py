@@ -6,7 +6,7 @@ import time
 
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import PROBE, QUIET, accepts, probe
-from agtphost.conformance.link import Link, RawAnswer
+from agtphost.conformance.link import RawAnswer, RawConnection
 from agtphost.conformance.request_bytes import request
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Failure, expect
@@ -25,7 +25,7 @@ def _number_requests(target: Target, count: int) -> list[bytes]:
     return [_task(target, f"order-{number}") for number in range(count)]
 
 
-def _next(link: Link) -> RawAnswer:
+def _next(link: RawConnection) -> RawAnswer:
     answer = link.answer()
     if answer is None:
         raise Failure("the connection was closed instead of answering")
