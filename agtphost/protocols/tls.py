@@ -154,11 +154,15 @@ class _Reader:
             return b""
 
     def certificates(self, path: Path) -> Sequence[x509.Certificate]:
+        known = len(self.problems)
         octets = self.octets(path)
+        if len(self.problems) > known:
+            return ()
         try:
-            return x509.load_pem_x509_certificates(octets) if octets else ()
+            return x509.load_pem_x509_certificates(octets)
         except ValueError:
-            self.blame(path, "holds no PEM certificate")
+            message = "holds no PEM certificate" if octets else "is empty"
+            self.blame(path, message, "name a file with one or more certificates in PEM")
             return ()
 
     def revocation_lists(

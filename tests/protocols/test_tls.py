@@ -387,6 +387,10 @@ def broken(site: Site, fault: str) -> TLS:
         files.certificate.unlink()
     elif fault == "no certificate":
         files.certificate.write_text("nonsense")
+    elif fault == "empty certificate":
+        files.certificate.write_text("")
+    elif fault == "empty authority":
+        (site.folder / "root.pem").write_text("")
     elif fault == "missing key":
         files.key.unlink()
     elif fault == "no key":
@@ -412,11 +416,13 @@ def broken(site: Site, fault: str) -> TLS:
     [
         ("missing certificate", r"server\.pem: cannot be read"),
         ("no certificate", r"server\.pem: holds no PEM certificate"),
+        ("empty certificate", r"server\.pem: is empty"),
         ("missing key", r"server\.key: cannot be read"),
         ("no key", r"server\.key: does not hold"),
         ("another key", r"server\.key: does not hold"),
         ("weak certificate", r"server\.pem: holds a certificate that TLS does not accept"),
         ("no authority", r"root\.pem: holds no PEM certificate"),
+        ("empty authority", r"root\.pem: is empty"),
         ("no revocation list", r"revoked\.pem: holds no revocation list in PEM or DER"),
         ("unknown revocation list extension", r"unknown critical extension 1\.3\.6\.1\.4\.1\.55555\.1"),
     ],
