@@ -13,7 +13,7 @@ Three families, by whose fault it is:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.vocabulary.reasons import ForeignReason, Reason
@@ -156,6 +156,9 @@ class Problem:
 
     hint: str = ""
     """What to do about it; may be empty."""
+
+    original: str = field(default="", compare=False)
+    """The text of a foreign library that the message translates, for ``--json`` and the log; empty without one."""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""

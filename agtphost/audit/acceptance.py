@@ -23,6 +23,7 @@ from agtphost.identity.key_history import every_public
 from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import StoreError
+from agtphost.vocabulary.foreign_errors import explain
 
 EVENT = "store-accepted"
 
@@ -65,7 +66,7 @@ def record(
     except StoreError:
         raise
     except Exception as error:
-        raise StoreError(f"the store cannot be read: {error}") from error
+        raise StoreError(f"the store cannot be read: {explain(error)}") from error
     tree.load(writer.begin)
     event = StreamEvent(chain=HOST_CHAIN, event_type=EVENT, fields=fields)
     submission = Submission(Draft(chain=HOST_CHAIN, payload={}, events=(event,)))

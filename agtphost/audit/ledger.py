@@ -47,6 +47,7 @@ from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import ConflictError, ItemRow, StateRow
 from agtphost.vocabulary.allocator import release_memory
 from agtphost.vocabulary.bounds import Answers
+from agtphost.vocabulary.foreign_errors import with_original
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from agtphost.vocabulary.quotas import ANSWERS
 
@@ -374,8 +375,8 @@ class Ledger:
                 self._space.make_room()
             self._write_out(entries)
         except Exception as error:
-            self._down(f"a transaction failed: {error!r}")
-            self._refuse(entries, repr(error))
+            self._down(f"a transaction failed: {with_original(error)}")
+            self._refuse(entries, with_original(error))
             return
         self._takeover.note_written(entries)
         self._reactor.callFromThread(self._settle, entries, time.perf_counter() - began)

@@ -14,6 +14,7 @@ from agtphost.audit.writer import GroupWriter
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores.interfaces import IStoreUpkeep, ITableSource
 from agtphost.stores.rows import DamagedRow, ItemRow, StateRow, StoreError
+from agtphost.vocabulary.foreign_errors import explain
 
 log = Logger()
 
@@ -65,5 +66,5 @@ def read(
     except (StoreError, OSError):
         raise
     except Exception as error:
-        raise StoreError(_UNREADABLE.format(error)) from error
+        raise StoreError(_UNREADABLE.format(explain(error))) from error
     return states, held

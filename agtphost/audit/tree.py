@@ -24,6 +24,7 @@ from agtphost.iagtp import IWitness
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.stores.interfaces import ITreeStore
 from agtphost.stores.rows import CheckpointRow, StoreError
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.lru import keep
 
 MOST_WAITING = 8_192
@@ -149,7 +150,7 @@ class TreeKeeper:
         try:
             witness.saw(checkpoint.issue(self._origin, 0, EMPTY_ROOT, self._key, self.state()))
         except OSError as error:
-            raise StoreError(f"{witness.name} cannot be written: {error.strerror}") from None
+            raise StoreError(f"{witness.name} cannot be written: {explain(error)}") from error
 
     def _check(self, seen: Checkpoint, name: str, remedy: str) -> None:
         held = self._growth.size

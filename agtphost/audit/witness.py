@@ -19,6 +19,7 @@ from agtphost.iagtp import IWitness
 from agtphost.identity import files
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores.rows import StoreError
+from agtphost.vocabulary.foreign_errors import explain
 
 
 @implementer(IWitness)
@@ -41,7 +42,7 @@ class WitnessFile:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"the witness file {self.path} cannot be read: {error}") from None
+            raise StoreError(f"the witness file {self.path} cannot be read: {explain(error)}") from error
         try:
             return checkpoint.verify(note, self._keys) if self._keys else checkpoint.read(note)
         except CheckpointError as error:

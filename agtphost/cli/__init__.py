@@ -3,6 +3,7 @@ The ``agtp`` command (interface section 2).
 
 - :mod:`.root`: the command group; it imports a command's module when the command is called
 - :mod:`.failures`: exit statuses, and how errors are printed
+- :mod:`.usage_errors`: Click's errors about the command line, in our words
 - :mod:`.output`: tables, JSON and untrusted text on a terminal
 - :mod:`.ports`: free ports for trial hosts
 - :mod:`.colour`, :mod:`.progress`: coloured verdicts and progress of long commands on terminals

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.identity.dns_anchor import NoEvidence
+from agtphost.vocabulary.foreign_errors import explain
 
 SECONDS = 5.0
 TRIES = 3
@@ -57,7 +58,9 @@ def txt_records(name: str, resolver: tuple[str, int]) -> list[str]:
     try:
         answer = _query(octets, question.id, name, resolver)
     except (OSError, EOFError, ValueError) as error:
-        raise NoEvidence(f"the resolver {resolver[0]}:{resolver[1]} did not answer about {name}: {error}") from None
+        raise NoEvidence(
+            f"the resolver {resolver[0]}:{resolver[1]} did not answer about {name}: {explain(error)}"
+        ) from error
     if answer.rCode != dns.OK:
         raise NoEvidence(f"the resolver {resolver[0]}:{resolver[1]} has no {name} (RCODE {answer.rCode})")
     return [

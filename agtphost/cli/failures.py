@@ -16,6 +16,7 @@ import click
 from agtphost.cli.colour import Verdict, has_colours, paint
 from agtphost.cli.output import visible
 from agtphost.errors import ConfigurationError
+from agtphost.vocabulary.foreign_errors import original_of, split, to_sentence
 
 JSON_MODE = "agtphost.json"
 """Key of a click context's ``meta`` that is true if the output is JSON."""
@@ -48,10 +49,13 @@ class CommandError(click.ClickException):
     :param message: one sentence on what happened.
     :param remedy: one sentence on what to do about it.
     :param answer: the value that ``--json`` prints; None for the error itself.
+    :param original: the text of a foreign library that the message translates; by default it is found in the exception
+        that this one was raised from.
     """
 
-    def __init__(self, message: str, remedy: str = "", *, answer: object = None) -> None:
+    def __init__(self, message: str, remedy: str = "", *, answer: object = None, original: str = "") -> None:
         super().__init__(message)
+        self.original = original
         self.remedy = remedy
         self.answer = answer
         context = click.get_current_context(silent=True)
@@ -66,6 +70,8 @@ class CommandError(click.ClickException):
             answer = self.answer
             if answer is None:
                 answer = {"error": self.message, "remedy": self.remedy, "exit_status": self.exit_code}
+                if original := self.original or original_of(self):
+                    answer["original"] = original
             click.echo(json.dumps(answer, indent=2))
 
 
@@ -113,11 +119,13 @@ def local_file(
     try:
         yield
     except wrong as error:
-        raise WrongInput(str(error), remedy) from None
+        raise WrongInput(str(error), remedy) from error
     except FileExistsError:
         raise WrongInput(f"{file} exists", "Choose another name, or move the file away.") from None
     except OSError as error:
-        raise WrongInput(f"{file or error.filename} cannot be {doing}: {error.strerror}", remedy) from None
+        what, cure = split(error)
+        message = f"{file or error.filename} cannot be {doing}: {what}"
+        raise WrongInput(message, remedy or to_sentence(cure)) from error
 
 
 def configuration_error(error: ConfigurationError) -> CommandError:
@@ -127,7 +135,9 @@ def configuration_error(error: ConfigurationError) -> CommandError:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     answer = {
         "problems": [
-            {"message": item.message, "file": item.file, "line": item.line, "hint": item.hint} for item in problems
+            {"message": item.message, "file": item.file, "line": item.line, "hint": item.hint}
+            | ({"original": item.original} if item.original else {})
+            for item in problems
         ]
     }
     places = Counter(item.file or "elsewhere" for item in problems)

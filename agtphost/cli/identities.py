@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.options import Connection
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def local_agents(config: Config) -> Iterator[LocalAgent]:
                 document = documents.decode(file.read_bytes())
                 status = documents.status_of(document)
             except (documents.DocumentError, OSError) as error:
-                raise WrongInput(f"{file} cannot be read: {error}") from None
+                raise WrongInput(f"{file} cannot be read: {explain(error)}") from error
             if not is_agent_id(str(document.get("agent_id"))):
                 raise WrongInput(f"{file} has no valid agent_id", "Issue the agent again, or restore its files.")
             hosted = directory != config.identity.known_agents

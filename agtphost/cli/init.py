@@ -23,6 +23,7 @@ from agtphost.cli.output import print_json, visible
 from agtphost.cli.ports import free_port, usual_port
 from agtphost.errors import ConfigurationError
 from agtphost.stores import StoreError
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.uris import DEFAULT_PORT
 
 
@@ -166,7 +167,7 @@ def _set_up_again(directory: Path, *, production: bool, server_id: str | None, a
     except StoreError as error:
         raise WrongInput(str(error)) from None
     except OSError as error:
-        raise WrongInput(f"{error.filename} cannot be written: {error.strerror}") from None
+        raise WrongInput(f"{error.filename} cannot be written: {explain(error)}") from error
     if as_json:
         listed = {"aside": [str(path) for path in aside], "there": [str(path) for path in keys]}
         print_json({"host_toml": str(file), **listed})

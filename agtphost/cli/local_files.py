@@ -18,6 +18,7 @@ from agtphost.cli.plain_files import write_new as write_new
 from agtphost.identity.key_history import DIRECTORY, Succession, read_statement
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.vocabulary.foreign_errors import explain
 
 SIGNING_KEY = "signing.pub"
 """Name of the current public key in a host's state directory."""
@@ -106,4 +107,4 @@ def _statement(file: Path) -> Succession:
     try:
         return read_statement(json.loads(read_octets(file)))
     except ValueError as error:
-        raise WrongInput(f"{file} is not a statement of two keys: {error}") from None
+        raise WrongInput(f"{file} is not a statement of two keys: {explain(error)}") from error

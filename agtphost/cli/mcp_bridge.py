@@ -23,6 +23,7 @@ from agtphost.cli.output import print_json
 from agtphost.cli.target import Target, resolve
 from agtphost.client.errors import ClientError
 from agtphost.client.local_identities import CALLER
+from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
@@ -159,7 +160,9 @@ def _serve(
         try:
             listener.take_port()
         except OSError as error:
-            raise NoConnection(f"cannot listen on 127.0.0.1:{http}: {error.strerror}", "Choose another port.") from None
+            raise NoConnection(
+                f"cannot listen on 127.0.0.1:{http}: {explain(error)}", "Choose another port."
+            ) from error
 
     async def main() -> None:
         try:
@@ -242,7 +245,7 @@ def _tokens(path: Path) -> tuple[str, ...]:
     try:
         tokens = tuple(path.read_text().split())
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongInput(f"the tokens cannot be read: {error}") from None
+        raise WrongInput(f"the tokens cannot be read: {explain(error)}") from error
     if not 0 < len(tokens) <= MOST_TOKENS or any(_TOKEN.fullmatch(token) is None for token in tokens):
         raise WrongInput(
             f"{path} must have 1 to {MOST_TOKENS} tokens, each of 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -",

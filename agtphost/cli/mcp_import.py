@@ -24,6 +24,7 @@ from agtphost.cli.mcp_servers import SECRETS, ServerEntry, named_servers
 from agtphost.cli.options import add_options
 from agtphost.config.upstreams import header_name, web_url
 from agtphost.vocabulary import jsonc
+from agtphost.vocabulary.foreign_errors import explain
 
 _PLACEHOLDER = re.compile(r"\$\{([^${}]{1,200})\}")
 _VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.ASCII)
@@ -97,7 +98,7 @@ def read_clients_file(file: Path, environ: Mapping[str, str]) -> ImportedServers
     try:
         document = jsonc.parse(read_octets(file).decode("utf-8")).value
     except (jsonc.JSONCError, UnicodeDecodeError) as error:
-        raise WrongInput(f"{file} is not a configuration of an MCP client: {error}") from None
+        raise WrongInput(f"{file} is not a configuration of an MCP client: {explain(error)}") from error
     table = _servers_of(document)
     if table is None:
         raise WrongInput(
@@ -208,7 +209,7 @@ class _EntryReader:
             url = web_url(self.fill(_text(entry["url"])))
             headers = {header_name(key): kept.value(key, self.fill(_text(value))) for key, value in table.items()}
         except ValueError as error:
-            raise _LeftOut(f"its url or a header {error}") from None
+            raise _LeftOut(f"its url or a header {explain(error)}") from error
         return ServerEntry(name=name, url=url, headers=headers, secrets=kept.values)
 
     def fill(self, text: str) -> str:

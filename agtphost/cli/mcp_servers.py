@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agtphost.cli.failures import WrongInput
 from agtphost.identity import files
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.tomltext import string_text
 
 SECRETS = "secrets"
@@ -84,7 +85,7 @@ def named_servers(entries: Iterable[str], cwd: Path | None = None) -> tuple[Serv
         try:
             command = tuple(shlex.split(target))
         except ValueError as error:
-            raise WrongInput(f"the command of --mcp {name} cannot be read: {error}") from None
+            raise WrongInput(f"the command of --mcp {name} cannot be read: {explain(error)}") from error
         found[name] = ServerEntry(name=name, command=_resolve_command(command, cwd), cwd=cwd)
     return tuple(found.values())
 

@@ -9,6 +9,7 @@ from agtphost.cli.failures import CommandError
 from agtphost.cli.host_config import find_config, load_config
 from agtphost.stores import Search, StoreError
 from agtphost.stores.settings import locate_store
+from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from agtphost.cli.options import Connection
@@ -40,12 +41,12 @@ def _store_fields(config: Config) -> dict[str, Any]:
             found["free_octets"] = free
         reader = store.open_reader()
     except (StoreError, OSError) as error:
-        return {**found, "store": str(error)}
+        return {**found, "store": explain(error)}
     try:
         newest = reader.latest(None, 1, Search()).records
         checkpoint = reader.checkpoint()
     except (StoreError, sqlite3.Error) as error:
-        return {**found, "store": f"{store.name} cannot be read: {error}"}
+        return {**found, "store": f"{store.name} cannot be read: {explain(error)}"}
     finally:
         reader.close()
     found["records"] = newest[0][0] if newest else 0

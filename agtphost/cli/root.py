@@ -69,6 +69,19 @@ def _make_platform_error(name: str) -> Exception:
     return WrongInput(platforms.explain_platform(f"agtp {name}"), platforms.REMEDY)
 
 
+JSON_GIVEN = "agtphost.json-given"
+"""Key of a click context's ``meta`` that is true if the command line has ``--json``, read or not."""
+
+
+def _to_wrong_usage(error: click.UsageError, as_json: bool) -> click.UsageError:
+    """Return an error of Click's in our words; a command without arguments, which shows its help, as it is."""
+    from agtphost.cli.usage_errors import WrongUsage
+
+    if isinstance(error, (WrongUsage, click.exceptions.NoArgsIsHelpError)):
+        return error
+    return WrongUsage(error, as_json)
+
+
 class LazyGroup(click.Group):
     """
     A group whose commands are separate modules.
@@ -98,10 +111,24 @@ class LazyGroup(click.Group):
             attach(command)
         return command
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the group's own options; turn Click's errors about them into ours."""
+        as_json = "--json" in args
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            raise _to_wrong_usage(error, as_json) from error
+        context.meta[JSON_GIVEN] = as_json
+        return context
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; turn errors of the client library into the command's errors."""
+        """Run a command; turn errors of Click and of the client library into the command's errors."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            raise _to_wrong_usage(error, ctx.meta.get(JSON_GIVEN, False)) from error
         except (RuntimeError, click.ClickException):
             raise  # These are Click's own; do not import the client for them.
         except ModuleNotFoundError as error:

@@ -16,6 +16,7 @@ from agtphost.cli.store_copy import copy_store
 from agtphost.stores import Search, StoreError
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.settings import locate_store, locate_url
+from agtphost.vocabulary.foreign_errors import explain
 
 _CONFIG = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 
@@ -150,7 +151,7 @@ def status(config: Path | None, as_json: bool) -> None:
     try:
         found = _describe(store)
     except (StoreError, sqlite3.Error) as error:
-        raise WrongInput(str(error)) from None
+        raise WrongInput(explain(error)) from error
     if as_json:
         print_json(found)
     else:

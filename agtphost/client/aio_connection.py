@@ -14,6 +14,7 @@ from agtphost.client.delivery import Delivery
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.wire.codec import Limits
 
 if TYPE_CHECKING:
@@ -156,7 +157,9 @@ def _reason(exc: Exception | None) -> ClientError | None:
     if exc is None or isinstance(exc, (ConnectionError, ssl.SSLError)):
         return None
     return ConnectionLost(
-        f"The connection broke: {exc}", "Whether the server carried the request out is unknown.", answered=False
+        f"The connection broke: {explain(exc)}.",
+        "Whether the server carried the request out is unknown.",
+        answered=False,
     )
 
 
@@ -175,10 +178,7 @@ async def connect(
     try:
         raw = await _dial(loop, destination)
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise CannotConnect(
-            f"Cannot connect to {destination}: {why}.", "Check host and port, and that the host is running."
-        ) from error
+        raise tls.cannot_connect(error, destination) from error
     try:
         deadline.remaining(f"shaking hands with {destination}")
         _, link = await loop.create_connection(

@@ -14,6 +14,7 @@ from agtphost.client.conversation import Conversation
 from agtphost.client.errors import CannotConnect, ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.wire.codec import Limits
 
 _READ = 65536
@@ -78,7 +79,7 @@ class BlockingConnection:
             raise tls.to_refusal(error.reason or "") from error
         except OSError as error:
             raise ConnectionLost(
-                f"The connection broke: {error.strerror or error}.",
+                f"The connection broke: {explain(error)}.",
                 "Whether the server carried the request out is unknown.",
                 answered=self._conversation.answered,
             ) from error
@@ -123,10 +124,7 @@ def connect(
     except TimeoutError:
         raise deadline.timeout_error() from None
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise CannotConnect(
-            f"Cannot connect to {destination}: {why}.", "Check host and port, and that the host is running."
-        ) from error
+        raise tls.cannot_connect(error, destination) from error
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # The context detaches `raw`'s descriptor on success and closes it on failure.
     with contextlib.ExitStack() as unless_connected:

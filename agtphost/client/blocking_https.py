@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from agtphost.client.bootstrap import MAX_OCTETS, PATH, BootstrapPolicy, HTTPAnswer
 from agtphost.client.tls import TLSSettings
 from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
+from agtphost.vocabulary.foreign_errors import explain
 
 _READ = 16_384
 
@@ -98,7 +99,7 @@ def ask(
             raise http.client.IncompleteRead(answer, response.length)
         return response, answer
     except http.client.HTTPException as error:
-        raise ConnectionError(f"{type(error).__name__}: {error}") from None
+        raise ConnectionError("what listens there does not answer whole HTTP responses") from error
     finally:
         connection.close()
 
@@ -115,5 +116,5 @@ def bootstrap(domain: str, settings: TLSSettings, policy: BootstrapPolicy) -> HT
         context = ssl.create_default_context(cafile=None if settings.trust is None else str(settings.trust))
         response, body = get(url, context=context, timeout=policy.timeout, most=MAX_OCTETS, addresses=policy.addresses)
     except (OSError, ForbiddenAddress, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
+        return explain(error)
     return HTTPAnswer(status=response.status, cache_control=response.getheader("Cache-Control"), body=body)

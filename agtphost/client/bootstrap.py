@@ -22,6 +22,7 @@ from agtphost.client.errors import ClientError
 from agtphost.client.manifests import cache_seconds
 from agtphost.vocabulary import jsontext, uris
 from agtphost.vocabulary.addresses import AddressPolicy
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.uris import DEFAULT_PORT, AgtpUri, Form, UriError
 
@@ -166,7 +167,7 @@ def _read(answer: HTTPAnswer, now: float) -> Bootstrap:
         document = jsontext.decode(answer.body)
         endpoint = _endpoint(document)
     except (jsontext.JSONTextError, UriError, ValueError) as error:
-        return _failure(f"it is not a bootstrap document: {error}", now)
+        return _failure(f"it is not a bootstrap document: {explain(error)}", now)
     return Bootstrap(expires=now + _seconds_kept(answer, PRESENT_SECONDS), endpoint=endpoint)
 
 

@@ -10,6 +10,7 @@ from twisted.web.http_headers import Headers
 from agtphost.client.bootstrap import MAX_OCTETS, PATH, BootstrapPolicy, HTTPAnswer
 from agtphost.client.tls import TLSSettings
 from agtphost.upstream.https import HTTPSClient, read, trust_of
+from agtphost.vocabulary.foreign_errors import explain
 
 
 class BootstrapFetcher:
@@ -31,7 +32,7 @@ class BootstrapFetcher:
         try:
             return await asking
         except Exception as error:
-            return f"{type(error).__name__}: {error}"
+            return explain(error)
 
     async def _get(self, domain: str) -> HTTPAnswer:
         port = "" if self._policy.port == 443 else f":{self._policy.port}"

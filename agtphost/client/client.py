@@ -21,12 +21,12 @@ from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.call_flow import Deadline
 from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.connection import ConnectionFactory, TwistedConnection
-from agtphost.client.errors import CannotConnect, ClientError, InvalidCall
+from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.host import AsyncCalls, Host
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.target import find_for_client as found_target
-from agtphost.client.terminal import escape
+from agtphost.client.tls import cannot_connect
 from agtphost.client.tls_context import ConnectionCreator, HandshakeNotes, openssl_context
 from agtphost.vocabulary.uris import AgtpUri
 
@@ -153,10 +153,7 @@ class Client(AsyncCalls[TwistedConnection]):
         try:
             await _cancel_plainly(endpoint.connect(factory))
         except (network.ConnectError, network.DNSLookupError, OSError, UnicodeError, ValueError) as error:
-            raise CannotConnect(
-                f"Cannot connect to {key}: {escape(str(error)).rstrip('.')}.",
-                "Check host and port, and that the host is running.",
-            ) from error
+            raise cannot_connect(error, key) from error
         deadline.remaining(f"shaking hands with {key}")
         return await link.ready
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agtphost.client.errors import InvalidCall
+from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -66,7 +67,7 @@ def certified_agent(certificate: Path) -> str | None:
     try:
         return parse_peer_certificate(load_certificate(certificate).public_bytes(Encoding.DER)).agent_id
     except (CertificateError, OSError) as error:
-        raise InvalidCall(f"The certificate cannot be read: {error}.") from None
+        raise InvalidCall(f"The certificate cannot be read: {explain(error)}.") from error
 
 
 def pair(certificate: Path, key: Path | None) -> tuple[Path, Path]:

@@ -20,6 +20,7 @@ from agtphost.errors import ConfigurationError
 from agtphost.identity import key_history
 from agtphost.identity.key_ring import KeyRing, known_keys
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _load_pinned(path: Path) -> VerifyingKey:
     try:
         return VerifyingKey.load(present(path, "The host's signing key"))
     except (KeyFormatError, OSError) as error:
-        raise InvalidCall(f"The host's signing key cannot be read: {error}.") from None
+        raise InvalidCall(f"The host's signing key cannot be read: {explain(error)}.") from error
 
 
 def _path(name: str | Path | None) -> Path | None:
@@ -326,4 +327,4 @@ def signing_keys(config: Config) -> KeyRing:
     except PermissionError:
         return KeyRing()
     except (KeyFormatError, OSError) as error:
-        raise InvalidCall(f"The host's signing key cannot be read: {error}.") from None
+        raise InvalidCall(f"The host's signing key cannot be read: {explain(error)}.") from error

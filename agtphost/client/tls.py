@@ -18,10 +18,11 @@ from service_identity import VerificationError
 from service_identity.cryptography import verify_certificate_hostname, verify_certificate_ip_address
 from service_identity.exceptions import CertificateError as NoUsableNames
 
-from agtphost.client.errors import InvalidCall, TLSRefused
+from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
 from agtphost.client.terminal import escape
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.identity.peer import PeerCertificate
+from agtphost.vocabulary.foreign_errors import explain, split, to_sentence
 
 _TRUST_REMEDY = "Give the CA that issued it (--cacert), or have the server's certificate replaced."
 
@@ -71,7 +72,7 @@ class TLSSettings:
                 try:
                     path.open("rb").close()
                 except OSError as error:
-                    raise InvalidCall(f"{path} cannot be read: {error.strerror}.") from error
+                    raise InvalidCall(f"{path} cannot be read: {explain(error)}.") from error
 
     def peer_certificate(self) -> PeerCertificate | None:
         """
@@ -85,7 +86,7 @@ class TLSSettings:
             leaf = load_certificate(self.cert)
             return parse_peer_certificate(leaf.public_bytes(Encoding.DER))
         except (CertificateError, OSError) as error:
-            raise InvalidCall(f"The client certificate cannot be read: {error}.") from error
+            raise InvalidCall(f"The client certificate cannot be read: {explain(error)}.") from error
 
 
 def settings_of(trust: str | Path | None, cert: str | Path | None, key: str | Path | None) -> TLSSettings:
@@ -195,6 +196,13 @@ def to_refusal(reason: str, verify_message: str = "") -> TLSRefused:
 
 _NAME_MISMATCH = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
+
+
+def cannot_connect(error: BaseException, destination: object) -> CannotConnect:
+    """Return the error for a connection that was not made, before TLS."""
+    what, cure = split(error)
+    remedy = to_sentence(cure) or "Check host and port, and that the host is running."
+    return CannotConnect(f"Cannot connect to {destination}: {escape(what)}.", remedy)
 
 
 def handshake_failed(error: OSError, host: str) -> TLSRefused:

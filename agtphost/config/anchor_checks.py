@@ -8,6 +8,7 @@ from agtphost.config.faults import ConfigFault
 from agtphost.config.sections import Config
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.tomltext import Location
 
 
@@ -40,4 +41,4 @@ def _anchor_key(location: Location, entry: str, config: Config) -> Iterator[Conf
         hint = "write the key in base64url, or file:PATH of a PEM file"
         yield ConfigFault(location=location, message=f"is not an Ed25519 public key: {error}", hint=hint)
     except OSError as error:
-        yield ConfigFault(location=location, message=f"names a file that cannot be read: {error.strerror}")
+        yield ConfigFault(location=location, message=f"names a file that cannot be read: {split(error)[0]}")

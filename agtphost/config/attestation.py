@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, ValidationInfo, model_validator
 from agtphost.config import secret
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import Section, load_context
+from agtphost.vocabulary.foreign_errors import split
 
 LONGEST = 6_000
 """Characters: a header line has 8,192 octets at most."""
@@ -23,7 +24,7 @@ def _evidence(value: Any, info: ValidationInfo) -> str:
         try:
             text = (load_context(info).folder / text.removeprefix("file:")).read_text("ascii").strip()
         except (OSError, ValueError) as error:
-            raise ValueError(f"names a file that cannot be read as ASCII text: {error}") from None
+            raise ValueError(f"names a file that cannot be read as ASCII text: {split(error)[0]}") from error
     return text
 
 

@@ -37,6 +37,7 @@ from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
 from agtphost.vocabulary import database_url, yamltext
 from agtphost.vocabulary.catalog import FLOOR
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.tomltext import Location
 
@@ -268,7 +269,7 @@ def _client_authorities(config: Config) -> Iterator[ConfigFault]:
             )
         except OSError as error:
             yield ConfigFault(
-                location=(*location, "issuers"), message=f"names a file that cannot be read: {error.strerror}"
+                location=(*location, "issuers"), message=f"names a file that cannot be read: {split(error)[0]}"
             )
     if not config.tls.client_authority and config.tls.client_auth != "none" and config.tls.client_ca.is_file():
         try:
@@ -357,7 +358,7 @@ def _issuers(config: Config) -> Iterator[ConfigFault]:
                 hint="write the key in base64url, or file:PATH of a PEM file",
             )
         except OSError as error:
-            yield ConfigFault(location=location, message=f"names a file that cannot be read: {error.strerror}")
+            yield ConfigFault(location=location, message=f"names a file that cannot be read: {split(error)[0]}")
 
 
 def _method_policy(config: Config) -> Iterator[ConfigFault]:

@@ -12,6 +12,7 @@ from agtphost.config.faults import ConfigFault
 from agtphost.config.values import CanonicalAgentID, FilePath, Items, Seconds, Section, Table, Token, load_context
 from agtphost.config.witness_settings import HostURI
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.tomltext import Location
 
 
@@ -24,7 +25,9 @@ def _key(value: Any, info: ValidationInfo) -> VerifyingKey:
             return VerifyingKey.load(load_context(info).folder / text.removeprefix("file:"))
         return VerifyingKey.from_text(text)
     except (KeyFormatError, OSError) as error:
-        raise ValueError(f"is not an Ed25519 public key in base64url, nor file:PATH of one: {error}") from None
+        raise ValueError(
+            f"is not an Ed25519 public key in base64url, nor file:PATH of one: {split(error)[0]}"
+        ) from error
 
 
 PublicKey = Annotated[VerifyingKey, BeforeValidator(_key)]

@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 
 from agtphost.config.secret import Secret
 from agtphost.config.values import LoadContext
+from agtphost.vocabulary.foreign_errors import original_of
 from agtphost.vocabulary.tomltext import Location
 
 LATER = {
@@ -75,6 +76,9 @@ class ConfigFault:
 
     beside: Location | None = None
     """Another place that it contradicts, whose line is reported too."""
+
+    original: str = ""
+    """The text of a foreign library that the message translates; empty without one."""
 
 
 def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[ConfigFault], list[Location]]:
@@ -171,16 +175,16 @@ def describe_error(location: Location, details: Mapping[str, Any]) -> ConfigFaul
             location=location, message=f"{text.format_map({name: shown})}, not {details['input']}", hint=hint
         )
     if kind == "value_error":
-        message = str(context["error"])
+        message, original = str(context["error"]), original_of(context["error"])
         if message.startswith("must be ") and not {";", ","} & set(message):
             message += _describe_kind(details.get("input"))
-        return ConfigFault(location=location, message=message)
+        return ConfigFault(location=location, message=message, original=original)
     if kind in ("too_short", "too_long"):
         bound = "at least {min_length}" if kind == "too_short" else "at most {max_length}"
         message = f"must have {bound.format_map(context)} items, not {context['actual_length']}"
         return ConfigFault(location=location, message=message)
     if kind not in _NEEDS:
-        return ConfigFault(location=location, message=details["msg"])
+        return ConfigFault(location=location, message="has a value of the wrong form", original=details["msg"])
     shown, hint = _describe_wrong_type(location, kind, details.get("input"))
     return ConfigFault(location=location, message=f"{_NEEDS[kind]}{shown}", hint=hint)
 

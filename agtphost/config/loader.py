@@ -18,6 +18,7 @@ from agtphost.config.sections import Config
 from agtphost.config.values import LoadContext, can_be_path
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary import tomltext
+from agtphost.vocabulary.foreign_errors import original_of
 from agtphost.vocabulary.tomltext import Document, Location, TomlError
 
 MAX_OCTETS = 4_194_304
@@ -59,6 +60,7 @@ class HostFile:
                 file=str(self.file),
                 line=self.document.line(fault.location),
                 hint=cures.complete(fault),
+                original=fault.original,
             )
             for fault in merge_empty(faults, self.tree)
         ]
@@ -80,7 +82,9 @@ def read(path: str | os.PathLike[str]) -> HostFile:
         return HostFile(file=file, document=tomltext.read(file, MAX_OCTETS))
     except TomlError as error:
         hint = "`agtp init DIR` writes a ready one" if isinstance(error.__cause__, OSError) else error.hint
-        problem = Problem(message=f"the file {error}", file=str(file), line=error.line, hint=hint)
+        problem = Problem(
+            message=f"the file {error}", file=str(file), line=error.line, hint=hint, original=original_of(error)
+        )
         raise ConfigurationError([problem]) from None
 
 

@@ -12,6 +12,7 @@ from agtphost.config.faults import ConfigFault
 from agtphost.config.oauth import algorithm
 from agtphost.config.values import Items, Line, Section, load_context
 from agtphost.identity.bearer import read_keys
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.tomltext import Location
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def _keys(value: Any, info: ValidationInfo) -> KeySet:
     try:
         keys = read_keys(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ValueError(f"cannot be used: {error}") from None
+        raise ValueError(f"cannot be used: {split(error)[0]}") from error
     if not keys.keys:
         raise ValueError("cannot be used: it has no usable public key")
     return keys

@@ -12,6 +12,7 @@ from agtphost.config.faults import ConfigFault
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import FilePath, Items, Line, Method, Seconds, Section
 from agtphost.identity.bearer import ALGORITHMS, read_keys
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.tomltext import Location
 
 
@@ -124,4 +125,4 @@ def _files(location: Location, jwks: Path | None, ca: Path | None) -> Iterator[C
             if name == "jwks" and not read_keys(octets).keys:
                 raise ValueError("it has no usable public key")
         except (OSError, ValueError) as error:
-            yield ConfigFault(location=(*location, name), message=f"cannot be used: {error}")
+            yield ConfigFault(location=(*location, name), message=f"cannot be used: {split(error)[0]}")

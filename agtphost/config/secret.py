@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from agtphost.vocabulary.foreign_errors import split
+
 MAX_SECRET = 65_536
 """Octets of a secret's file: larger ones are a mistake in the path."""
 
@@ -116,7 +118,7 @@ def _file(path: Path) -> str:
         with path.open("rb") as stream:
             octets = stream.read(MAX_SECRET + 1)
     except OSError as error:
-        raise ValueError(f"names the file {path}, which cannot be read: {error.strerror}") from None
+        raise ValueError(f"names the file {path}, which cannot be read: {split(error)[0]}") from None
     if len(octets) > MAX_SECRET:
         raise ValueError(f"names the file {path}, which has more than {MAX_SECRET} octets")
     try:

@@ -54,6 +54,7 @@ from agtphost.config.web_upstreams import A2A, ACP
 from agtphost.config.witness_settings import HostURI, WitnessHost, WitnessSection
 from agtphost.vocabulary import database_url
 from agtphost.vocabulary.addresses import is_loopback
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.tomltext import Location
 
 _LOOPBACK_ENDPOINT = re.compile(
@@ -145,7 +146,7 @@ def _database_url(text: str) -> str:
     try:
         has_password = database_url.has_password(text)
     except ValueError as error:
-        raise ValueError(f"is not a URL: {error}") from None
+        raise ValueError(f"is not a URL: {split(error)[0]}") from error
     if has_password:
         raise ValueError(
             'has a password in it; remove it, and write password = "file:PATH", "credential:NAME" or "${VAR}" below it'

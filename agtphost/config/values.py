@@ -25,6 +25,7 @@ from agtphost.config import secret
 from agtphost.config.secret import Secret
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.identifiers import is_agent_id
 
 T = TypeVar("T")
@@ -151,7 +152,7 @@ def _network(value: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     try:
         return ipaddress.ip_network(secret.text_of(value))
     except ValueError as error:
-        raise ValueError(f"is not an address range such as 127.0.0.0/8: {error}") from None
+        raise ValueError(f"is not an address range such as 127.0.0.0/8: {split(error)[0]}") from error
 
 
 def _assurance(value: Any) -> Assurance:

@@ -8,6 +8,7 @@ from agtphost.config.faults import ConfigFault
 from agtphost.config.sections import Config
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.tomltext import Location
 
 
@@ -85,4 +86,4 @@ def _key(config: Config, location: Location, text: str) -> Iterator[ConfigFault]
     try:
         issuer_keys((text,), config.folder)
     except (KeyFormatError, OSError) as error:
-        yield ConfigFault(location=location, message=f"cannot be used: {error}")
+        yield ConfigFault(location=location, message=f"cannot be used: {split(error)[0]}")

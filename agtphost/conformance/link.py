@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.conformance.verdict import Failure
+from agtphost.vocabulary.foreign_errors import explain
 
 MAX_HEAD = 1 << 18
 MAX_BODY = 1 << 28
@@ -162,7 +163,7 @@ def client_context(cacert: Path | None, shown: Credentials) -> ssl.SSLContext:
         if shown.cert is not None:
             context.load_cert_chain(shown.cert, shown.key)
     except (OSError, ssl.SSLError) as error:
-        raise Unreachable(f"certificates or keys cannot be used: {error}") from None
+        raise Unreachable(f"certificates or keys cannot be used: {explain(error)}") from error
     return context
 
 
@@ -195,7 +196,7 @@ class RawConnection:
         except (OSError, ValueError) as error:
             if raw is not None:
                 raw.close()
-            raise Unreachable(f"no connection to {self.where.host} port {self.where.port}: {error}") from None
+            raise Unreachable(f"no connection to {self.where.host} port {self.where.port}: {explain(error)}") from error
 
     def __enter__(self) -> RawConnection:
         return self

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from agtphost.contract.openapi.document_text import DocumentTextError, read_json
+from agtphost.vocabulary.foreign_errors import split
 
 SUFFIX = ".definitions.json"
 """The suffix of such files' names."""
@@ -63,7 +64,7 @@ class DefinitionFile:
             with file.open("rb") as stream:
                 octets = stream.read(MAX_OCTETS + 1)
         except OSError as error:
-            raise DefinitionsError(f"cannot be read: {error.strerror}") from None
+            raise DefinitionsError(f"cannot be read: {split(error)[0]}") from error
         if len(octets) > MAX_OCTETS:
             raise DefinitionsError(f"has more than {MAX_OCTETS} octets")
         try:

@@ -7,6 +7,7 @@ people when schemas are loaded; no request uses it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -17,7 +18,7 @@ import jsonschema_rs
 from agtphost.contract.schema_keywords import escape
 from agtphost.contract.schema_references import BASE, join
 from agtphost.contract.schema_rules import SchemaFault
-from agtphost.contract.schemas import DIALECT, DIALECTS, SchemaError, dialect_of
+from agtphost.contract.schemas import DIALECT, DIALECTS, SchemaError, describe_break, dialect_of
 
 MOST = 16
 """Faults that are reported for one schema."""
@@ -41,9 +42,28 @@ def metaschema_faults(schema: Mapping[str, Any], dialect: str) -> list[SchemaFau
     with suppress(RecursionError):
         for error in islice(_innermost(known(known.META_SCHEMA).iter_errors(schema)), MOST):
             pointer = "".join(f"/{escape(token)}" for token in error.absolute_path)[:160]
-            message = f"breaks the dialect: {error.message.partition(chr(10))[0][:160]}"
+            message = f"breaks the dialect: {json.dumps(error.instance)[:64]} {_explain(error)}"[:160]
             found.setdefault(pointer, SchemaFault(pointer=pointer, message=message))
     return list(found.values())
+
+
+def _explain(error: Any) -> str:
+    """Return what a part of a schema breaks, by the keyword of the metaschema."""
+    wanted = error.validator_value
+    match error.validator:
+        case "type":
+            return f"is not of type {wanted if isinstance(wanted, str) else ' or '.join(wanted)}"
+        case "enum":
+            return f"is not one of {json.dumps(wanted)}"
+        case "minimum" | "exclusiveMinimum":
+            return f"is less than {wanted}"
+        case "minItems":
+            return f"has fewer than {wanted} items"
+        case "uniqueItems":
+            return "has an item twice"
+        case "pattern" | "format":
+            return f"does not have the form {wanted}"
+    return f"does not follow {error.validator}"
 
 
 def all_faults(schema: Mapping[str, Any], error: SchemaError) -> list[SchemaFault]:
@@ -60,7 +80,7 @@ def foreign_faults(schema: Mapping[str, Any]) -> list[SchemaFault]:
     The compiled metaschema decides, for every size. Only a small faulty schema is examined a second time, for all
     places and readable messages; for a larger one only the first fault is returned.
 
-    :return: empty if there are no faults, or this host does not run the dialect.
+    :return: empty for a sound schema, and for a dialect that this host does not run.
     """
     dialect = dialect_of(schema)
     if dialect not in DIALECTS:
@@ -122,9 +142,9 @@ def schema_error(schema: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str]
     try:
         jsonschema_rs.meta.validate(dict(schema))
     except jsonschema_rs.ValidationError as error:
-        return tuple(error.instance_path), error.message.partition("\n")[0][:160]
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        return (), str(error).partition("\n")[0][:160]
+        return tuple(error.instance_path), describe_break(error)[:160]
+    except (ValueError, jsonschema_rs.ReferencingError):
+        return (), "it is not a schema of its dialect"
     return None
 
 

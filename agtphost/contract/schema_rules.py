@@ -39,6 +39,7 @@ from agtphost.contract.schema_keywords import (
 )
 from agtphost.contract.schema_places import INTO, MAX_APPLIED, MAX_WAYS, AppliedSchemas, SchemaPlace, growth_faults
 from agtphost.contract.schema_references import References, TooManySchemas
+from agtphost.vocabulary.foreign_errors import explain
 
 MAX_OCTETS = 64 << 10
 """Octets of a schema's JSON text; the largest real ones have a third of this."""
@@ -217,7 +218,7 @@ class Walk:
             text = json.dumps(schema, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
             octets = len(text.encode("utf-8"))
         except (TypeError, ValueError, RecursionError) as error:
-            self._add_fault("", f"is not JSON: {error}"[:160])
+            self._add_fault("", f"is not JSON: {explain(error)}"[:160])
             return False
         if octets > self._octets:
             self._add_fault("", f"has {octets} octets; the limit is {self._octets}")

@@ -353,11 +353,11 @@ def _validator(schema: Any, dialect: str, *, asserting: bool) -> jsonschema_rs.V
         return DIALECTS[dialect](schema, validate_formats=asserting, pattern_options=_LINEAR, offline=True)
     except jsonschema_rs.ValidationError as error:
         pointer = "".join(f"/{escape(token)}" for token in error.instance_path)
-        reason = error.message.partition("\n")[0][:160]
-        fault = SchemaFault(pointer=pointer[:160], message=f"breaks the dialect: {reason}")
-        raise SchemaError([fault]) from None
+        fault = SchemaFault(pointer=pointer[:160], message=f"breaks the dialect: {describe_break(error)}"[:160])
+        raise SchemaError([fault]) from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        raise SchemaError([SchemaFault(pointer="", message=f"cannot be compiled: {error}"[:160])]) from None
+        message = "cannot be compiled: it refers to a schema that it does not contain, or has a value out of range"
+        raise SchemaError([SchemaFault(pointer="", message=message)]) from error
 
 
 _OF_NAMES = ("required", "additionalProperties")
@@ -401,7 +401,7 @@ def _is_explainable(value: Any, most: int) -> bool:
 
 def _describe(error: jsonschema_rs.ValidationError) -> dict[str, Any]:
     path = "".join(f"/{escape(token)[:MAX_SHOWN]}" for token in error.instance_path)
-    return {"path": path, "message": _message(error), "keyword": _keyword(error)}
+    return {"path": path, "message": describe_violation(error), "keyword": _keyword(error)}
 
 
 def _keyword(error: jsonschema_rs.ValidationError) -> str:
@@ -409,7 +409,16 @@ def _keyword(error: jsonschema_rs.ValidationError) -> str:
     return keyword if keyword != "falseSchema" else "false"
 
 
-def _message(error: jsonschema_rs.ValidationError) -> str:
+def describe_break(error: jsonschema_rs.ValidationError) -> str:
+    """Return what a part of a schema breaks, with its value: a schema is no secret."""
+    shown = json.dumps(error.instance, ensure_ascii=False)[:64]
+    if error.instance_path and error.instance_path[-1] == "type":
+        return f"{shown} is not a type; write array, boolean, integer, null, number, object or string"
+    return f"{shown} {describe_violation(error)}"
+
+
+def describe_violation(error: jsonschema_rs.ValidationError) -> str:
+    """Return what a value breaks, without the value."""
     keyword = error.kind.name
     if keyword in _FIXED:
         return _FIXED[keyword]

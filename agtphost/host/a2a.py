@@ -18,6 +18,7 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.server_pool import ServiceSupply, make_new
 from agtphost.upstream.pins import Pins, PinStore
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain
 
 W = TypeVar("W", A2AAgentSection, ACPServerSection)
 
@@ -50,7 +51,7 @@ def card_key(text: str, folder: Path) -> CardKey:
             except (JoseError, ValueError, TypeError):
                 continue
     except (JoseError, TypeError) as error:
-        raise ValueError(str(error)) from None
+        raise ValueError("it lacks a member of a JWK, or has one of the wrong form") from error
     raise ValueError("the file is neither a JWK nor the PEM of a public key")
 
 
@@ -72,12 +73,12 @@ def card_keys(entry: A2AAgentSection | Provider, config: Config) -> dict[str, Ca
             raise ConfigurationError(
                 [
                     Problem(
-                        message=f"{place} card_keys: {kid[:64]!r} cannot be used: {error}",
+                        message=f"{place} card_keys: {kid[:64]!r} cannot be used: {explain(error)}",
                         file=str(config.file),
                         hint="write base64url of an Ed25519 public key, or file:PATH of a PEM or JWK file",
                     )
                 ]
-            ) from None
+            ) from error
     return keys
 
 

@@ -16,6 +16,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.identity.provisioning import HOSTED, descriptions_in
 from agtphost.identity.trust import TrustedIssuers, trusted_issuers
+from agtphost.vocabulary.foreign_errors import explain, original_of
 
 log = Logger()
 
@@ -90,5 +91,11 @@ def _read_trusted(config: Config, problems: list[Problem]) -> TrustedIssuers:
     try:
         return trusted_issuers_of(config)
     except (KeyFormatError, OSError) as error:
-        problems.append(Problem(message=f"[identity] trusted issuers: {error}", file=str(config.file)))
+        problems.append(
+            Problem(
+                message=f"[identity] trusted issuers: {explain(error)}",
+                original=original_of(error),
+                file=str(config.file),
+            )
+        )
         return TrustedIssuers()

@@ -32,6 +32,7 @@ from agtphost.registry.maintenance import MaintenanceSettings
 from agtphost.registry.providers import Providers, origin_of
 from agtphost.registry.registration import ChangeCards
 from agtphost.registry.search_rate import RateLimitedHandler
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.scopes import missing
 
 STATEMENTS = {
@@ -117,8 +118,10 @@ def _terms(services: HostServices, section: RegistrySection) -> MaintenanceSetti
     try:
         providers = Providers(services.reactor, section.provider)
     except (OSError, ValueError) as error:
-        fault = ConfigFault(location=("registry", "provider"), message=f"has a ca that cannot be used: {error}")
-        raise ConfigurationError(problems_of(services.config, [fault])) from None
+        fault = ConfigFault(
+            location=("registry", "provider"), message=f"has a ca that cannot be used: {explain(error)}"
+        )
+        raise ConfigurationError(problems_of(services.config, [fault])) from error
     where = EndpointChecker(development=services.config.host.development, allowed=providers.allowed_networks())
     keys = {each.origin: card_keys(each, services.config) for each in section.provider if each.card_keys}
 

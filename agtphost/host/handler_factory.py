@@ -32,6 +32,7 @@ from agtphost.handlers.threads import Threads
 from agtphost.host import plugins
 from agtphost.host.turn_executor import executor_of
 from agtphost.upstream.https import trust_of
+from agtphost.vocabulary.foreign_errors import explain
 
 GRACE = 5.0
 """Seconds that an endpoint's timeout exceeds its upstream's, so that callers get the upstream's error."""
@@ -226,6 +227,6 @@ def _trust(path: Path) -> Any:
     try:
         return trust_of(path)
     except OSError as error:
-        raise UnresolvableFunction(f"handler.ca {path} cannot be read: {error}") from None
+        raise UnresolvableFunction(f"handler.ca {path} cannot be read: {explain(error)}") from error
     except ValueError as error:
-        raise UnresolvableFunction(f"handler.ca {path} is not a PEM file of certificates: {error}") from None
+        raise UnresolvableFunction(f"handler.ca {path} is not a PEM file of certificates: {explain(error)}") from error

@@ -40,6 +40,7 @@ from agtphost.protocols.tls import ServerTLS
 from agtphost.search.models import Model
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet, read_catalogs
+from agtphost.vocabulary.foreign_errors import explain, original_of
 
 log = Logger()
 
@@ -282,7 +283,9 @@ def provision(config: Config, problems: list[Problem]) -> bool:
         problems.extend(Problem(message=why, file=str(path), hint=AS_ISSUED) for path, why in faulty)
         if not faulty:
             hint = "restore the file from a backup; a missing file is created again in development"
-            problems.append(Problem(message=str(error), file=str(config.host.state_dir), hint=hint))
+            problems.append(
+                Problem(message=explain(error), file=str(config.host.state_dir), hint=hint, original=original_of(error))
+            )
         return bool(faulty)
     return True
 
@@ -365,7 +368,7 @@ def _key(config: Config, problems: list[Problem]) -> SigningKey | None:
             )
         )
     except (KeyFormatError, OSError) as error:
-        problems.append(Problem(message=str(error)))
+        problems.append(Problem(message=explain(error), original=original_of(error)))
     return None
 
 
@@ -388,7 +391,7 @@ def organization_keys(config: Config, problems: list[Problem]) -> dict[str, Sign
         except FileNotFoundError:
             message, hint = f"its key is missing: {each.key}", f"run `agtp key new {each.key}`"
         except (KeyFormatError, OSError) as error:
-            message, hint = str(error), "name a file with an Ed25519 key in PKCS#8 PEM, as `agtp key new` writes it"
+            message, hint = explain(error), "name a file with an Ed25519 key in PKCS#8 PEM, as `agtp key new` writes it"
         if message:
             problems.append(Problem(message=f"{where}: {message}", file=str(config.file), line=line, hint=hint))
     return found
@@ -410,8 +413,14 @@ def read_mandates(config: Config) -> Sequence[Mandate]:
         ]
     except (KeyFormatError, OSError) as error:
         raise ConfigurationError(
-            [Problem(message=f"[[tls.client_authority]] issuers: {error}", file=str(config.file))]
-        ) from None
+            [
+                Problem(
+                    message=f"[[tls.client_authority]] issuers: {explain(error)}",
+                    original=original_of(error),
+                    file=str(config.file),
+                )
+            ]
+        ) from error
 
 
 def tls_of(config: Config, problems: list[Problem]) -> ServerTLS | None:

@@ -21,6 +21,7 @@ from agtphost.protocols import (
     ServerTLS,
     server_endpoint,
 )
+from agtphost.protocols.listener import to_problem
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.upstream.web_upstream import WebUpstream
 from agtphost.wire import Limits
@@ -171,7 +172,8 @@ class Announcement(Service):
         report(line, host=self._host, port=getattr(self._address, "port", 0), why=why, **self._summary())
 
     def _log_failure(self, failure: Any) -> None:
-        log.critical("the host cannot listen: {why}", why=failure.getErrorMessage())
+        problem = to_problem(failure)
+        log.critical("{why}; original: {original}", why=str(problem), original=problem.original)
 
 
 def _names(servers: Sequence[McpServer | WebUpstream]) -> str:

@@ -18,6 +18,8 @@ from typing import Any
 from twisted.logger import FileLogObserver, ILogObserver, LogEvent, formatEventAsClassicLogText
 from twisted.python.logfile import LogFile
 
+from agtphost.vocabulary.foreign_errors import explain
+
 FILE = "AGTPHOST_LOG_FILE"
 OCTETS = "AGTPHOST_LOG_OCTETS"
 KEEP = "AGTPHOST_LOG_KEEP"
@@ -57,7 +59,7 @@ def observer_of(environ: Mapping[str, str]) -> ILogObserver:
         made: Any = LogFile
         file = made(path.name, str(path.parent), rotateLength=octets, defaultMode=MODE, maxRotatedFiles=keep)
     except OSError as error:
-        raise SystemExit(f"the log file {path} cannot be written: {error.strerror}") from None
+        raise SystemExit(f"the log file {path} cannot be written: {explain(error)}") from error
     return FileLogObserver(file, line)
 
 

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from agtphost.audit.ledger import Ledger
 from agtphost.errors import Problem
 from agtphost.stores import StoreError
+from agtphost.vocabulary.foreign_errors import explain, original_of
 
 log = Logger()
 
@@ -59,7 +60,7 @@ class LedgerService(Service):
             self._check()
             self._ledger.read()
         except (StoreError, OSError) as error:
-            yield Problem(message=str(error))
+            yield Problem(message=explain(error), original=original_of(error))
 
     def startService(self) -> None:
         """Read the chains' heads and start the writer."""

@@ -16,6 +16,7 @@ from typing import Any
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.periodic import PeriodicService
 from agtphost.identity import files
+from agtphost.vocabulary.foreign_errors import explain
 
 LOOK_EVERY = 1.0
 """Seconds between two comparisons of upstreams: servers list their tools no more often."""
@@ -58,12 +59,12 @@ class PublicationHistory:
             raise ConfigurationError(
                 [
                     Problem(
-                        message=f"the manifest's history cannot be read: {error}",
+                        message=f"the manifest's history cannot be read: {explain(error)}",
                         file=str(path),
                         hint="restore it from a backup; without it AGTP-API-Version would start again at 1",
                     )
                 ]
-            ) from None
+            ) from error
 
     def number_document(self, form: str, digest: str) -> Revision:
         """

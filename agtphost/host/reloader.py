@@ -272,7 +272,10 @@ class Reloader:
             return
         by = "SIGHUP" if requester.by == "signal" else "reload"
         if outcome.is_refused:
-            problems = "; ".join(str(problem) for problem in outcome.problems)
+            problems = "; ".join(
+                f"{problem}; original: {problem.original}" if problem.original else str(problem)
+                for problem in outcome.problems
+            )
             log.error("{by}: nothing changed: {why}", by=by, why=problems)
         elif any(each.startswith("TLS files (") for each in outcome.applied):
             said = "the TLS certificate, key and client authorities were read again; new connections use them"

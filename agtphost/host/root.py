@@ -27,6 +27,7 @@ from agtphost.protocols.steady_timers import use_steady_clock
 from agtphost.stores import StoreError
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.allocator import settle_allocator
+from agtphost.vocabulary.foreign_errors import original_of
 
 log = Logger()
 
@@ -106,7 +107,7 @@ class HostService(Service):
             self._signals.startService()
             self._services.startService()  # type: ignore[no-untyped-call]
         except (StoreError, AmbiguousEndpoints) as error:
-            raise self._refusal((Problem(message=str(error)),)) from None
+            raise self._refusal((Problem(message=str(error), original=original_of(error)),)) from None
         except ConfigurationError as error:
             raise self._refusal(error.problems) from None
         # A reader of the pipe, who waits for its end, has everything now.

@@ -13,7 +13,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from twisted.logger import Logger
+
 from agtphost.errors import Problem
+
+log = Logger()
 
 STDERR = 2
 
@@ -50,6 +54,9 @@ class StandardError:
         """
         text = reasons(file, problems)
         print(text, file=sys.stderr)
+        for problem in problems:
+            if problem.original:
+                log.error("{message}; original: {original}", message=problem.message, original=problem.original)
         if self._descriptor is not None and self._is_redirected():
             with suppress(OSError):
                 os.write(self._descriptor, f"{text}\n".encode(errors="backslashreplace"))

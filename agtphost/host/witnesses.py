@@ -29,6 +29,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import issuer_keys
 from agtphost.methods.checkpoint_methods import WitnessedLog, Witnessing
 from agtphost.stores import StoreError
+from agtphost.vocabulary.foreign_errors import explain
 
 START_SECONDS = 5.0
 """Timeout of the question at start, which delays the start."""
@@ -205,7 +206,7 @@ def _keys(config: Config, text: str | None) -> Iterable[VerifyingKey]:
     try:
         return issuer_keys((text,), config.folder)
     except (KeyFormatError, OSError) as error:
-        raise StoreError(f"the key of a witness cannot be read: {error}") from None
+        raise StoreError(f"the key of a witness cannot be read: {explain(error)}") from error
 
 
 def witness_bindings(

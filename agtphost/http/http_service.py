@@ -28,8 +28,9 @@ from agtphost.http.channel import BoundedChannel
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.tls import RenewableTls
 from agtphost.protocols import ConnectionLimits, ListeningService, server_endpoint
-from agtphost.protocols.listener import BACKLOG, SYSTEMD
+from agtphost.protocols.listener import BACKLOG, SYSTEMD, place_of
 from agtphost.protocols.listener_connections import AcceptingFactory
+from agtphost.vocabulary.foreign_errors import explain, original_of
 
 log = Logger()
 
@@ -122,9 +123,8 @@ class HttpService(ListeningService):
             endpoint = server_endpoint(reactor, address="", port=0, description=description)
         except ConfigurationError as error:
             message = f"{' and '.join(what)} has no endpoint to listen on: {error.problems[0].message}"
-            raise ConfigurationError(
-                [Problem(message=message, hint='write listen as, for instance, "ssl:8443"')]
-            ) from None
+            hint, original = 'write listen as, for instance, "ssl:8443"', error.problems[0].original
+            raise ConfigurationError([Problem(message=message, hint=hint, original=original)]) from None
         factory = HttpFactory(self._mounts, limits, reactor, access)
         super().__init__(endpoint, self._renewable, factory, reactor, limits.drain_timeout)
 
@@ -145,6 +145,14 @@ class HttpService(ListeningService):
             log.info("{what} is served on port {port}", what=what, port=self.port)
 
     def _note_failure(self, failure: Failure) -> None:
+        error = failure.value
+        assert error is not None
         # The other listeners serve all the same.
         for what in self._what:
-            log.critical("{what} cannot be served: {why}", what=what, why=failure.getErrorMessage())
+            log.critical(
+                "{what} cannot be served on {where}: {why}; original: {original}",
+                what=what,
+                where=place_of(self._endpoint),
+                why=explain(error),
+                original=original_of(error),
+            )

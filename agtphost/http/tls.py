@@ -13,6 +13,7 @@ from twisted.internet.ssl import CertificateOptions
 from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.vocabulary.foreign_errors import original_of, split
 
 
 def https_options(certificate: Path, key: Path) -> CertificateOptions:
@@ -32,15 +33,17 @@ def https_options(certificate: Path, key: Path) -> CertificateOptions:
         options = CertificateOptions(privateKey=private, certificate=leaf, extraCertChain=chain)
         options.getContext().check_privatekey()
     except (OSError, ValueError, TypeError, SSL.Error) as error:
+        what, cure = split(error)
         raise ConfigurationError(
             [
                 Problem(
-                    message=f"the certificate and the key of an HTTPS listener cannot be used: {error}",
+                    message=f"the certificate and the key of an HTTPS listener cannot be used: {what}",
                     file=str(certificate),
-                    hint="name two PEM files; the first holds the certificate, followed by its intermediates",
+                    original=original_of(error) or repr(error),
+                    hint=cure or "name two PEM files; the first holds the certificate, followed by its intermediates",
                 )
             ]
-        ) from None
+        ) from error
     return options
 
 
@@ -56,8 +59,14 @@ def names_of(certificate: Path) -> frozenset[str]:
     except x509.ExtensionNotFound:
         return frozenset()
     except (OSError, ValueError) as error:
-        problem = Problem(message=f"the certificate cannot be used: {error}", file=str(certificate))
-        raise ConfigurationError([problem]) from None
+        what, cure = split(error)
+        problem = Problem(
+            message=f"the certificate cannot be used: {what}",
+            original=original_of(error),
+            file=str(certificate),
+            hint=cure,
+        )
+        raise ConfigurationError([problem]) from error
     names = {name.lower() for name in named.get_values_for_type(x509.DNSName)}
     for address in named.get_values_for_type(x509.IPAddress):
         names.add(f"[{address}]" if address.version == 6 else str(address))

@@ -28,6 +28,7 @@ from agtphost.identity.packages import PackageError
 from agtphost.identity.trust import TrustedIssuers, contradiction, resolve_posture
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary import scopes as scope_tokens
+from agtphost.vocabulary.foreign_errors import explain, original_of
 from agtphost.vocabulary.identifiers import is_agent_name
 
 DOCUMENT_SUFFIX = ".agent.json"
@@ -120,7 +121,9 @@ def _read(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _Refused([Problem(message=f"it cannot be read: {error.strerror}", file=str(path))]) from None
+        raise _Refused(
+            [Problem(message=f"it cannot be read: {explain(error)}", original=original_of(error), file=str(path))]
+        ) from error
 
 
 def _read_document(path: Path, policy: _Policy) -> Received | None:
@@ -331,7 +334,15 @@ def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
     try:
         found = load_certificate(path)
     except (CertificateError, OSError) as error:
-        raise _Refused([Problem(message=f"the agent's certificate cannot be read: {error}", file=str(path))]) from None
+        raise _Refused(
+            [
+                Problem(
+                    message=f"the agent's certificate cannot be read: {explain(error)}",
+                    original=original_of(error),
+                    file=str(path),
+                )
+            ]
+        ) from error
     return AgentCertificate(
         fingerprint=sha256(found.public_bytes(Encoding.DER)).hexdigest(),
         valid_from=found.not_valid_before_utc.timestamp(),

@@ -118,7 +118,7 @@ def read_keys(octets: bytes) -> KeySet:
     try:
         return KeySet.import_key_set({"keys": public})
     except (JoseError, ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"a key cannot be read: {error}") from None
+        raise ValueError("a key of it lacks a member, or has one of the wrong form") from error
 
 
 class BearerTokens:

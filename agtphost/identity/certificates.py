@@ -28,6 +28,7 @@ from agtphost.identity import extensions
 from agtphost.identity.extensions import Extension, ExtensionError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import PeerCertificate
+from agtphost.vocabulary.foreign_errors import explain
 
 AGENT_CERTIFICATE_DAYS = 90
 """The longest an agent's certificate may be valid (AGTP-CERT section 4)."""
@@ -115,7 +116,7 @@ def _read_extensions(certificate: x509.Certificate) -> dict[Extension, Any]:
     try:
         found = {item.oid: item for item in certificate.extensions}
     except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
-        raise ExtensionError(f"the extensions cannot be read ({error})") from None
+        raise ExtensionError(f"the extensions cannot be read ({explain(error)})") from error
     values = {}
     for kind, read in extensions.READERS.items():
         item = found.get(kind.oid)
@@ -161,7 +162,7 @@ def parse_peer_certificate(
         certificate = x509.load_der_x509_certificate(der)
         subject = certificate.subject.rfc4514_string()
     except (ValueError, TypeError) as error:
-        raise CertificateError(f"it is not an X.509 certificate: {error}") from None
+        raise CertificateError(f"it is not an X.509 certificate: {explain(error)}") from error
     malformed = ""
     values: dict[Extension, Any] = {}
     try:

@@ -128,7 +128,7 @@ def _decode_deterministic(octets: bytes, what: str) -> Any:
         again = _encode(value)
     except Exception as error:
         # The library raises many kinds of errors for octets that are not CBOR, recursion among them.
-        raise COSEError("malformed", f"the {what} is not CBOR: {error}") from None
+        raise COSEError("malformed", f"the {what} is not CBOR, or is cut off") from error
     if again != octets:
         raise COSEError("malformed", f"the {what} is not in the deterministic encoding")
     return value

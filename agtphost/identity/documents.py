@@ -20,6 +20,7 @@ from agtphost.identity.keys import KeyFormatError, Signer, SigningKey, Verifying
 from agtphost.identity.trust import posture_faults
 from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.catalog import FLOOR
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id
 
 DOCUMENT_TYPE = "agtp-identity"
@@ -358,7 +359,7 @@ def check_signature(document: Mapping[str, Any]) -> VerifyingKey | None:
     try:
         octets = encoding.decode_padded(signature)
     except ValueError as error:
-        raise DocumentError([f"manifest_signature: {error}"]) from None
+        raise DocumentError([f"manifest_signature: {explain(error)}"]) from error
     covered = _without_signature(document, ("manifest_signature",))
     try:
         forms = {canonical(covered), ascii_escaped(covered)}

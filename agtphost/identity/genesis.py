@@ -26,6 +26,7 @@ from agtphost.identity.dns_anchor import EVIDENCE, unchecked_evidence
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.vocabulary import jsontext, scopes
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id, is_owner_id
 
 MAX_OCTETS = 65_536
@@ -295,7 +296,7 @@ def _verify(members: Mapping[str, Any], issuer_key: VerifyingKey) -> tuple[str, 
     try:
         signature = encoding.decode_padded(members["signature"])
     except ValueError as error:
-        raise GenesisError(f"signature: {error}") from None
+        raise GenesisError(f"signature: {explain(error)}") from error
     claimed = members.get("agent_id")
     named = False
     try:

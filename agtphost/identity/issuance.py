@@ -36,6 +36,7 @@ from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError
+from agtphost.vocabulary.foreign_errors import explain
 
 STATEMENT = "issue.jws"
 """The file next to an agent's Genesis."""
@@ -96,7 +97,7 @@ def inspect_package(
             raise PackageError(f"it has more than {packages.MAX_OCTETS} octets")
         octets = path.read_bytes()
     except OSError as error:
-        raise PackageError(f"it cannot be read: {error.strerror}") from None
+        raise PackageError(f"it cannot be read: {explain(error)}") from error
     reference = f"sha256:{hashlib.sha256(octets).hexdigest()}"
     if expected_hash is not None and expected_hash.lower() != reference:
         raise PackageError(f"its SHA-256 is not the one given, but {reference}")
@@ -130,7 +131,7 @@ def _files(octets: bytes) -> dict[str, bytes]:
                 raise PackageError(f"its files have more than {MOST_UNPACKED} octets together")
             return {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise PackageError(f"it is not a readable ZIP file: {error}") from None
+        raise PackageError(f"it is not a readable ZIP file: {explain(error)}") from error
 
 
 def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: datetime) -> list[x509.Certificate]:
@@ -140,7 +141,7 @@ def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: date
     try:
         chain = list(x509.load_pem_x509_certificates(pem))
     except ValueError as error:
-        raise PackageError(f"{CHAIN} has no certificates: {error}") from None
+        raise PackageError(f"{CHAIN} has no certificates: {explain(error)}") from error
     if len(chain) > LONGEST_CHAIN:
         raise PackageError(f"{CHAIN} has more than {LONGEST_CHAIN} certificates")
     if chain[-1] not in authorities:

@@ -19,6 +19,7 @@ from agtphost.identity.encoding import decode as decode_part
 from agtphost.identity.encoding import encode as encode_part
 from agtphost.identity.keys import Signer, VerifyingKey
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain
 
 __all__ = [
     "JWSError",
@@ -113,7 +114,7 @@ def _decode(part: str, what: str) -> bytes:
     try:
         return decode_part(part)
     except ValueError as error:
-        raise JWSError("malformed", f"the {what} is not canonical base64url: {error}") from None
+        raise JWSError("malformed", f"the {what} is not canonical base64url: {explain(error)}") from error
 
 
 def _object(octets: bytes, what: str) -> dict[str, Any]:

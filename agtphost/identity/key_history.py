@@ -19,6 +19,7 @@ from typing import Any
 from agtphost.identity import encoding, files
 from agtphost.identity.canonical import canonical
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.vocabulary.foreign_errors import explain
 
 DIRECTORY = "keys"
 """Of the state directory: public halves of earlier keys, and the statements that link them to their successors."""
@@ -110,7 +111,7 @@ def read_history(directory: Path, current: VerifyingKey) -> tuple[Succession, ..
         try:
             link = read_statement(json.loads(path.read_bytes()))
         except ValueError as error:
-            raise KeyFormatError(f"{path}: {error}") from None
+            raise KeyFormatError(f"{path}: {explain(error)}") from error
         found.setdefault(link.new, []).append(link)
     history: list[Succession] = []
     seen, waiting = {current}, [current]

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from agtphost.identity import encoding, files
+from agtphost.vocabulary.foreign_errors import explain
 
 _SMALL_ORDER = frozenset(
     bytes.fromhex(text)
@@ -123,7 +124,7 @@ class VerifyingKey:
         try:
             return cls.from_text(path.read_bytes().decode("ascii"))
         except ValueError as error:
-            raise KeyFormatError(f"{path}: {error}") from None
+            raise KeyFormatError(f"{path}: {explain(error)}") from error
 
     @cached_property
     def fingerprint(self) -> str:

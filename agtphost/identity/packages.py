@@ -23,6 +23,7 @@ from typing import Any
 from agtphost.identity import documents
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis
+from agtphost.vocabulary.foreign_errors import explain
 
 FORMATS = {".agent": "agent", ".nomo": "nomo"}
 """File suffix to ``package_format``."""
@@ -73,7 +74,7 @@ class Package:
                 raise PackageError(f"it has more than {MAX_OCTETS} octets")
             octets = self.path.read_bytes()
         except OSError as error:
-            raise PackageError(f"it cannot be read: {error.strerror}") from None
+            raise PackageError(f"it cannot be read: {explain(error)}") from error
         if not hmac.compare_digest(hashlib.sha256(octets).hexdigest(), self.integrity_hash):
             self._seen = ()
             raise PackageError("its SHA-256 is not the one that the Genesis names")
@@ -89,7 +90,7 @@ class Package:
         try:
             unchanged = bool(self._seen) and self._state() == self._seen
         except OSError as error:
-            raise PackageError(f"it cannot be read: {error.strerror}") from None
+            raise PackageError(f"it cannot be read: {explain(error)}") from error
         if not unchanged:
             self.read()
 
@@ -145,6 +146,6 @@ def manifest_of(octets: bytes) -> Mapping[str, Any]:
                 text = member.read(documents.MAX_OCTETS + 1)
         return documents.decode(text)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise PackageError(f"it is not a readable ZIP file: {error}") from None
+        raise PackageError(f"it is not a readable ZIP file: {explain(error)}") from error
     except DocumentError as error:
         raise PackageError(f"its {MANIFEST} is not a document: {error}") from None

@@ -29,6 +29,7 @@ from agtphost.identity.packages import PackageError
 from agtphost.identity.trust import resolve_posture
 from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.catalog import FLOOR
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_name
 
 OWNER = "development"
@@ -105,7 +106,7 @@ class AgentDescription:
         try:
             described = jsontext.decode(octets, max_depth=jsontext.SIGNED_DEPTH)
         except jsontext.JSONTextError as error:
-            raise ProvisioningError(str(error)) from None
+            raise ProvisioningError(str(error)) from error
         if not is_description(described):
             raise ProvisioningError("it does not describe a new agent: it has an agent_id, or is not an object")
         return cls._from_members(described, stem)
@@ -204,7 +205,7 @@ def new_genesis(description: AgentDescription, registrar: SigningKey, now: datet
             evidence=description.evidence,
         )
     except genesis.GenesisError as error:
-        raise ProvisioningError(str(error)) from None
+        raise ProvisioningError(str(error)) from error
 
 
 def registrar_url(server_id: str) -> str:
@@ -250,7 +251,7 @@ def new_document(
     try:
         return canonical(documents.sign(document, issuer, registrar))
     except documents.DocumentError as error:
-        raise ProvisioningError(str(error)) from None
+        raise ProvisioningError(str(error)) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,7 +344,7 @@ def _issue_client(
             ),
         )
     except ValueError as error:
-        raise ProvisioningError(f"{issued.certificate}: {error}") from None
+        raise ProvisioningError(f"{issued.certificate}: {explain(error)}") from error
 
 
 def _packaged_document(path: Path, origin: Genesis) -> bytes:
@@ -375,7 +376,7 @@ def _signing_key(path: Path) -> SigningKey:
     try:
         return SigningKey.load(path)
     except ValueError as error:
-        raise ProvisioningError(str(error)) from None
+        raise ProvisioningError(str(error)) from error
 
 
 def _certify(path: Path, authority: Authority, now: datetime, issue: Callable[[], x509.Certificate]) -> None:
@@ -472,7 +473,7 @@ def provision_development(
             _server(state_dir, authority, server_id, moment)
             _registrar(state_dir, registrar, authority, moment)
     except CertificateError as error:
-        raise ProvisioningError(str(error)) from None
+        raise ProvisioningError(str(error)) from error
     demo = state_dir / "agents" / "demo"
     issue_agent(demo, DEMO, registrar, issuer=issuer, authority=authority, now=moment)
     faulty: list[tuple[Path, str]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,7 @@ from agtphost.protocols.holder import holder
 from agtphost.protocols.immediate_write import Prompting
 from agtphost.protocols.listener_connections import AcceptingFactory
 from agtphost.protocols.server import SecureServerFactory
+from agtphost.vocabulary.foreign_errors import explain, original_of, split
 
 log = Logger()
 
@@ -64,10 +66,15 @@ def server_endpoint(reactor: Any, *, address: str, port: int, description: str =
             return serverFromString(made_by, description)  # type: ignore[no-untyped-call, no-any-return]
         except (ValueError, TypeError, KeyError, IndexError) as error:
             if description.startswith(SYSTEMD):
-                problem = f"systemd has handed over no socket for {description!r}"
-                raise ConfigurationError([Problem(message=problem, hint=SOCKET_UNIT)]) from None
-            problem = f"{description!r} is not an endpoint description: {error}"
-            raise ConfigurationError([Problem(message=problem, hint="such as tcp:4480:interface=127.0.0.1")]) from None
+                message = f"systemd has handed over no socket for {description!r}"
+                raise ConfigurationError([Problem(message=message, hint=SOCKET_UNIT)]) from None
+            what = explain(error) if isinstance(error, ValueError) else "a part of it is unknown or missing"
+            problem = Problem(
+                message=f"{description!r} is not an endpoint description: {what}",
+                hint="such as tcp:4480:interface=127.0.0.1",
+                original=original_of(error) or repr(error),
+            )
+            raise ConfigurationError([problem]) from error
     kind = TCP6ServerEndpoint if ipaddress.ip_address(address).version == 6 else TCP4ServerEndpoint
     return kind(made_by, port, backlog=BACKLOG, interface=address)
 
@@ -83,6 +90,30 @@ def systemd_faults(description: str) -> Iterator[Problem]:
     if not right or not named.get("index", "0").isdecimal() or not named.get("name", "x"):
         problem = f"{description!r} does not describe a socket that systemd hands over"
         yield Problem(message=problem, hint="such as systemd:domain=INET:index=0")
+
+
+def place_of(endpoint: IStreamServerEndpoint | None) -> str:
+    """Return where an endpoint listens, for messages; empty where it does not tell."""
+    path, port = getattr(endpoint, "_address", None), getattr(endpoint, "_port", None)
+    if isinstance(path, str):
+        return path
+    return f"{getattr(endpoint, '_interface', '') or 'any address'} port {port}" if isinstance(port, int) else ""
+
+
+def to_problem(failure: Failure, endpoint: IStreamServerEndpoint | None = None) -> Problem:
+    """Return why the host cannot listen, with the address and who listens there."""
+    error = failure.value
+    assert error is not None
+    what, cure = split(error)
+    where = place_of(endpoint)
+    if isinstance(error, CannotListenError) and getattr(error.socketError, "errno", None) == errno.EADDRINUSE:
+        who = holder(int(error.port)) if _is_port(error.port) else ""
+        cure = f"{who} listens there: stop it, or choose another port" if who else cure
+    return Problem(
+        message=f"the host cannot listen{f' on {where}' if where else ''}: {what}",
+        hint=f"{cure or 'choose another address or port'}, in [listen]",
+        original=original_of(error),
+    )
 
 
 def _is_port(named: object) -> bool:
@@ -197,12 +228,7 @@ class ListeningService(Service):
         self._listening = self._endpoint.listen(self._listener)
         self._listening.addCallbacks(self._began, self._note_failure)
         if self._failure is not None:
-            message = f"the host cannot listen: {self._failure.getErrorMessage()}"
-            error = self._failure.value
-            who = holder(int(error.port)) if isinstance(error, CannotListenError) and _is_port(error.port) else ""
-            stop = f"{who} listens there: stop it" if who else "stop who listens there"
-            hint = f"{stop}, or choose another address or port in [listen]"
-            raise ConfigurationError([Problem(message=message, hint=hint)])
+            raise ConfigurationError([to_problem(self._failure, self._endpoint)])
 
     def _began(self, port: IListeningPort) -> None:
         self._port = port

@@ -34,6 +34,7 @@ from agtphost.identity import revocation
 from agtphost.identity.authorities import REMEDY, ClientAuthorities, Mandate, Mandates, ambiguity, digest_of
 from agtphost.identity.certificates import refused_critical_extensions
 from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, RevokedLinks
+from agtphost.vocabulary.foreign_errors import original_of, split
 
 log = Logger()
 
@@ -143,14 +144,15 @@ class _Reader:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
-    def blame(self, path: Path, message: str, hint: str = "") -> None:
-        self.problems.append(Problem(message=message, file=str(path), hint=hint))
+    def blame(self, path: Path, message: str, hint: str = "", original: str = "") -> None:
+        self.problems.append(Problem(message=message, file=str(path), hint=hint, original=original))
 
     def octets(self, path: Path) -> bytes:
         try:
             return path.read_bytes()
         except OSError as error:
-            self.blame(path, f"cannot be read: {error.strerror}")
+            what, cure = split(error)
+            self.blame(path, f"cannot be read: {what}", cure, original_of(error))
             return b""
 
     def certificates(self, path: Path) -> Sequence[x509.Certificate]:
@@ -160,9 +162,9 @@ class _Reader:
             return ()
         try:
             return x509.load_pem_x509_certificates(octets)
-        except ValueError:
+        except ValueError as error:
             message = "holds no PEM certificate" if octets else "is empty"
-            self.blame(path, message, "name a file with one or more certificates in PEM")
+            self.blame(path, message, "name a file with one or more certificates in PEM", original_of(error))
             return ()
 
     def revocation_lists(
@@ -276,21 +278,23 @@ def _present(
         context.use_certificate(chain[0])
         for intermediate in chain[1:]:
             context.add_extra_chain_cert(intermediate)
-    except SSL.Error:
+    except SSL.Error as error:
         reader.blame(
             certificate_file,
             "holds a certificate that TLS does not accept as a server's",
             "its key is P-256, Ed25519 or RSA of 2048 bits, and its signature is not SHA-1",
+            original_of(error),
         )
         return
     try:
         context.use_privatekey(load_pem_private_key(key, password=None))
         context.check_privatekey()
-    except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm):
+    except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm) as error:
         reader.blame(
             key_file,
             f"does not hold the private key of {certificate_file}",
             "it is PEM without a passphrase, made together with the certificate",
+            original_of(error) or repr(error),
         )
 
 

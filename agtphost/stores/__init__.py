@@ -30,7 +30,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agtphost.stores import upgrade
-from agtphost.stores.connection import Connect, connect
+from agtphost.stores.connection import Connect, connect, explain_failure
 from agtphost.stores.connection import open_reader as open_read_only
 from agtphost.stores.memory import MemoryStore
 from agtphost.stores.record_reader import RecordReader
@@ -84,7 +84,7 @@ def open_reader(url: str, *, opener: Connect = connect) -> RecordReader:
     except StoreError:
         raise
     except Exception as error:
-        raise StoreError(f"{path} cannot be read as a store: {error}") from error
+        raise StoreError(f"{path} cannot be read as a store: {explain_failure(str(path), error)}") from error
     return RecordReader(str(path), opener)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from agtphost.stores.rows import StoreError
+from agtphost.vocabulary.foreign_errors import explain
 
 BUSY_MILLISECONDS = 5000
 """How long a writer waits for another one before it gives up."""
@@ -115,6 +117,11 @@ def open_writer(opener: Connect, path: str) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def explain_failure(path: str, error: BaseException) -> str:
+    """Return why a database file cannot be used; SQLite calls a directory an error of the disk."""
+    return "it is a directory; name a file" if Path(path).is_dir() else explain(error)
 
 
 def open_reader(opener: Connect, path: str) -> Connection:

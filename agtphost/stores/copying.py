@@ -19,6 +19,7 @@ from agtphost.stores import upgrade
 from agtphost.stores.connection import connect, open_reader, open_writer
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import StoreError
+from agtphost.vocabulary.foreign_errors import explain
 
 TABLES = ("chain", "record", "lifecycle", "reservation", "keyed", "held", "state_change", "checkpoint")
 """The tables that are copied, so that each row comes after those that it refers to."""
@@ -82,7 +83,7 @@ def write_sqlite(path: Path) -> Iterator[WriteTable]:
             connection.execute("PRAGMA journal_mode=DELETE").fetchall()
         _publish(making, path)
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"{path} cannot be written: {error}") from error
+        raise StoreError(f"{path} cannot be written: {explain(error)}") from error
     finally:
         _remove(making)
 

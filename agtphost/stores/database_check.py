@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
+from agtphost.vocabulary.foreign_errors import explain
+
 NEWEST = 256
 """Records that a start reads, from the newest down."""
 
@@ -50,7 +52,7 @@ def looked_at(execute: Execute, newest: int = NEWEST, spread: int = SPREAD) -> l
             raise
         # Use the count of the newest checkpoint instead, which is near the end.
         last = int(execute("SELECT coalesce(max(size), 0) FROM checkpoint").fetchone()[0])
-        lines.append(f"the newest records of the store cannot be found, those after about {last}: {error}")
+        lines.append(f"the newest records of the store cannot be found, those after about {last}: {explain(error)}")
     chance = random.SystemRandom()
     numbers = set(range(max(1, last - newest + 1), last + 1))
     numbers.update(chance.randint(1, last) for _ in range(spread if last else 0))
@@ -81,7 +83,7 @@ def _record(execute: Execute, number: int) -> tuple[bytes, bytes] | None:
     except sqlite3.DatabaseError as error:
         if not is_malformed(error):
             raise
-        raise _Unreadable(f"cannot be read ({error})") from None
+        raise _Unreadable(f"cannot be read ({explain(error)})") from error
     return row
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from agtphost.stores import upgrade
-from agtphost.stores.connection import Connect, connect, open_reader
+from agtphost.stores.connection import Connect, connect, explain_failure, open_reader
 from agtphost.stores.memory import MemoryStore
 from agtphost.stores.rows import CheckpointRow, StoreError
 from agtphost.stores.sqlite import RESTORE, SQLiteStore, expect, open_sqlite
@@ -74,4 +74,4 @@ def rehearse_store(path: Path, *, create: bool, aside: Path) -> SQLiteStore | Me
     except StoreError:
         raise
     except Exception as error:
-        raise StoreError(f"{path} cannot be used as a store: {error}. {RESTORE}") from error
+        raise StoreError(f"{path} cannot be used as a store: {explain_failure(str(path), error)}. {RESTORE}") from error

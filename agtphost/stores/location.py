@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from agtphost.stores.rows import StoreError
 from agtphost.stores.state_lock import StateLock
+from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from agtphost.stores.copying import ReadTable, WriteTable
@@ -261,4 +262,4 @@ class SQLiteLocation(StoreLocation):
         try:
             return records(self._path, beginning, most)
         except sqlite3.Error as error:
-            raise StoreError(f"{self._path} cannot be read: {error}") from None
+            raise StoreError(f"{self._path} cannot be read: {explain(error)}") from error

@@ -22,6 +22,7 @@ from agtphost.stores.rows import (
 from agtphost.stores.sql_reader import RECORD, OnDamage, SqlRecordReader
 from agtphost.stores.state_rows import read_signed, read_state, read_state_changes
 from agtphost.stores.table_rows import TableRows
+from agtphost.vocabulary.foreign_errors import explain
 
 _T = TypeVar("_T")
 
@@ -90,7 +91,7 @@ class RecordReader(SqlRecordReader):
         except sqlite3.DatabaseError as error:
             if not database_check.is_malformed(error):
                 raise
-            raise DamagedRecord(f"the database itself is damaged: {error}") from error
+            raise DamagedRecord(f"the database itself is damaged: {explain(error)}") from error
 
     def _read(self, read: Callable[[Callable[..., Any]], _T]) -> _T:
         """
@@ -104,7 +105,7 @@ class RecordReader(SqlRecordReader):
         except sqlite3.DatabaseError as error:
             if not database_check.is_malformed(error):
                 raise
-            raise DamagedRecord(f"the database itself is damaged: {error}") from error
+            raise DamagedRecord(f"the database itself is damaged: {explain(error)}") from error
 
     @contextmanager
     def moment(self) -> Iterator[RecordReader]:

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from agtphost.stores import upgrade
-from agtphost.stores.connection import connect, open_reader
+from agtphost.stores.connection import connect, explain_failure, open_reader
 from agtphost.stores.rows import StoreError
 
 PAGES = 2_048
@@ -42,7 +42,7 @@ def take(source: Path, target: Path, on_progress: Progress = lambda done, pages:
             # The copy is one file without a write-ahead log; opening it as a store adds one.
             copy.execute("PRAGMA journal_mode=DELETE").fetchone()
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"{source} cannot be copied: {error}") from error
+        raise StoreError(f"{source} cannot be copied: {explain_failure(str(source), error)}") from error
     descriptor = os.open(target, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores import upgrade
-from agtphost.stores.connection import Connect, Connection, connect, open_writer
+from agtphost.stores.connection import Connect, Connection, connect, explain_failure, open_writer
 from agtphost.stores.database_check import looked_at
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
@@ -39,6 +39,7 @@ from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile
 from agtphost.stores.state_rows import read_signed, read_state_changes
 from agtphost.stores.table_rows import TableRows
 from agtphost.stores.wal_checkpoint import WalCheckpointer
+from agtphost.vocabulary.foreign_errors import explain
 
 ROWS = 128
 """Rows of one INSERT: enough for one statement a commit, few enough to keep each number compiled."""
@@ -427,7 +428,7 @@ def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLit
     except StoreError:
         raise
     except Exception as error:
-        raise StoreError(f"{path} cannot be used as a store: {error}. {RESTORE}") from error
+        raise StoreError(f"{path} cannot be used as a store: {explain_failure(str(path), error)}. {RESTORE}") from error
     return SQLiteStore(path, opener, connection)
 
 
@@ -449,4 +450,4 @@ def _make(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
-        raise StoreError(f"{path} cannot be made: {error.strerror}") from error
+        raise StoreError(f"{path} cannot be made: {explain(error)}") from error

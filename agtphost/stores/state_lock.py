@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agtphost.stores.rows import StoreError
+from agtphost.vocabulary.foreign_errors import explain
 
 NAME = "host.lock"
 
@@ -82,7 +83,7 @@ def _lock_file(file: Path) -> int:
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise StoreError(f"{file} cannot be opened: {error.strerror}") from None
+        raise StoreError(f"{file} cannot be opened: {explain(error)}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(descriptor, 0)
@@ -96,7 +97,7 @@ def _lock_file(file: Path) -> int:
                 f"another host{pid} uses this state: {file} is locked. Stop it first; two hosts do not hear of each "
                 "other's revocations"
             ) from None
-        raise StoreError(f"{file} cannot be locked: {error.strerror}") from None
+        raise StoreError(f"{file} cannot be locked: {explain(error)}") from error
     return descriptor
 
 

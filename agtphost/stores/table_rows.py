@@ -15,6 +15,7 @@ from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import COLUMNS, SHAPES, row_name
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import SchemaFinding, find_schema_changes
+from agtphost.vocabulary.foreign_errors import explain
 
 PAGE = 500
 """Rows of one read."""
@@ -73,7 +74,7 @@ class TableRows:
         except sqlite3.DatabaseError as error:
             if not database_check.is_malformed(error):
                 raise
-            raise DamagedRow(table, "(unknown)", f"the table cannot be read: {error}") from error
+            raise DamagedRow(table, "(unknown)", f"the table cannot be read: {explain(error)}") from error
 
     def _one(self, table: str, statement: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         return next(iter(list(self._rows(table, statement, parameters))), None)

@@ -29,6 +29,7 @@ from agtphost.upstream.bodies import AnswerBody
 from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.upstream.octet_limit import LimitedEndpoint
 from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
+from agtphost.vocabulary.foreign_errors import explain
 
 CONNECT_TIMEOUT = 5.0
 """Seconds until a connection attempt to an address fails."""
@@ -171,7 +172,7 @@ def _cause(error: BaseException) -> str:
     reasons = getattr(error, "reasons", None)
     if reasons:
         return _cause(reasons[0].value)
-    return f"the request failed: {type(error).__name__}: {str(error)[:200]}"
+    return f"the request failed: {explain(error)[:200]}"
 
 
 def read(response: IResponse, most: int, *, measured: bool = True) -> Deferred[bytes]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.catalog_versions import is_version
+from agtphost.vocabulary.foreign_errors import explain
 
 FLOOR = (
     *("QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "PROPOSE"),
@@ -213,7 +214,7 @@ def read_octets(path: Path) -> bytes:
         with path.open("rb") as stream:
             octets = stream.read(MAX_OCTETS + 1)
     except OSError as error:
-        raise CatalogError((f"it cannot be read: {error.strerror}",)) from None
+        raise CatalogError((f"it cannot be read: {explain(error)}",)) from error
     if len(octets) > MAX_OCTETS:
         raise CatalogError((f"it is larger than {MAX_OCTETS} octets",))
     return octets

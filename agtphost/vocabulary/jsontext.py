@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from agtphost.vocabulary.foreign_errors import explain_json
+
 MAX_DEPTH = 64
 """Arrays and objects inside each other. Deeper bodies have no honest use here."""
 
@@ -326,7 +328,7 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
     except RecursionError:
         raise JSONTextError(f"it is nested more than {max_depth} deep") from None
     except json.JSONDecodeError as error:
-        raise JSONTextError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
+        raise JSONTextError(explain_json(error)) from error
     if openings > max_depth or many:
         if outside or len(octets) >= LONG:
             _require_bounds_outside(outside or _outside_strings(octets, max_tokens), max_depth, max_tokens)

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.tomlparser import parse_toml
 
 Location = tuple[str | int, ...]
@@ -119,7 +120,8 @@ def read(source: Path | str, most: int = MAX_OCTETS) -> Document:
         with source.open("rb") as stream:
             octets = stream.read(most + 1)
     except OSError as error:
-        raise TomlError(f"cannot be read: {error.strerror}") from error
+        what, cure = split(error)
+        raise TomlError(f"cannot be read: {what}", hint=cure) from error
     if len(octets) > most:
         raise TomlError(f"has more than {most} octets")
     try:
@@ -135,10 +137,43 @@ def _parse(text: str) -> Document:
         position = _POSITION.search(str(error))
         line = int(position[1]) if position and position[1] else text.rstrip().count("\n") + 1
         what = _POSITION.sub("", str(error))
-        plain = _KEY_TUPLE.sub(lambda match: ".".join(re.findall(r"'([^']*)'", match[0])), what)
-        raise TomlError(f"is not TOML: {plain}", line, _cure(text, line, what)) from None
+        keys = _KEY_TUPLE.search(what)
+        named = ": " + ".".join(re.findall(r"'([^']*)'", keys[0])) if keys else ""
+        raise TomlError(f"is not TOML: {_explain(what)}{named}", line, _cure(text, line, what)) from error
     except RecursionError:
         raise TomlError("is not TOML: nested too deeply", 1) from None
+
+
+_MEANINGS: Mapping[str, str] = {
+    "Invalid value": "the value is not text in quotes, a number, true, false, a date, a list or a table",
+    "Invalid statement": "the line is neither KEY = VALUE nor [TABLE]",
+    "Expected '='": "the key is not followed by = and a value",
+    "Expected newline": "the line has more text after its value",
+    "Expected ']]'": "the header of a table of a list is not closed with ]]",
+    "Expected ']'": "the header of a table is not closed with ]",
+    "Expected": "a quotation mark or bracket is not closed",
+    "Unclosed array": "a list is not closed with ], or lacks a comma",
+    "Unclosed inline table": "an inline table is not closed with }, or lacks a comma",
+    "Unterminated string": "a text is not closed with a quotation mark",
+    "Unescaped": "a text has a backslash that escapes nothing; write two",
+    "Escaped character": "a text has \\u or \\U without a character of Unicode",
+    "Invalid hex value": "a text has \\u or \\U without the hexadecimal digits",
+    "Invalid initial character": "a key begins with a character that needs quotes",
+    "Invalid date": "the date or time does not exist",
+    "Illegal character": "a text in quotes has a line break or a control character",
+    "Found invalid character": "the line has a control character",
+    "Cannot overwrite": "the key has a value already",
+    "Cannot declare": "the table is there already",
+    "Cannot mutate": "the table is closed already, and cannot be added to",
+    "Cannot redefine": "the table is there already, in another form",
+    "Duplicate inline table key": "the inline table has a key twice",
+}
+"""By how the messages of Python's parser begin; the first that fits counts."""
+
+
+def _explain(what: str) -> str:
+    """Return what a message of the parser means, without the text of the line: it may hold a secret."""
+    return next((meaning for start, meaning in _MEANINGS.items() if what.startswith(start)), "its syntax is wrong")
 
 
 def _cure(text: str, number: int, what: str) -> str:

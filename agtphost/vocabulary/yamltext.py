@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 import yaml
 
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain_yaml
 
 _PARSER: Any = vars(yaml.cyaml)["CParser"] if yaml.__with_libyaml__ else None
 
@@ -129,9 +130,9 @@ def decode(octets: bytes, bounds: Bounds = _STRICT, marks: Marks | None = None) 
     try:
         return _Reading(_PARSER(text), bounds, marks).value()
     except yaml.MarkedYAMLError as error:
-        raise YAMLTextError(error.problem or "it cannot be parsed", _mark(error.problem_mark)) from None
+        raise YAMLTextError(explain_yaml(error.problem), _mark(error.problem_mark)) from error
     except yaml.YAMLError as error:
-        raise YAMLTextError(f"it cannot be parsed: {error}"[:160]) from None
+        raise YAMLTextError(explain_yaml(str(error))) from error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -289,7 +289,7 @@ def test_a_schema_that_sqlite_cannot_read_is_named(rich: Path, tmp_path: Path) -
         database.execute("PRAGMA writable_schema=ON")
         database.execute("DELETE FROM sqlite_schema WHERE name = 'lifecycle'")
     assert "sqlite_schema" in {fault.table for fault in verified(copy, witness).faults}
-    assert "malformed database schema" in started(copy, witness)
+    assert "its schema is damaged, at " in started(copy, witness)
 
 
 def test_a_store_that_is_written_meanwhile_verifies(tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ def test_each_way_to_write_one(tmp_path: Path, text: str, value: str) -> None:
         ("env:NONE", "variable NONE, which is not set"),
         ("${NONE}", "variable NONE, which is not set"),
         ("env:EMPTY", "variable EMPTY, which is empty"),
-        ("file:none", "which cannot be read: No such file"),
-        ("file:.", "which cannot be read: Is a directory"),
+        ("file:none", "which cannot be read: it does not exist"),
+        ("file:.", "which cannot be read: it is a directory"),
         ("file:empty", "which is empty"),
         ("file:binary", "which is not UTF-8"),
         ("file:large", f"more than {MAX_SECRET} octets"),
@@ -100,7 +100,7 @@ def test_what_counts_as_a_reference() -> None:
         ("credential:a", {}, "CREDENTIALS_DIRECTORY is not set"),
         ("credential:../a", {"CREDENTIALS_DIRECTORY": "/run"}, "does not name a credential"),
         ("credential:", {"CREDENTIALS_DIRECTORY": "/run"}, "does not name a credential"),
-        ("credential:none", {"CREDENTIALS_DIRECTORY": "{folder}"}, "cannot be read: No such file"),
+        ("credential:none", {"CREDENTIALS_DIRECTORY": "{folder}"}, "cannot be read: it does not exist"),
     ],
 )
 def test_credentials_of_the_service_manager(tmp_path: Path, text: str, environ: dict[str, str], message: str) -> None:

@@ -71,7 +71,7 @@ def test_a_faulty_definition_is_named_with_its_line(tmp_path: Path) -> None:
 @each_row(
     ("content", "why"),
     [
-        (None, "cannot be read: No such file or directory"),
+        (None, "cannot be read: it does not exist"),
         ("[1", "is not JSON"),
         ("{}", "has no $defs"),
         ('{"$defs": []}', "has no $defs"),

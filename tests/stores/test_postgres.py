@@ -406,7 +406,7 @@ def test_a_server_without_tls_is_refused_beyond_this_machine(monkeypatch: pytest
 
         threading.Thread(target=answer, daemon=True).start()
         monkeypatch.setattr("agtphost.vocabulary.database_url.on_this_machine", lambda url: False)
-        with pytest.raises(StoreError, match="server does not support SSL"):
+        with pytest.raises(StoreError, match="it has no TLS"):
             place_of(f"postgresql://agtp@127.0.0.1:{listener.getsockname()[1]}/agtp").open_reader()
 
 

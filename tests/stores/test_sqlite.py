@@ -126,7 +126,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
     broken = tmp_path / "0009_broken.sql"
     broken.write_text("CREATE TABLE one (a);\nCREATE TABLE one (a);\n")
     monkeypatch.setattr(upgrade, "steps", lambda: [broken])
-    with pytest.raises(StoreError, match="already exists"):
+    with pytest.raises(StoreError, match="its tables are not those of a store"):
         open_store(url(tmp_path), create=True)
     with sqlite3.connect(tmp_path / "records.sqlite3") as connection:
         assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)

@@ -39,6 +39,7 @@ from agtphost.identity.provisioning import (
     timestamp,
 )
 from agtphost.vocabulary import times
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_name, is_owner_id
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def _inspect_package(package: Path, expected_hash: str | None, authorities: Path
     try:
         trusted = [] if authorities is None else x509.load_pem_x509_certificates(authorities.read_bytes())
     except (OSError, ValueError) as error:
-        raise WrongInput(f"{authorities} has no usable certificates: {error}") from None
+        raise WrongInput(f"{authorities} has no usable certificates: {explain(error)}") from error
     try:
         return issuance.inspect_package(
             package, expected_hash=expected_hash, authorities=trusted, now=datetime.now(UTC)
@@ -297,7 +298,7 @@ def _issue(parent: Path, described: AgentDescription, registrar: Any, config: Co
         target = parent / described.name
         made.directory.rename(target)
     except (ProvisioningError, OSError) as error:
-        raise WrongInput(f"the agent cannot be issued: {error}") from None
+        raise WrongInput(f"the agent cannot be issued: {explain(error)}") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return IssuedAgent(agent_id=made.agent_id, directory=target)

@@ -19,6 +19,7 @@ from agtphost.client.local_identities import identities
 from agtphost.identity import certificates, files, renewal, revocation
 from agtphost.identity.certificates import CertificateError
 from agtphost.identity.revocation import RevocationError
+from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -103,7 +104,7 @@ def _require_not_revoked(config: Config, name: str, certificate: x509.Certificat
         try:
             lists = revocation.read_lists(path.read_bytes())
         except (OSError, RevocationError) as error:
-            raise WrongInput(f"cannot check whether the certificate was revoked: {path}: {error}") from None
+            raise WrongInput(f"cannot check whether the certificate was revoked: {path}: {explain(error)}") from error
         for each in lists:
             if each.issuer == certificate.issuer and each.get_revoked_certificate_by_serial_number(
                 certificate.serial_number

@@ -24,6 +24,7 @@ from agtphost.identity import files
 from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.stores import StoreError
 from agtphost.stores.settings import locate_store
+from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader
@@ -153,7 +154,7 @@ def _record_acceptance(
     except (StoreError, KeyFormatError) as error:
         raise WrongInput(f"the acceptance cannot be recorded, and nothing was changed: {error}") from None
     except OSError as error:
-        raise WrongInput(f"{error.filename} cannot be read: {error.strerror}; nothing was changed") from None
+        raise WrongInput(f"{error.filename} cannot be read: {explain(error)}; nothing was changed") from error
     if kept is not None:
         place.rename(kept)
     files.replace(place, issued.note.encode(), files.PUBLIC)

@@ -14,6 +14,7 @@ from agtphost.cli.output import print_json, print_table
 from agtphost.client.printed_answer import RECORD, read_printed
 from agtphost.client.verification import verify
 from agtphost.identity import jws
+from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from agtphost.identity.keys import VerifyingKey
@@ -34,7 +35,7 @@ def conclude_answer(keys: Mapping[str, VerifyingKey], as_json: bool) -> None:
         evidence = read_printed(sys.stdin.buffer.read(LONGEST))
     except ValueError as error:
         remedy = 'Pipe the output of "curl -i" or "curl -D -", or only an Attribution-Record.'
-        raise WrongInput(f"standard input cannot be verified: {error}", remedy) from None
+        raise WrongInput(f"standard input cannot be verified: {explain(error)}", remedy) from error
     found = verify(evidence, keys, require_signature=True)
     payload = jws.parse_unverified(evidence.headers.get(RECORD) or "") if found.ok else {}
     audit_id = evidence.headers.get("audit-id")

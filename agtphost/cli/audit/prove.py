@@ -26,6 +26,7 @@ from agtphost.identity import files
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary import times
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def _earlier(file: Path, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
     try:
         return _verify_checkpoint(file.read_text(encoding="utf-8"), keys)
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongInput(f"{file} cannot be read: {error}") from None
+        raise WrongInput(f"{file} cannot be read: {explain(error)}") from error
 
 
 def _newest(client: Client, target: Target, keys: Mapping[str, VerifyingKey], earlier: Checkpoint | None) -> Checkpoint:

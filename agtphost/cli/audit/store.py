@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.stores import DamagedRecord, StoreError
 from agtphost.stores.settings import locate_store
+from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -64,4 +65,4 @@ def open_records(config: Config) -> Iterator[IRecordReader]:
     except DamagedRecord as error:
         raise Unverified(f"the store is damaged: {error}", "Restore it from a backup.") from None
     except (StoreError, sqlite3.Error) as error:
-        raise WrongInput(f"{source_of(config)} cannot be read: {error}") from None
+        raise WrongInput(f"{source_of(config)} cannot be read: {explain(error)}") from error

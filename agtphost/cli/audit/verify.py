@@ -41,6 +41,7 @@ from agtphost.stores.database_check import is_malformed
 from agtphost.stores.interfaces import ITableSource
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import TABLE as SCHEMA
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _has_tables(reader: IRecordReader, verifier: Verifier) -> bool:
     except sqlite3.DatabaseError as error:
         if not is_malformed(error):
             raise
-        verifier.note_row(SCHEMA, "(unknown)", f"the table cannot be read: {error}")
+        verifier.note_row(SCHEMA, "(unknown)", f"the table cannot be read: {explain(error)}")
         return False
     for change in changes:
         verifier.note_row(SCHEMA, change.row, change.explanation)

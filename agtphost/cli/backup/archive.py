@@ -19,6 +19,7 @@ from typing import Any
 from agtphost.identity import jws
 from agtphost.identity.keys import Signer, VerifyingKey
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain
 
 FORMAT = "agtphost-backup/1"
 MARK, LIST = "agtphost-backup", "manifest.jws"
@@ -104,7 +105,7 @@ def open_backup(file: Path) -> Iterator[BackupReader]:
         try:
             yield BackupReader(tarfile.TarFile(fileobj=stream, mode="r"))
         except (tarfile.TarError, EOFError) as error:
-            raise ArchiveError(f"the file is not a backup, or is truncated: {error}") from None
+            raise ArchiveError(f"the file is not a backup, or is truncated: {explain(error)}") from error
 
 
 class BackupReader:

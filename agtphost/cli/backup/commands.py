@@ -31,6 +31,7 @@ from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores import StoreError
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary import times
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.quantities import size
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> t
             raise WrongInput(f"{folder.parent} has {size(free)} free, but the backup needs {size(needed)} for a while")
         schema = store.copy(copy, _Progress(as_json).report)
     except (StoreError, OSError) as error:
-        raise WrongInput(str(error)) from None
+        raise WrongInput(explain(error)) from error
     checked = check(copy, keys, signing=config.audit.signing, what="the copy")
     with local_file(doing="read"):
         key = SigningKey.load(config.audit.key) if config.audit.signing else None

@@ -21,6 +21,7 @@ from agtphost.identity import files, key_history
 from agtphost.identity.key_ring import KeyRing, known_keys
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.stores import StoreError, upgrade
+from agtphost.vocabulary.foreign_errors import explain
 
 
 @click.command()
@@ -130,7 +131,7 @@ def _own_keys(manifest: Mapping[str, Any], folder: Path) -> Mapping[str, Verifyi
         key = VerifyingKey.load(folder / place)
         history = key_history.read_history(folder / str(manifest.get("state")) / key_history.DIRECTORY, key)
     except (KeyFormatError, OSError) as error:
-        raise ArchiveError(f"its public keys cannot be read: {error}") from None
+        raise ArchiveError(f"its public keys cannot be read: {explain(error)}") from error
     return known_keys(key, history)
 
 

@@ -15,6 +15,7 @@ from agtphost.cli.audit.verify import compare_tables, contradiction, walk
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import RecordReader, StoreError, open_reader
+from agtphost.vocabulary.foreign_errors import explain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what:
                 compare_tables(reader, verifier, None, signing=signing)
                 newest, note = _newest(reader, verifier, signing=signing)
     except (StoreError, sqlite3.Error) as error:
-        raise WrongInput(f"{what} has a store that cannot be read: {error}") from None
+        raise WrongInput(f"{what} has a store that cannot be read: {explain(error)}") from error
     report = verifier.finish()
     if not report.ok:
         listed = "\n".join(f"  {fault}" for fault in report.faults[:20])

@@ -24,6 +24,7 @@ from agtphost.contract.catalog_diff import compare, irregularities
 from agtphost.identity import files
 from agtphost.vocabulary.catalog import MAX_OCTETS, Catalog, CatalogError, read_octets
 from agtphost.vocabulary.catalog_pin import Pin, is_digest, place
+from agtphost.vocabulary.foreign_errors import explain, split, to_sentence
 
 APPROVE = "Compare them with `agtp catalog diff`, then add --upgrade."
 
@@ -185,17 +186,17 @@ def _download(url: str, cacert: Path | None, timeout: float) -> bytes:
     try:
         context = ssl.create_default_context(cafile=None if cacert is None else str(cacert))
     except OSError as error:
-        raise WrongInput(f"{cacert} has no usable certificates: {error}") from None
+        raise WrongInput(f"{cacert} has no usable certificates: {explain(error)}") from error
     try:
         answer, octets = blocking_https.get(url, context=context, timeout=timeout, most=MAX_OCTETS, addresses=None)
     except ssl.SSLError as error:
-        why = getattr(error, "verify_message", "") or error.reason or "TLS failed"
-        failed = f"the certificate of {urlsplit(url).hostname} is not trusted: {why}"
-        raise NoConnection(failed, "Give its authority with --cacert.") from None
+        what, cure = split(error)
+        raise NoConnection(f"{url} cannot be fetched: {what}", to_sentence(cure)) from error
     except blocking_https.TooLong:
         raise HostRefused(f"{url} has more than {MAX_OCTETS} bytes") from None
     except (OSError, ValueError) as error:
-        raise NoConnection(f"{url} cannot be fetched: {error or type(error).__name__}") from None
+        what, cure = split(error)
+        raise NoConnection(f"{url} cannot be fetched: {what}", to_sentence(cure)) from error
     if 300 <= answer.status < 400:
         raise HostRefused(
             f"{url} redirects to {answer.headers.get('Location', 'nowhere')!r}",

@@ -20,6 +20,7 @@ from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ExtensionError
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.scopes import missing
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def issue(kind: str, as_json: bool, **given: Any) -> None:
     except (CertificateError, ExtensionError, KeyFormatError) as error:
         raise WrongInput(f"the certificate cannot be issued: {error}") from None
     except OSError as error:
-        raise WrongInput(f"{error.filename} cannot be read or written: {error.strerror}") from None
+        raise WrongInput(f"{error.filename} cannot be read or written: {explain(error)}") from error
     if as_json:
         print_json({name: str(path) for name, path in written.items()})
         return

@@ -14,6 +14,7 @@ from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.target import signing_keys
 from agtphost.identity.key_history import DIRECTORY, read_history, waiting_key
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.vocabulary.foreign_errors import explain
 
 
 @click.command("rotate")
@@ -91,4 +92,4 @@ def _retirement_times(directory: Path, current: VerifyingKey) -> dict[VerifyingK
     try:
         return {link.old: link.rotated_at for link in read_history(directory, current)}
     except (KeyFormatError, OSError) as error:
-        raise WrongInput(f"the history of keys cannot be read: {error}") from None
+        raise WrongInput(f"the history of keys cannot be read: {explain(error)}") from error

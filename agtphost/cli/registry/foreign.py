@@ -15,6 +15,7 @@ from agtphost.cli.failures import HostRefused, NoConnection, WrongInput
 from agtphost.cli.local_files import read_octets
 from agtphost.client import blocking_https
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain, split, to_sentence
 
 LONGEST = 8 << 20
 """Most bytes of an answer that are read."""
@@ -160,8 +161,8 @@ def send_request(method: str, url: str, value: Any, shown: RegistryCredentials) 
         message = f"the answer of {urlsplit(url).netloc} is longer than {LONGEST >> 20} MiB"
         raise HostRefused(message) from None
     except OSError as error:
-        remedy = "Give the authority of its certificate with --cacert FILE." if isinstance(error, ssl.SSLError) else ""
-        raise NoConnection(f"{urlsplit(url).netloc} cannot be reached: {error}", remedy) from None
+        what, cure = split(error)
+        raise NoConnection(f"{urlsplit(url).netloc} cannot be reached: {what}", to_sentence(cure)) from error
     if not 200 <= answer.status < 300:
         raise _to_refusal(answer.status, answer.reason, octets)
     return _decode(octets, url)
@@ -170,10 +171,15 @@ def send_request(method: str, url: str, value: Any, shown: RegistryCredentials) 
 def _context(shown: RegistryCredentials) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=None if shown.cacert is None else str(shown.cacert))
-        if shown.cert is not None:
-            context.load_cert_chain(str(shown.cert), str(shown.key or shown.cert.with_suffix(".key")))
-    except (OSError, ssl.SSLError) as error:
-        raise WrongInput(f"a file of --cert, --key or --cacert cannot be read: {error}") from None
+    except OSError as error:
+        raise WrongInput(f"--cacert {shown.cacert} cannot be used: {explain(error)}") from error
+    if shown.cert is not None:
+        key = shown.key or shown.cert.with_suffix(".key")
+        try:
+            context.load_cert_chain(str(shown.cert), str(key))
+        except OSError as error:
+            message = f"--cert {shown.cert} and its key {key} cannot be used: {explain(error)}"
+            raise WrongInput(message) from error
     return context
 
 

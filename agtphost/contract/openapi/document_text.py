@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 
 import yaml
 
+from agtphost.vocabulary.foreign_errors import explain, explain_json, explain_yaml
+
 MAX_DEPTH = 200
 """Depth of nested arrays and objects."""
 
@@ -78,11 +80,11 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=lambda word: _refuse(f"{word} is not JSON"))
     except json.JSONDecodeError as error:
-        raise _SyntaxError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
+        raise _SyntaxError(explain_json(error)) from error
     except DocumentTextError:
         raise
     except ValueError as error:
-        raise DocumentTextError(str(error)[:160]) from None
+        raise DocumentTextError(explain(error)[:160]) from error
 
 
 def _json_or_flow(text: str) -> Any:
@@ -129,13 +131,13 @@ def _yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-        raise DocumentTextError(f"{error.problem or 'it is not YAML'}{where}") from None
+        raise DocumentTextError(f"{explain_yaml(error.problem)}{where}") from error
     except yaml.YAMLError as error:
-        raise DocumentTextError(str(error).partition("\n")[0][:160]) from None
+        raise DocumentTextError(explain_yaml(str(error))) from error
     except DocumentTextError:
         raise
     except (ValueError, TypeError) as error:
-        raise DocumentTextError(f"it has a value that cannot be read: {error}"[:160]) from None
+        raise DocumentTextError(f"it has a value that cannot be read: {explain(error)}"[:160]) from error
 
 
 def _normalize(tree: Any) -> Any:

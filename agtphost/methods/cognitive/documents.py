@@ -17,6 +17,7 @@ from agtphost.errors import Problem
 from agtphost.methods.cognitive import relevance
 from agtphost.search.word_stems import STOP_WORDS
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain, original_of
 
 SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst", ".json"})
 MOST_DOCUMENTS = 5_000
@@ -142,5 +143,9 @@ def _text(path: Path, problems: list[Problem]) -> str | None:
             return relevance.said_in(jsontext.decode(octets))
         return octets.decode("utf-8")
     except (OSError, ValueError) as error:
-        problems.append(Problem(message=f"the document cannot be read: {error}", file=str(path)))
+        problems.append(
+            Problem(
+                message=f"the document cannot be read: {explain(error)}", original=original_of(error), file=str(path)
+            )
+        )
         return None

@@ -24,6 +24,7 @@ from psycopg import conninfo, pq
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 
+from agtphost.stores.postgres.error_texts import explain_error
 from agtphost.stores.rows import ConflictError, StoreError
 from agtphost.vocabulary import database_url
 
@@ -70,10 +71,12 @@ class DatabaseError(StoreError):
     An error of the database, with its SQLSTATE.
 
     :param sqlstate: five characters; empty where the connection failed.
+    :param original: what the server or its library says.
     """
 
-    def __init__(self, message: str, sqlstate: str = "") -> None:
+    def __init__(self, message: str, sqlstate: str = "", original: str = "") -> None:
         super().__init__(message)
+        self.original = original
         self.sqlstate = sqlstate
 
 
@@ -127,7 +130,8 @@ def dial(address: Address, *, writer: bool) -> Session:
         parameters["client_encoding"] = "UTF8"
         connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=1)
     except psycopg.Error as error:
-        raise DatabaseError(f"{address.name} cannot be reached: {_explain(error)}", error.sqlstate or "") from None
+        said, state = _explain(error), error.sqlstate or ""
+        raise DatabaseError(f"{address.name} cannot be reached: {explain_error(said, state)}", state, said) from error
     session = Session(connection, address.name)
     if writer:
         try:
@@ -254,7 +258,7 @@ class Session:
             if error.sqlstate in ("26000", "42P05"):
                 # A pooler gave this session another server session, which does not know our prepared statements.
                 self._connection.prepare_threshold = None
-            raise self._failure(_explain(error), error.sqlstate or "") from None
+            raise self._failure(_explain(error), error.sqlstate or "") from error
         finally:
             self.deadline = 0.0
 
@@ -268,7 +272,7 @@ class Session:
         try:
             result = self._connection.pgconn.exec_(statements)
         except psycopg.Error as error:
-            raise self._failure(_explain(error), "") from None
+            raise self._failure(_explain(error), "") from error
         finally:
             self.deadline = 0.0
         if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
@@ -309,7 +313,7 @@ class Session:
     def _failure(self, message: str, sqlstate: str) -> DatabaseError:
         state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
         kind = DatabaseConflict if sqlstate in CONFLICTS else DatabaseError
-        return kind(f"{self.name}: {message}{state}", sqlstate)
+        return kind(f"{self.name}: {explain_error(message, sqlstate)}{state}", sqlstate, message)
 
     @property
     def in_transaction(self) -> bool:

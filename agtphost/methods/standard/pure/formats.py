@@ -14,6 +14,7 @@ from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material, number_columns
 from agtphost.methods.standard.pure.material import MAX_ROWS
 from agtphost.vocabulary import jsontext, yamltext
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.jsonslices import least_octets
 
 FORMATS = ("json", "jsonl", "csv", "yaml")
@@ -61,7 +62,7 @@ def read(source: str, form: str, name: str = "source") -> Any:
                 return _table(source)
     except (jsontext.JSONTextError, yamltext.YAMLTextError, csv.Error, ValueError) as error:
         raise parameters.invalid(
-            name, f"{name} is not {form}: {str(error)[:160]}.", f"Correct it, or the format: {', '.join(FORMATS)}."
+            name, f"{name} is not {form}: {explain(error)[:160]}.", f"Correct it, or the format: {', '.join(FORMATS)}."
         ) from None
 
 

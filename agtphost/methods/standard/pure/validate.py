@@ -25,6 +25,7 @@ from agtphost.methods.standard.pure import criteria, material
 from agtphost.methods.standard.pure.transform import callers_schema, faults_of
 from agtphost.vocabulary import formulas, jsontext, tomltext
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.reasons import Reason
 
 MAX_FINDINGS = 200
@@ -183,7 +184,7 @@ def _decode_target(target: Any) -> Any:
     try:
         return jsontext.decode(_text(target).encode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
-        raise parameters.invalid("target", f"target is not JSON: {str(error)[:100]}.", "Send JSON.") from None
+        raise parameters.invalid("target", f"target is not JSON: {explain(error)[:100]}.", "Send JSON.") from None
 
 
 def _toml(target: Any) -> str:
