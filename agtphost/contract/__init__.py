@@ -25,6 +25,7 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.manifest_validation`: validation of server manifests: every fault with a JSON pointer
 - :mod:`.metaschema`: where a schema breaks its dialect, and its references to other documents
 - :mod:`.method_parameters`: parameters that endpoints of some methods must have
+- :mod:`.path_parameters`: parameters in the path of an endpoint
 - :mod:`.pattern_automaton`: the size of a regular expression's deterministic automaton, which decides what
   a match costs
 - :mod:`.pattern_syntax`: a parser of regular expressions for :mod:`.pattern_automaton`

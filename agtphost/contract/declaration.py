@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from agtphost.contract.examples import ENDPOINT, example, header_cure, keyword_e
 from agtphost.contract.handler_hints import HintsError, HintsOf, complete_declaration
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
+from agtphost.contract.path_parameters import path_parameter_faults
 from agtphost.contract.schema_pool import SchemaPool
 from agtphost.contract.schema_rules import tokens
 from agtphost.contract.schemas import CompiledSchema, Role, SchemaError
@@ -53,9 +53,6 @@ DEPRECATED = ("deprecated_in", "removed_in", "successor")
 
 RESERVED_DISCOVER = ("methods", "agents", "genesis", "tools", "apis", "patterns", "contracts")
 """First path segments, and beginnings of them, that DISCOVER reserves (AGTP-API section 5.9)."""
-
-IN_PATHS = ("string", "integer", "number", "boolean")
-"""Types of a path's parameters; the text is converted to the type that the schema declares."""
 
 LONGEST_TIMEOUT = 86_400.0
 """Seconds: one day."""
@@ -146,7 +143,8 @@ class Declaration:
         taken = self._schema("input_schema", "input")
         given = self._schema("output_schema", "output", strict=self._flag("strict_output"))
         if taken is not None:
-            self._parameters(path)
+            for fault in path_parameter_faults(path, self._table.get("input_schema")):
+                self._add_fault(*fault)
         self._hints(block)
         for name, sentence in parameter_faults(method, self._table.get("input_schema")):
             self._add_fault(("input_schema",), sentence, hint(name))
@@ -320,39 +318,6 @@ class Declaration:
         if "{" in path:
             self._add_fault(("action",), "an endpoint with an action must not have parameters in its path")
         return str(value)
-
-    def _parameters(self, path: str) -> None:
-        """
-        Check that every parameter of the path is declared with a type that a text can have (AGTP-API section 5.3).
-        """
-        schema = self._table.get("input_schema")
-        properties = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
-        if not isinstance(properties, Mapping):
-            return
-        for name in re.findall(r"\{([A-Za-z0-9_]+)\}", path):
-            if name not in properties:
-                close = difflib.get_close_matches(name, map(str, properties), 1)
-                if close:
-                    self._add_fault(
-                        ("input_schema", "properties", close[0]),
-                        f"the path has the parameter {name!r}, and {close[0]} is unknown",
-                        f"did you mean {name!r}?",
-                    )
-                else:
-                    self._add_fault(
-                        ("input_schema",),
-                        f"the path's parameter {name!r} is not declared in input_schema",
-                        f'add [input_schema.properties.{name}] with type = "string"',
-                    )
-                continue
-            inner = properties[name]
-            declared = inner.get("type", "string") if isinstance(inner, Mapping) else "string"
-            if declared not in IN_PATHS and (not isinstance(declared, list) or "string" not in declared):
-                self._add_fault(
-                    ("input_schema", "properties", name, "type"),
-                    f"the path's parameter {name!r} is declared as {declared}, which a part of a path cannot be",
-                    f'write type = "{IN_PATHS[0]}", or {", ".join(IN_PATHS[1:])}',
-                )
 
     def _hints(self, block: Mapping[str, Any] | None) -> None:
         """Check that ``parameter_hints`` name only parameters that exist."""

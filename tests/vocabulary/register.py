@@ -208,7 +208,6 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "stores.schema_check:_read_expected",
             "stores.postgres.connection:_translate",
             "stores.postgres.rows:read_expected",
-            "stores.postgres.schema_files:latest",
             "stores.upgrade:_columns_of",
             "stores.sqlite:_find_items",
             "stores.sqlite:_insert",
