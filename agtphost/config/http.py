@@ -150,6 +150,11 @@ class Listener:
         return ":".join(part for part in (self.kind, self.port, self.interface) if part)
 
 
+def is_port(text: str) -> bool:
+    """Return whether a text is the number of a port; 0 lets the system choose one."""
+    return re.fullmatch("[0-9]{1,5}", text) is not None and int(text) <= 65_535
+
+
 def told_base(listen: str | None, url: str | None) -> str | None:
     """
     Return the address at which clients find a surface, if the configuration has it: its URL, or its listener on

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agtphost.config.faults import ConfigFault
 from agtphost.config.gateway import GatewaySection
-from agtphost.config.http import HttpSection, Listener, certificates_count, listener_of
+from agtphost.config.http import HttpSection, Listener, certificates_count, is_port, listener_of
 from agtphost.config.mcp_front import MCPFront
 from agtphost.config.registry import RegistrySection
 from agtphost.config.secret import Secret
@@ -180,6 +180,13 @@ def _listener(config: Config, surface: Surface) -> Iterator[ConfigFault]:
             location=place,
             message=f"is of no kind that HTTP is served on: {listener.kind[:32]!r}",
             hint='write listen = "ssl:8443", "tcp:8080:interface=127.0.0.1" or "unix:/run/agtphost/http.sock"',
+        )
+        return
+    if listener.kind != "unix" and not is_port(listener.port):
+        yield ConfigFault(
+            location=place,
+            message=f"has the port {listener.port[:32]!r}, which is no number from 1 to 65535",
+            hint=f'such as listen = "{listener.kind}:8443:interface=127.0.0.1"',
         )
         return
     if not (listener.secure or listener.local or surface.section.behind_proxy):
