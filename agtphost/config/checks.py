@@ -17,6 +17,7 @@ from agtphost.config.anchor_checks import anchor_faults
 from agtphost.config.delegation import delegation_faults
 from agtphost.config.faults import ConfigFault
 from agtphost.config.gateway import gateway_faults
+from agtphost.config.launch_script import likely_servers
 from agtphost.config.mcp_front import mcp_front_faults
 from agtphost.config.merchant import merchant_faults
 from agtphost.config.methods import methods_faults
@@ -449,7 +450,8 @@ def _program(server: MCPServerSection, where: Location, context: LoadContext) ->
         yield ConfigFault(
             location=(*where, "command"),
             message=f"names a program that cannot be run: {server.command[0]}",
-            hint="install it, or write its path; {python} means the interpreter that runs the host",
+            hint=f'install it, or write command = ["{{python}}", "{next(likely_servers(server.cwd))}"]; '
+            "{python} means the interpreter that runs the host",
             concerns=((*where, "env"),),
         )
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from agtphost.config.faults import ConfigFault, field_at
+from agtphost.config.launch_script import likely_servers
 from agtphost.config.secret import Secret
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.tomltext import Location, key_text, value_text
@@ -232,17 +233,11 @@ class CureFinder:
         """Yield values of a key's form, the likeliest first."""
         yield from _EXAMPLES.get(str(at[-1]), ())
         if at[-1] == "command":
-            yield from (["{python}", script] for script in self._scripts())
+            yield from (["{python}", script] for script in likely_servers(self._folder))
         default = None if field is None else field.default
         if isinstance(default, (bool, int, float)):
             yield default
         yield from _values(Any if field is None else field.annotation, () if field is None else field.metadata)
-
-    def _scripts(self) -> Iterator[str]:
-        """Yield scripts next to the file that may be MCP servers."""
-        found = [each for pattern in ("*.py", "*/*.py") for each in sorted(self._folder.glob(pattern))]
-        yield from (str(each.relative_to(self._folder)) for each in found if "server" in each.name)
-        yield "server.py"
 
 
 def _key_of(fault: ConfigFault) -> Location:

@@ -42,6 +42,13 @@ def script_of(command: Sequence[str]) -> Path | None:
     return None
 
 
+def likely_servers(folder: Path) -> Iterator[str]:
+    """Yield scripts in a directory, and in those directly below it, that may be MCP servers by their names."""
+    found = [each for pattern in ("*.py", "*/*.py") for each in sorted(folder.glob(pattern))]
+    yield from (str(each.relative_to(folder)) for each in found if "server" in each.name)
+    yield "server.py"
+
+
 def missing_scripts(servers: Iterable[MCPServerSection]) -> Iterator[ConfigFault]:
     """
     Yield what is wrong with the commands of servers whose scripts are not there.
