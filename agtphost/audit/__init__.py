@@ -4,6 +4,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.drafts`: what the dispatcher hands in and gets back
 - :mod:`.ledger`: the reactor's side (:class:`~agtphost.iagtp.ILedger`)
 - :mod:`.submission_queue`: what is submitted until it is handed over; :mod:`.group_timing`: when that is a group
+- :mod:`.writer_queue`: what passes from the reactor's thread to the writer's
 - :mod:`.writer`: the writer thread's side: one transaction per group; :mod:`.transaction`: one of them in the making
 - :mod:`.state_keeper`: signs what changes in the tables of state, and compares them with that at a start;
   :mod:`.state_digest`: digests of rows and of whole tables; :mod:`.state_check`: which rows are not what was signed

@@ -16,7 +16,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -36,10 +35,11 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
 from agtphost.audit.state_keeper import StateKeeper
-from agtphost.audit.submission_queue import MOST_ENTRIES, MOST_OCTETS, EntryCollector
+from agtphost.audit.submission_queue import EntryCollector
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.watchers import Watcher, Watchers
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
+from agtphost.audit.writer_queue import Task, WriterQueue
 from agtphost.iagtp import ILedger
 from agtphost.identity.keys import Signer, SigningKey
 from agtphost.stores.ballast import Ballast
@@ -65,7 +65,6 @@ PROBE_SECONDS_MOST = 4.0
 log = Logger()
 
 
-_STOP: tuple[list[Entry], int] = ([], -1)
 _MAKE_ROOM = "make room there. Until then the lifecycle methods and CONFIRM are carried out, and nothing else"
 _DECLINES = "the store does not take records: {why}"
 
@@ -148,8 +147,8 @@ class Ledger:
         self._watchers = Watchers()
         self._endings = AgentEndings()
         self.when_stopped = self._endings.add
-        self._queue: SimpleQueue[tuple[list[Entry], int]] = SimpleQueue()
-        self._collecting = EntryCollector(reactor, lambda entries, octets: self._queue.put((entries, octets)))
+        self._queue = WriterQueue()
+        self._collecting = EntryCollector(reactor, self._queue.put)
         self._thread: Thread | None = None
         self._stopped: Deferred[None] = Deferred()
         self._failed = False
@@ -200,7 +199,7 @@ class Ledger:
         elif not self._stopping:
             self._collecting.hand_over_all()
             self._stopping = True
-            self._queue.put(_STOP)
+            self._queue.stop()
         self.healthy = False
         return self._stopped
 
@@ -220,7 +219,7 @@ class Ledger:
             self._low = True
             self._decline(self._space.shortage)
             # The writer may be waiting for something to write, and is to look for room now.
-            self._queue.put(([], 0))
+            self._queue.wake()
 
     def submit(self, draft: Draft) -> Deferred[Sealed]:
         """Sign, link and store one record; see :class:`agtphost.iagtp.ILedger`."""
@@ -280,7 +279,11 @@ class Ledger:
         """Store a witness's line with the checkpoint of that size, soon; records never wait for it."""
         if self._tree is not None:
             self._tree.cosign(size, line)
-            self._queue.put(([], 0))
+            self._queue.wake()
+
+    def call_in_writer(self, task: Task) -> None:
+        """Call a function in the writer's thread, between two groups; it must not raise."""
+        self._queue.call(task)
 
     def adopt(self, key: SigningKey) -> None:
         """Sign with another key: every record of the next group and of all after it, and checkpoints too."""
@@ -323,7 +326,7 @@ class Ledger:
         try:
             tidy = True
             while True:
-                group = self._take(self._pause(tidy))
+                group = self._queue.take(self._pause(tidy))
                 if group is None:
                     if self._failed or self._low:
                         self._probe()
@@ -338,6 +341,7 @@ class Ledger:
                         self._forget()
                 if self._tree is not None and self._tree.cosignatures_wait:
                     self._keep_cosignatures(self._tree)
+                self._queue.run_tasks()
                 if stop:
                     break
             if not self._failed:
@@ -350,20 +354,6 @@ class Ledger:
         if self._failed or self._low:
             return self._probe_delay
         return FORGET_SECONDS if tidy else IDLE_SECONDS
-
-    def _take(self, timeout: float | None) -> tuple[list[Entry], bool] | None:
-        """Everything that waits, and whether it is the last; None where nothing came."""
-        try:
-            entries, octets = self._queue.get(timeout=timeout)
-        except Empty:
-            return None
-        stop = octets < 0
-        while not stop and len(entries) < MOST_ENTRIES and octets <= MOST_OCTETS and not self._queue.empty():
-            more, size = self._queue.get()
-            stop = size < 0
-            entries += more
-            octets += size
-        return entries, stop
 
     def _write(self, entries: list[Entry]) -> None:
         if self._failed:
@@ -483,6 +473,7 @@ class Ledger:
         """End the thread, as asked or because of a fault."""
         self._failed = True
         self.healthy = False
+        self._queue.close()
         try:
             self._store.close()
         finally:
@@ -494,7 +485,7 @@ class Ledger:
         thread: Any = self._thread
         thread.join()
         self._collecting.hand_over_all()
-        while (left := self._take(0)) is not None:
+        while (left := self._queue.take(0)) is not None:
             self._writer.abandon(left[0])
             self._settle_failed(left[0], "the ledger has stopped")
         self._stopped.callback(None)
