@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager
 from typing import Any
 
-from zope.interface import Interface
+from zope.interface import Attribute, Interface
 
 from agtphost.audit.drafts import StoredRecord
+from agtphost.stores.lease import LeaseState
 from agtphost.stores.record_search import LatestRecords, Search
 from agtphost.stores.rows import (
     AnswerRow,
@@ -198,6 +199,43 @@ class IStoreUpkeep(Interface):
 
     def close() -> None:
         """Let go of the store."""
+
+
+class ILease(Interface):
+    """
+    The right to write to a store that several hosts share; see :mod:`agtphost.stores.lease`.
+
+    Its methods block, and any thread may call them. Each raises :class:`agtphost.stores.StoreError` where the store
+    cannot be reached.
+    """
+
+    me = Attribute("The :class:`agtphost.stores.lease.Holder` that this host is.")
+
+    term = Attribute("The fencing token of this host; 0 before it took the lease.")
+
+    confirmed = Attribute(
+        "When this host sent the last beat or commit that the store confirmed, in seconds of "
+        ":data:`agtphost.vocabulary.times.steady`; minus infinity before the first."
+    )
+
+    when_superseded = Attribute("A function that is called, in any thread, once another host has taken the lease.")
+
+    def look() -> LeaseState:
+        """Return who holds the lease."""
+
+    def take() -> bool:
+        """Take the lease with a new term if it is over, or this host's own; return whether it was taken."""
+
+    def keep(ahead: float = 0) -> None:
+        """
+        Confirm the lease.
+
+        :param ahead: seconds for which this host may not be able to confirm it again, as at its start.
+        :raises agtphost.stores.lease.Superseded: another host has taken it.
+        """
+
+    def give_up() -> None:
+        """Give the lease up, so that another host can take it immediately; do nothing without it."""
 
 
 class IRecordReader(Interface):

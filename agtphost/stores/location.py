@@ -20,7 +20,8 @@ from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from agtphost.stores.copying import ReadTable, WriteTable
-    from agtphost.stores.interfaces import IChainStore, IRecordReader
+    from agtphost.stores.interfaces import IChainStore, ILease, IRecordReader
+    from agtphost.stores.lease import Holder
     from agtphost.stores.prefix_lookup import RecordPreview
 
 Progress = Callable[[int, int], object]
@@ -91,13 +92,26 @@ class StoreLocation:
         """Yield what is unsafe about the way to the store, for the operator."""
         yield from ()
 
-    def open_store(self, *, create: bool, holder: str = "", server_id: str = "") -> IChainStore:
+    def lease(self, me: Holder, server_id: str) -> ILease | None:
+        """
+        Return the lease of the store, not yet taken; None where the lock of the state directory does its work.
+
+        :param me: the host that may take it.
+        :param server_id: the host whose store it must be; empty for any.
+        :raises StoreError: the library of the store's kind is missing.
+        """
+        return None
+
+    def open_store(
+        self, *, create: bool, holder: str = "", server_id: str = "", lease: ILease | None = None
+    ) -> IChainStore:
         """
         Open the store for writing.
 
         :param create: whether a missing file is made. A store in a database is never made here.
         :param holder: who opens it, such as the state directory of a host on this machine.
         :param server_id: the host whose store it must be; empty for any.
+        :param lease: what :meth:`lease` returned; by default one that is taken now, for ``holder``.
         :raises StoreError: it is missing, not a store, another host's, of a later version, or cannot be written.
         """
         raise StoreError(f"{self.name} is opened by its plugin")
@@ -225,7 +239,9 @@ class SQLiteLocation(StoreLocation):
     def size(self) -> int:
         return self._path.stat().st_size if self._path.exists() else 0
 
-    def open_store(self, *, create: bool, holder: str = "", server_id: str = "") -> IChainStore:
+    def open_store(
+        self, *, create: bool, holder: str = "", server_id: str = "", lease: ILease | None = None
+    ) -> IChainStore:
         from agtphost.stores.sqlite import open_sqlite
 
         return open_sqlite(self._path, create=create)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
+
+from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.writer import Claim
 from agtphost.audit.writer_queue import WriterQueue
 
@@ -25,7 +28,7 @@ def test_a_wake_ends_the_wait() -> None:
 def test_a_task_that_comes_with_a_group_waits_for_it() -> None:
     """The group is taken first, and the taker runs the task afterwards."""
     queue, ran = WriterQueue(), []
-    entry = Claim(None, b"", None)  # type: ignore[arg-type]
+    entry = Claim(ReservationKey(agent_id="a", key="k"), b"", Deferred())
     queue.put([entry], 0)
     queue.call(lambda: ran.append(1))
     queue.stop()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agtphost.stores.lease import Holder
 from agtphost.stores.postgres.connection import Address
+from agtphost.stores.postgres.lease import PostgresLease
 from agtphost.stores.postgres.writing import PostgresStore
 from agtphost.stores.rows import CheckpointRow
 
@@ -17,7 +19,9 @@ class RehearsedPostgresStore(PostgresStore):
     """
 
     def __init__(self, address: Address, server_id: str = "") -> None:
-        super().__init__(address, "", server_id)
+        super().__init__(
+            address, PostgresLease(address, Holder(name="", machine="", directory=""), server_id), server_id
+        )
         self._tiles: dict[tuple[int, int], bytes] = {}
         self._issued: CheckpointRow | None = None
 

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agtphost import extras
+from agtphost.stores.lease import Holder, read_holder
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary import database_url
 
 if TYPE_CHECKING:
     from agtphost.stores.copying import ReadTable, WriteTable
-    from agtphost.stores.interfaces import IChainStore, IRecordReader
+    from agtphost.stores.interfaces import IChainStore, ILease, IRecordReader
     from agtphost.stores.postgres.connection import Address
+    from agtphost.stores.postgres.lease import PostgresLease
     from agtphost.stores.prefix_lookup import RecordPreview
 
 STRONG = "verify-full"
@@ -46,10 +48,22 @@ class PostgresLocation(StoreLocation):
                 f"or write sslmode={STRONG} and sslrootcert=FILE with the authority of the server's certificate"
             )
 
-    def open_store(self, *, create: bool, holder: str = "", server_id: str = "") -> IChainStore:
+    def lease(self, me: Holder, server_id: str) -> PostgresLease:
+        from agtphost.stores.postgres.lease import PostgresLease
+
+        return PostgresLease(self._address(), me, server_id)
+
+    def open_store(
+        self, *, create: bool, holder: str = "", server_id: str = "", lease: ILease | None = None
+    ) -> IChainStore:
+        from agtphost.stores.postgres.lease import PostgresLease
         from agtphost.stores.postgres.writing import PostgresStore
 
-        return PostgresStore(self._address(), f"{socket.gethostname()}:{holder}", server_id)
+        if lease is None:
+            machine = socket.gethostname()
+            lease = self.lease(Holder(name=machine, machine=machine, directory=holder), server_id)
+        assert isinstance(lease, PostgresLease)
+        return PostgresStore(self._address(), lease, server_id)
 
     def open_reader(self, *, lenient: bool = False) -> IRecordReader:
         from agtphost.stores.postgres.reading import open_postgres_reader
@@ -93,7 +107,7 @@ class PostgresLocation(StoreLocation):
         return {
             "server_id": row.server_id,
             "schema": row.schema,
-            "holder": row.holder or None,
+            **_describe_holder(row.holder),
             "term": row.term,
             "seconds_since_write": round(row.age, 1),
         }
@@ -104,3 +118,16 @@ class PostgresLocation(StoreLocation):
         from agtphost.stores.postgres.connection import Address
 
         return Address(url=self._url, password=self._password, application=f"agtphost/{socket.gethostname()}")
+
+
+def _describe_holder(text: str) -> Mapping[str, Any]:
+    """Return who serves, as far as the row of the store says it."""
+    holder = read_holder(text)
+    if holder is None:
+        return {"serving": None, "holder": None}
+    return {
+        "serving": holder.name or None,
+        "holder": holder.place,
+        "since": holder.since or None,
+        "takeover_after": holder.takeover_after,
+    }

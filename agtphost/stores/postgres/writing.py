@@ -24,9 +24,9 @@ from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.database_check import looked_at
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
+from agtphost.stores.lease import LeaseState, read_holder
 from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.connection import (
-    IDLE_SECONDS,
     READING_SECONDS,
     STALL_SECONDS,
     STATEMENT_SECONDS,
@@ -35,6 +35,7 @@ from agtphost.stores.postgres.connection import (
     Session,
     dial,
 )
+from agtphost.stores.postgres.lease import PostgresLease
 from agtphost.stores.postgres.reading import FIND, PostgresReader, open_postgres_reader, read_signed
 from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, read_log
 from agtphost.stores.postgres.schema_files import require_usable
@@ -55,9 +56,7 @@ from agtphost.stores.rows import (
     StoreError,
 )
 from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile
-
-HOLD_SECONDS: Final = 30
-"""How long a host that stopped without saying so still keeps others from the store, after its last write."""
+from agtphost.vocabulary.times import steady
 
 PRUNED_AT_ONCE: Final = 1000
 """Reservations dropped in one transaction."""
@@ -69,25 +68,21 @@ ENDLESS: Final = 2**62
 """What :meth:`PostgresStore.free_space` returns: the database alone knows its disk, and says so by SQLSTATE 53100."""
 
 
-class Superseded(StoreError):
-    """Another host has taken the store over; this one has to end."""
-
-
 @implementer(IChainStore, ITableSource)
 class PostgresStore:
     """
     A store in a database.
 
-    :param holder: this host: its machine and state directory, which only one process at a time uses.
+    :param lease: the right to write to it; it is taken here if that has not been done.
     :param server_id: of the host; the store of another one is refused.
     :raises StoreError: the store is missing or cannot be used, or another host holds it.
     """
 
-    def __init__(self, address: Address, holder: str, server_id: str) -> None:
+    def __init__(self, address: Address, lease: PostgresLease, server_id: str) -> None:
         self._address = address
-        self._holder = holder
+        self._lease = lease
         self._server_id = server_id
-        self._term = 0
+        self._reading = False  # the whole store is read, for which the lease was kept beforehand
         self._news = -1
         self._committed = 0  # the number of the newest record that this process has seen
         self._base = 0  # the same as the open transaction found it in the row of the store
@@ -123,31 +118,26 @@ class PostgresStore:
 
     def _take(self) -> None:
         """
-        Take the store for this host, with a new term.
+        Take the lease of the store for this host.
 
         :raises StoreError: another host holds it.
         """
-        self._session.command(b"BEGIN; " + statements.limit_transaction(STATEMENT_SECONDS, IDLE_SECONDS))
-        row = self._execute(
-            "UPDATE store SET term = term + 1, holder = ?, beat = clock_timestamp() "
-            "WHERE holder IN ('', ?) OR beat < clock_timestamp() - make_interval(secs => ?) RETURNING term",
-            (self._holder, self._holder, HOLD_SECONDS),
-        ).fetchone()
-        if row is None:
-            holder, age = self._execute(
-                "SELECT holder, extract(epoch FROM clock_timestamp() - beat)::float8 FROM store"
-            ).fetchone()
-            raise StoreError(
-                f"{self.name} is in use by another host, {holder} (machine and state directory), which wrote "
-                f"{max(age, 0.0):.0f} s ago. Stop that host first; if it was killed, wait until it has not written for "
-                f"{HOLD_SECONDS} s"
-            )
-        self._session.command(b"COMMIT")
-        self._term = row[0]
+        if self._lease.term or self._lease.take():
+            return
+        seen = self._lease.look()
+        hold = 0.0 if seen.holder is None else seen.holder.takeover_after
+        raise StoreError(
+            f"{self.name} is in use by another host, {seen.holder}, which wrote {max(seen.age, 0.0):.0f} s ago. Stop "
+            f"that host first; if it was killed, wait until it has not written for {hold:.0f} s"
+        )
 
     # Transactions
 
     def begin(self) -> bool:
+        if self._news < 0:
+            # Everything is read now, under the lock, so the lease cannot be kept at the same time.
+            self._lease.keep(READING_SECONDS)
+            self._reading = True
         try:
             try:
                 moved = self._lock()
@@ -193,12 +183,9 @@ class PostgresStore:
         for name, value in zip(("last", "issued_at", "news", "term"), values, strict=True):
             if not 0 <= value < LARGEST:
                 raise DamagedRow("store", "1", f"{name} is {value}, which is out of range")
-        if term != self._term:
+        if term != self._lease.term:
             holder = (row.get_value(0, 4) or b"").decode("utf-8", "replace")
-            raise Superseded(
-                f"{self.name} was taken over by {holder or 'another host, which has stopped'}, with term {term}; this "
-                f"host had term {self._term}. Restart this host once the other one has stopped"
-            )
+            self._lease.end(LeaseState(term, read_holder(holder), holder, 0.0, 0.0))
         if last < self._committed:
             raise StoreError(
                 f"{self.name} has {last} records, and this host has seen {self._committed}: the database was restored "
@@ -212,12 +199,15 @@ class PostgresStore:
 
     def commit(self) -> None:
         self._session.patience = STATEMENT_SECONDS + STALL_SECONDS
+        sent = steady()
         result = self._session.command(
             b"UPDATE store SET last = %d, issued_at = %d, news = %d, beat = clock_timestamp(); COMMIT"
             % (self._last, self._issued_at, self._news + 1)
         )
         if result.command_status != b"COMMIT":
             raise DatabaseError(f"{self.name}: the transaction was rolled back")
+        self._lease.note_commit(sent)
+        self._reading = False
         self._news += 1
         self._committed = self._base = self._last
 
@@ -228,6 +218,10 @@ class PostgresStore:
             # A lost connection has no transaction any more; the next statement reports it.
             with suppress(DatabaseError):
                 self._session.command(b"ROLLBACK")
+        if self._reading:
+            self._reading = False
+            with suppress(DatabaseError):
+                self._lease.keep()
 
     @contextmanager
     def _own_transaction(self) -> Iterator[None]:
@@ -481,7 +475,7 @@ class PostgresStore:
 
     def tidy(self) -> None:
         """Say that this host still holds the store."""
-        self._execute("UPDATE store SET beat = clock_timestamp() WHERE term = ?", (self._term,))
+        self._lease.keep()
 
     def reopen(self) -> None:
         # A close that fails must not keep the store from coming back.
@@ -493,7 +487,6 @@ class PostgresStore:
     def close(self) -> None:
         if self._session.in_transaction:
             self.rollback()
-        # A host that cannot say that it stops is one that was killed.
-        with suppress(DatabaseError):
-            self._execute("UPDATE store SET holder = '' WHERE term = ?", (self._term,))
         self._session.close()
+        # A host that cannot say that it stops is one that was killed.
+        self._lease.give_up()

@@ -1,0 +1,106 @@
+"""
+Who may write to a store that several machines share: one host at a time, by a lease with a term.
+
+The lease is a row of the store. Its term, a fencing token, grows whenever a host takes the lease, and each transaction
+checks it, so a host that lost the lease cannot commit. The lease lasts as long as its holder says from the holder's
+last write on, by the clock of the database.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from agtphost.stores.rows import StoreError
+
+SHORTEST_LEASE: Final = 3
+LONGEST_LEASE: Final = 60
+"""Bounds of :attr:`Holder.takeover_after`, in seconds."""
+
+USUAL_LEASE: Final = 10
+
+UNKNOWN_LEASE: Final = 30
+"""The lease of a holder that does not say how long it is: agtphost 0.2.0 wrote every ten seconds at least."""
+
+
+class Superseded(StoreError):
+    """Another host has taken the store over; this one has to end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """A host that may have the lease."""
+
+    name: str
+    """``[cluster] name``; empty for a host of agtphost 0.2.0."""
+
+    machine: str
+    directory: str
+    """The state directory, which only one process at a time uses."""
+
+    takeover_after: float = USUAL_LEASE
+    """Seconds after its last write from which on another host may take over."""
+
+    since: str = ""
+    """When it took the lease, by the database's clock."""
+
+    @property
+    def place(self) -> str:
+        """Machine and state directory."""
+        return f"{self.machine}:{self.directory}"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.place})" if self.name else self.place
+
+    def is_same_host(self, other: Holder) -> bool:
+        """Return whether both are one host: the lock of its directory shows that an earlier process is gone."""
+        return (self.name, self.machine, self.directory) == (other.name, other.machine, other.directory)
+
+    def to_text(self, since: str) -> str:
+        """Return the text of column ``holder``."""
+        fields = {name: getattr(self, name) for name in ("name", "machine", "directory", "takeover_after")}
+        return json.dumps({**fields, "since": since}, ensure_ascii=False)
+
+
+def read_holder(text: str) -> Holder | None:
+    """Read column ``holder``; None where nobody holds the lease. What no host wrote counts as the longest lease."""
+    if not text:
+        return None
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, Mapping):
+        machine, _, directory = text.partition(":")
+        return Holder(name="", machine=machine, directory=directory, takeover_after=UNKNOWN_LEASE)
+    words = {name: str(fields.get(name, "")) for name in ("name", "machine", "directory", "since")}
+    return Holder(**words, takeover_after=_read_lease(fields.get("takeover_after")))
+
+
+def _read_lease(value: Any) -> float:
+    known = isinstance(value, (int, float)) and SHORTEST_LEASE <= value <= LONGEST_LEASE
+    return float(value) if known else LONGEST_LEASE
+
+
+class LeaseState(NamedTuple):
+    """What the row of a store says of its lease."""
+
+    term: int
+    holder: Holder | None
+    """None where the last holder gave it up."""
+
+    text: str
+    """Column ``holder``."""
+
+    age: float
+    """Seconds since the holder's last write; negative where it said beforehand that it would not write for a while."""
+
+    beat: float
+    """When that was, in seconds of the database's clock."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the lease has ended or was given up."""
+        return self.holder is None or self.age > self.holder.takeover_after

@@ -1,0 +1,182 @@
+"""The lease of a store in a PostgreSQL database: taken, kept and given up by one UPDATE of the row of the store."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from agtphost.stores.interfaces import ILease
+from agtphost.stores.lease import Holder, LeaseState, Superseded, read_holder
+from agtphost.stores.postgres.connection import STATEMENT_SECONDS, Address, DatabaseError, Session, dial
+from agtphost.stores.postgres.schema_files import require_usable
+from agtphost.vocabulary.times import steady
+
+LIMITS: Final = (
+    f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}; SET LOCAL lock_timeout = {STATEMENT_SECONDS * 1000}; "
+).encode()
+"""Limits of the one transaction that a message with several statements is."""
+
+LOOK: Final = (
+    "SELECT term, holder, extract(epoch FROM clock_timestamp() - beat)::float8, extract(epoch FROM beat)::float8, "
+    "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM store"
+)
+
+TAKE: Final = (
+    "UPDATE store SET term = term + 1, holder = ?, beat = clock_timestamp() WHERE term = ? AND (holder IN ('', ?) OR "
+    "beat < clock_timestamp() - make_interval(secs => ?)) RETURNING term"
+)
+
+
+@implementer(ILease)
+class PostgresLease:
+    """
+    The lease of a store, with a connection of its own, so that it can be kept while the store is being read.
+
+    Any thread may use it, one at a time.
+
+    :param me: this host.
+    :param server_id: of the host; the store of another one is refused.
+    """
+
+    def __init__(self, address: Address, me: Holder, server_id: str) -> None:
+        self._address = address
+        self._server_id = server_id
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+        self.me = me
+        self.term = 0
+        self.confirmed = -math.inf
+        self.when_superseded: Callable[[Superseded], object] = lambda error: None
+
+    @property
+    def name(self) -> str:
+        """The database in messages."""
+        return self._address.name
+
+    def look(self) -> LeaseState:
+        """Return who holds the lease."""
+        with self._lock:
+            return self._look()[0]
+
+    def _look(self) -> tuple[LeaseState, str]:
+        """Return who holds the lease, and the time of the database as text."""
+        row = self._run(lambda session: session.execute(LOOK).fetchone())
+        if row is None:
+            raise DatabaseError(f"{self.name} has no row in table store")
+        term, text, age, beat, now = row
+        return LeaseState(term, read_holder(text), text, age, beat), now
+
+    def take(self) -> bool:
+        """Take the lease with a new term, if it is over, or this host's own."""
+        sent = steady()
+        with self._lock:
+            seen, now = self._look()
+            mine = seen.holder is not None and seen.holder.is_same_host(self.me)
+            if not (mine or seen.is_over):
+                return False
+            held = (
+                *(self.me.to_text(now), seen.term, seen.text if mine else ""),
+                0.0 if seen.holder is None else seen.holder.takeover_after,
+            )
+            term = self._take(held)
+        if term:
+            self.term = term
+            self.confirmed = sent
+        return bool(term)
+
+    def _take(self, held: Sequence[Any]) -> int:
+        """Return the new term; 0 where another host was faster."""
+
+        def take(session: Session) -> int:
+            session.command(b"BEGIN; " + LIMITS)
+            try:
+                row = session.execute(TAKE, held).fetchone()
+            except BaseException:
+                with suppress(DatabaseError):
+                    session.command(b"ROLLBACK")
+                raise
+            done = session.command(b"COMMIT").command_status == b"COMMIT"
+            return int(row[0]) if done and row is not None else 0
+
+        term: int = self._run(take)
+        return term
+
+    def keep(self, ahead: float = 0) -> None:
+        """
+        Confirm the lease.
+
+        :param ahead: seconds for which this host may not be able to confirm it again.
+        :raises Superseded: another host has taken it.
+        """
+        sent = steady()
+        with self._lock:
+            kept = self._run(
+                lambda session: session.command(
+                    LIMITS + b"UPDATE store SET beat = clock_timestamp() + make_interval(secs => %d) WHERE term = %d "
+                    b"RETURNING term" % (ahead, self.term)
+                )
+            )
+        if not kept.ntuples:
+            self.end(None)
+        self.note_commit(sent)
+
+    def note_commit(self, sent: float) -> None:
+        """Note that the database confirmed a transaction under this term; ``sent`` is when it was sent."""
+        self.confirmed = max(self.confirmed, sent)
+
+    def end(self, seen: LeaseState | None) -> None:
+        """
+        Report that another host has taken the lease.
+
+        :param seen: what the row of the store says; None to read it.
+        :raises Superseded: always.
+        """
+        if seen is None:
+            with suppress(DatabaseError):
+                seen = self.look()
+        holder = "another host" if seen is None or seen.holder is None else str(seen.holder)
+        term = "" if seen is None else f", with term {seen.term}"
+        error = Superseded(
+            f"{self.name} was taken over by {holder}{term}; this host had term {self.term}, and has to end"
+        )
+        self.when_superseded(error)
+        raise error
+
+    def give_up(self) -> None:
+        """Give the lease up, if this host has it, and close the connection. A failure leaves it to its end."""
+        with self._lock:
+            if self.term:
+                with suppress(DatabaseError):
+                    self._run(
+                        lambda session: session.execute("UPDATE store SET holder = '' WHERE term = ?", (self.term,))
+                    )
+            self.term = 0
+            self.confirmed = -math.inf
+            if self._session is not None:
+                self._session.close()
+                self._session = None
+
+    def _run(self, work: Callable[[Session], Any]) -> Any:
+        """Call a function with a connection; with a new one where the old one has ended."""
+        if self._session is not None:
+            if not self._session.lost:
+                try:
+                    return work(self._session)
+                except DatabaseError:
+                    if not self._session.lost:
+                        raise
+            self._session.close()
+            self._session = None
+        session = dial(self._address, writer=True)
+        try:
+            require_usable(session, self._server_id)
+        except BaseException:
+            session.close()
+            raise
+        self._session = session
+        return work(session)
