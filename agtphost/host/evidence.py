@@ -89,7 +89,8 @@ def keep_evidence(
     if store is None:
         store = _open(loaded, ballast)
     states, held = LifecycleTable(), StateTable(now)
-    records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
+    reader = store.reader()
+    records = OffReactorRecords(reader, partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A witness uses the ledger only when a cosignature arrives, long after the ledger below was made.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
     files = () if loaded.volatile else (_witness(loaded),)
@@ -138,7 +139,7 @@ def keep_evidence(
         observers=observers,
         summaries=summaries,
         summarizing=SummaryWriter(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
-        check_key=partial(check_signing_key, store, key, config.audit.key, config.host.state_dir),
+        check_key=partial(check_signing_key, reader, key, config.audit.key, config.host.state_dir),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
+from agtphost.identity import envelope
 from agtphost.identity.key_history import (
     DIRECTORY,
     Succession,
@@ -20,9 +21,8 @@ from agtphost.identity.key_history import (
     waiting_key,
 )
 from agtphost.identity.keys import KeyFormatError, SigningKey
-from agtphost.stores import StoreError
-from agtphost.stores.interfaces import IChainStore
-from agtphost.vocabulary import jsontext
+from agtphost.stores import Search, StoreError
+from agtphost.stores.interfaces import IRecordReader
 
 SIGNING_KEY = "signing-key"
 """The kind of state item."""
@@ -43,7 +43,7 @@ def find_unstored(held: StateTable, key: SigningKey | None) -> Succession | None
     return next((link for link in earlier_of(key) if link.new == key.public), None)
 
 
-def check_signing_key(store: IChainStore, key: SigningKey | None, path: Path, state: Path) -> None:
+def check_signing_key(reader: IRecordReader, key: SigningKey | None, path: Path, state: Path) -> None:
     """
     Check that a host signs with the newest key that its store knows, or with one that followed it.
 
@@ -51,31 +51,43 @@ def check_signing_key(store: IChainStore, key: SigningKey | None, path: Path, st
     both keys signed the statement itself. A host that died between the event and its files has the new key
     in the file of the one that waits, and repeats the rotation.
 
+    :param reader: of the store.
     :param path: of the signing key.
     :param state: the state directory.
     :raises StoreError: the key is another one.
     """
-    store.begin()
-    try:
-        row = store.held_rows(SIGNING_KEY, (NEWEST,)).get(NEWEST)
-    finally:
-        store.rollback()
-    if row is None or row.value is None:
-        return
-    try:
-        link = read_statement(jsontext.decode_kept(row.value))
-    except (KeyFormatError, ValueError) as error:
+    for statement in reader.state_items(SIGNING_KEY):
+        try:
+            link = read_statement(statement)
+        except (KeyFormatError, ValueError) as error:
+            raise StoreError(
+                f"the store's statement of the newest signing key is damaged: {error}; restore the store from a backup"
+            ) from None
+        if link.new in every_public(key) or link.new == _waiting(path):
+            continue
+        used = "has none" if key is None else f"has {key.kid}"
         raise StoreError(
-            f"the store's statement of the newest signing key is damaged: {error}; restore the store from a backup"
-        ) from None
-    if link.new in every_public(key) or link.new == _waiting(path):
-        return
-    used = "has none" if key is None else f"has {key.kid}"
-    raise StoreError(
-        f"the signing key is not the newest one of this store: {path} {used}, and {link.new.kid} followed "
-        f"{link.old.kid} on {link.rotated_at}. Copy the key, its .pub and {state / DIRECTORY} from the host that "
-        "changed it; what another key signs after that time is not believed"
-    )
+            f"the signing key is not the newest one of this store: {path} {used}, and {link.new.kid} followed "
+            f"{link.old.kid} on {link.rotated_at}. Copy the key, its .pub and {state / DIRECTORY} from the host that "
+            "changed it; what another key signs after that time is not believed"
+        )
+
+
+def check_standby_key(reader: IRecordReader, key: SigningKey | None, path: Path, state: Path) -> None:
+    """
+    Check that a host that stands by would sign with the key of the host that serves; parameters as above.
+
+    :raises StoreError: the key is another one.
+    """
+    check_signing_key(reader, key, path, state)
+    for _, record in reader.latest(None, 1, Search()).records:
+        signer = envelope.signer(record.format, record.signed)
+        if signer not in {"", *(known.kid for known in every_public(key))}:
+            used = "has none" if key is None else f"has {key.kid}"
+            raise StoreError(
+                f"the signing key is not the one that signs this store's records: {path} {used}, and the newest record "
+                f"was signed by {signer}. Copy the key, its .pub and {state / DIRECTORY} from the host that serves"
+            )
 
 
 def _waiting(path: Path) -> object:

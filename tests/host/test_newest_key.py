@@ -43,7 +43,7 @@ async def write(folder: Path, *changes: Change) -> None:
 def check(store: Path, key: SigningKey | None, folder: Path) -> None:
     opened = sqlite_store(store)
     try:
-        check_signing_key(opened, key, folder / "signing.key", folder)
+        check_signing_key(opened.reader(), key, folder / "signing.key", folder)
     finally:
         opened.close()
 
