@@ -30,6 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audit": EVERYONE | {"identity", "stores"},
     # `config` lies below: who is told what the operator says takes the section of the file itself, not a copy of it.
     "protocols": EVERYONE | {"config", "wire", "identity"},
+    # Which of several hosts serves: it knows the lease of a store, and neither what is served nor by which store.
+    "cluster": EVERYONE | {"http", "metrics", "stores"},
     # What workers run is named by text: they import what they are asked for, and no more.
     "compute": EVERYONE,
     "handlers": EVERYONE | {"upstream", "contract", "identity", "audit"},
@@ -105,6 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "registry",
         "search",
         "compute",
+        "cluster",
     },
     "tap": EVERYONE | {"config", "host"},
     # The names that packages of others import; nothing of the host imports it.

@@ -15,6 +15,7 @@
 - :mod:`.approvals`: ``[approvals]``: which calls wait for a person, and who decides about them
 - :mod:`.attestation`: ``[attestation]``: evidence of what this host runs on, for others to appraise
 - :mod:`.bounds`: what bounds calls: ``[[policies.scope_dimensions]]``
+- :mod:`.cluster`: ``[cluster]``: hosts that share a store, of which one serves
 - :mod:`.delegation`: ``[delegation]``: how far callers may hand on what they may do
 - :mod:`.gateway`: ``[gateway]``: where any HTTP client calls what AGTP's own clients call
 - :mod:`.grants`: ``[[grant]]``: what the host lets an agent call, from the file

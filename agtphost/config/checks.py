@@ -14,6 +14,7 @@ from cryptography import x509
 from agtphost import extras
 from agtphost.config.admin import admin_faults
 from agtphost.config.anchor_checks import anchor_faults
+from agtphost.config.cluster import cluster_faults
 from agtphost.config.delegation import delegation_faults
 from agtphost.config.faults import ConfigFault
 from agtphost.config.gateway import gateway_faults
@@ -59,6 +60,7 @@ def check(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
     yield from _host(config)
     yield from _listen(config)
     yield from store_faults(config)
+    yield from cluster_faults(config.cluster, config.store.url, plugin=config.store.plugin is not None)
     yield from _wire(config)
     yield from _lifecycle(config)
     yield from _audit(config)

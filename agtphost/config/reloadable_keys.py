@@ -32,6 +32,7 @@ RESTART: Mapping[str, frozenset[str]] = {
         }
     ),
     "store": WHOLE,
+    "cluster": WHOLE,
     "audit": frozenset(
         {
             *("signing", "key", "envelope", "witness", "witnesses", "witness_host", "witness_required"),

@@ -17,6 +17,7 @@ from agtphost.config.agis import AgisSection
 from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.approvals import ApprovalsSection
 from agtphost.config.attestation import AttestationSection
+from agtphost.config.cluster import ClusterSection
 from agtphost.config.delegation import DelegationSection
 from agtphost.config.gateway import GatewaySection, absent_gateway
 from agtphost.config.grants import GrantSection
@@ -396,6 +397,7 @@ class Config(Section):
     wire: Wire = Field(default_factory=Wire)
     limits: Limits = Field(default_factory=Limits)
     store: Store = absent()
+    cluster: ClusterSection = absent()
     audit: Audit = absent()
     lifecycle: Lifecycle = Field(default_factory=Lifecycle)
     identity: Identity = absent()

@@ -7,7 +7,7 @@ with all later ones mined.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agtphost.contract.endpoint_table import EndpointTable
@@ -17,7 +17,7 @@ from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.gates import authority, body, endpoint, identity, method
 from agtphost.dispatch.gates.approval import ApprovalGate
 from agtphost.dispatch.gates.discovery import DiscoveryGate
-from agtphost.dispatch.gates.idempotency import IdempotencyGate, StoreGate
+from agtphost.dispatch.gates.idempotency import IdempotencyGate, LeasedStoreGate, StoreGate
 from agtphost.dispatch.gates.purchase import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.dispatch.rights import Narrowings
@@ -102,6 +102,9 @@ class Collaborators:
     narrowings: Narrowings = lambda agent_id: None
     """Finds the grants that narrow an agent; None for an agent that is not narrowed."""
 
+    is_fresh: Callable[[], bool] | None = None
+    """Returns whether this host still has the lease of its store for certain; None where it shares it with no other."""
+
     negotiator: IContractResolver | None = None
     """None: nothing is negotiated, and contracts are unknown."""
 
@@ -148,7 +151,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         # The input is as the handler will see it, and no key is taken for what may not run.
         *((ApprovalGate(given.approvals),) if given.approvals is not None else ()),
         IdempotencyGate(given.ledger),
-        StoreGate(given.ledger),
+        StoreGate(given.ledger) if given.is_fresh is None else LeasedStoreGate(given.ledger, given.is_fresh),
     )
 
 

@@ -117,6 +117,7 @@ def build_admission(
             sessions=methods.floor.gate,
             merchant=purchase.gate,
             ledger=evidence.ledger,
+            is_fresh=evidence.is_fresh,
             negotiator=negotiating,
             discloses=disclosed_documents(config.policies.agent_disclosure, services.authorization),
             yaml=config.wire.yaml,

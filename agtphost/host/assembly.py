@@ -52,6 +52,7 @@ from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
 from agtphost.methods.continuation import continuation_key
 from agtphost.metrics.vitals import obstacles
+from agtphost.stores.interfaces import ILease
 
 log = Logger()
 
@@ -66,7 +67,11 @@ class AssembledHost:
 
 
 def assemble(
-    loaded: LoadedHost, reactor: Any, environ: Mapping[str, str], store: IChainStore | None = None
+    loaded: LoadedHost,
+    reactor: Any,
+    environ: Mapping[str, str],
+    store: IChainStore | None = None,
+    lease: ILease | None = None,
 ) -> AssembledHost:
     """
     Build the host.
@@ -75,13 +80,14 @@ def assemble(
     through the fork of a daemon.
 
     :param store: a store to use instead of the configured one, for a rehearsal.
+    :param lease: of the configured store, already taken; None where one host alone can use the store.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
     for remark in find_unmatched(loaded):
         log.warn("{remark}", remark=remark)
     factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
-    services = HostServices.for_host(loaded, reactor, keep_evidence(loaded, reactor, store))
+    services = HostServices.for_host(loaded, reactor, keep_evidence(loaded, reactor, store, lease=lease))
     making = UpstreamFactory(reactor, services.evidence, environ)
     generations = Generations(services, making, factory)
     agents = _build_admission(services, generations)
@@ -138,6 +144,8 @@ def _record_services(services: HostServices, generations: Generations, agents: A
     )
     held, states, ledger = evidence.held, evidence.states, evidence.ledger
     yield LedgerService(ledger, evidence.check_key)
+    if evidence.heartbeat is not None:
+        yield evidence.heartbeat
     yield evidence.clock_watch
     if services.traces is not None:
         yield services.traces

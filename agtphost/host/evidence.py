@@ -21,6 +21,7 @@ from agtphost.audit.state_keeper import StateKeeper
 from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import OperatorWitness, WitnessFile
+from agtphost.cluster.heartbeat import Heartbeat, freshness
 from agtphost.config import Config, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.errors import ConfigurationError, Problem
@@ -36,6 +37,7 @@ from agtphost.identity.key_history import DIRECTORY, every_key, every_public
 from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError
 from agtphost.stores.ballast import PIECE, Ballast
+from agtphost.stores.interfaces import ILease
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.quotas import ANSWERS
 from agtphost.vocabulary.tomltext import Location
@@ -66,6 +68,12 @@ class Evidence:
     check_key: Callable[[], None]
     """Raises StoreError where the signing key is not the newest one that the store knows."""
 
+    heartbeat: Heartbeat | None = None
+    """Keeps the lease of the store; None where one host alone can use the store."""
+
+    is_fresh: Callable[[], bool] | None = None
+    """Returns whether the lease was confirmed recently enough for a handler to begin; None without a lease."""
+
 
 def keep_evidence(
     loaded: LoadedHost,
@@ -73,6 +81,7 @@ def keep_evidence(
     store: IChainStore | None,
     writing: type[Ledger] = Ledger,
     clock: HostClock | None = None,
+    lease: ILease | None = None,
 ) -> Evidence:
     """
     Open the store, and build the ledger that writes to it.
@@ -80,6 +89,7 @@ def keep_evidence(
     :param store: a store to use instead of the configured one: a rehearsal's, or one in memory.
     :param writing: the ledger's class; tests pass one that writes without a thread.
     :param clock: the host's time; by default the system's.
+    :param lease: of the configured store, already taken; None where one host alone can use the store.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     """
     clock = clock or HostClock()
@@ -87,7 +97,7 @@ def keep_evidence(
     config, key = loaded.config, loaded.key
     ballast = None if loaded.volatile else _ballast(config)
     if store is None:
-        store = _open(loaded, ballast)
+        store = _open(loaded, ballast, lease)
     states, held = LifecycleTable(), StateTable(now)
     reader = store.reader()
     records = OffReactorRecords(reader, partial(deferToThreadPool, reactor, reactor.getThreadPool()))
@@ -122,6 +132,9 @@ def keep_evidence(
             octets_in_all=config.limits.keyed_octets_in_all,
         ),
     )
+    heartbeat = None if lease is None else Heartbeat(reactor, lease, ledger.call_in_writer)
+    if heartbeat is not None:
+        heartbeat.begin()
     observers = Observers(reactor, loaded.plugins.observers)
     if loaded.plugins.observers:
         ledger.watch(observers.saw_group)
@@ -140,6 +153,8 @@ def keep_evidence(
         summaries=summaries,
         summarizing=SummaryWriter(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
         check_key=partial(check_signing_key, reader, key, config.audit.key, config.host.state_dir),
+        heartbeat=heartbeat,
+        is_fresh=None if lease is None else freshness(lease),
     )
 
 
@@ -152,7 +167,7 @@ def _state_keeper(store: IChainStore, loaded: LoadedHost, files: Sequence[Witnes
     )
 
 
-def _open(loaded: LoadedHost, ballast: Ballast | None) -> IChainStore:
+def _open(loaded: LoadedHost, ballast: Ballast | None, lease: ILease | None) -> IChainStore:
     """
     Open the configured store.
 
@@ -168,20 +183,23 @@ def _open(loaded: LoadedHost, ballast: Ballast | None) -> IChainStore:
                 "no space is kept for a full disk, and no agent can be revoked on one: [store] free_space_reserve "
                 "is 0; leave it out for 16 MiB"
             )
-    return open_configured(config, loaded.plugins.store, create=is_first_start(config))
+    return open_configured(config, loaded.plugins.store, create=is_first_start(config), lease=lease)
 
 
-def open_configured(config: Config, plugged: IPluggableStore | None, *, create: bool) -> IChainStore:
+def open_configured(
+    config: Config, plugged: IPluggableStore | None, *, create: bool, lease: ILease | None = None
+) -> IChainStore:
     """
     Return the store that ``[store]`` names, open for writing.
 
     :param plugged: the store of a plugin; None without one.
+    :param lease: of the store, already taken; None to take one for this host where there is one.
     :raises agtphost.stores.StoreError: it cannot be opened.
     """
     if plugged is None:
         host = config.host
         return locate_store(config.store).open_store(
-            create=create, holder=str(host.state_dir), server_id=host.server_id
+            create=create, holder=str(host.state_dir), server_id=host.server_id, lease=lease
         )
     try:
         plugged.open(create)

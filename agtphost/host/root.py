@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
@@ -21,10 +23,13 @@ from agtphost.host.reload_candidate import Candidate
 from agtphost.host.reloader import Reloader, Requester
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.signals import SignalHandlers
-from agtphost.host.start_failure import StandardError, StartFailed
+from agtphost.host.standby import StandbyHost, lease_of
+from agtphost.host.start_failure import SUPERSEDED, StandardError, StartFailed, exit_now
 from agtphost.protocols.polling import hasten
 from agtphost.protocols.steady_timers import use_steady_clock
 from agtphost.stores import StoreError
+from agtphost.stores.interfaces import ILease
+from agtphost.stores.lease import Superseded
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.allocator import settle_allocator
 from agtphost.vocabulary.foreign_errors import original_of
@@ -59,6 +64,12 @@ def tune_threads() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
 
 
+def end_superseded(error: Superseded) -> None:
+    """End the process, in whichever thread learns that another host has the lease: no handler may begin any more."""
+    log.critical("{why}", why=str(error))
+    exit_now(SUPERSEDED)
+
+
 class HostService(Service):
     """
     The service that ``twistd agtp`` runs.
@@ -85,41 +96,94 @@ class HostService(Service):
         self._lock = locate_store(config.store).lock(config.host.state_dir)
         self._standard_error = said or StandardError()
         self._reloading: Reloader | None = None
+        self._lease: ILease | None = None
+        self._standby: StandbyHost | None = None
+        self._waiting: Deferred[None] | None = None
 
     def startService(self) -> None:
         """
-        Assemble and start everything.
+        Assemble and start everything; or stand by, where another host has the lease of the store.
 
         :raises StartFailed: the state, the store or the port cannot be used; it ends the process with status 1.
         """
         super().startService()  # type: ignore[no-untyped-call]
-        try:
+        with self._refusing():
             # In the serving process, whose number the lock holds, not in the one that forks the daemon.
             self._lock.acquire()
-            assembled = assemble(self._loaded, self._reactor, self._environ)
-            self._services = assembled.services
-            self._reloading = Reloader(
-                *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents),
-                self._renew,
-            )
-            assembled.generations.core.services.lasting.reloads.reload = self._reloading.reload_for_operator
-            # Before the ready line: a SIGHUP right after it would end the process.
-            self._signals.startService()
-            self._services.startService()  # type: ignore[no-untyped-call]
-        except (StoreError, AmbiguousEndpoints) as error:
-            raise self._refusal((Problem(message=str(error), original=original_of(error)),)) from None
-        except ConfigurationError as error:
-            raise self._refusal(error.problems) from None
+            self._lease = lease = lease_of(self._loaded.config)
+            if lease is not None:
+                lease.when_superseded = end_superseded
+            if lease is None or lease.take():
+                self._serve()
+            else:
+                self._stand_by(lease)
         # A reader of the pipe, who waits for its end, has everything now.
         self._standard_error.close()
         # Log lines of the start are the operator's own, so they are not throttled.
         self._log.startService()
+
+    def _serve(self) -> None:
+        """
+        Assemble and start everything.
+
+        :raises agtphost.stores.StoreError: the store cannot be used; other causes have other errors.
+        """
+        assembled = assemble(self._loaded, self._reactor, self._environ, lease=self._lease)
+        self._services = assembled.services
+        self._reloading = Reloader(
+            *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents),
+            self._renew,
+        )
+        assembled.generations.core.services.lasting.reloads.reload = self._reloading.reload_for_operator
+        # Before the ready line: a SIGHUP right after it would end the process.
+        self._signals.startService()
+        self._services.startService()  # type: ignore[no-untyped-call]
         tune_collector()
         settle_allocator()
         hasten(self._reactor)
         tune_threads()
 
+    def _stand_by(self, lease: ILease) -> None:
+        self._standby = StandbyHost(self._loaded, self._reactor, self._environ, lease)
+        self._signals.startService()
+        waiting = self._standby.start()
+        self._waiting = waiting.addCallback(self._end_wait).addErrback(self._end_in_failure)
+
+    def _end_wait(self, taken: bool) -> None:
+        assert self._standby is not None
+        self._loaded, self._standby = self._standby.loaded, None
+        if taken and self.running:
+            log.info("this host takes over")
+            with self._refusing():
+                self._serve()
+        elif self._lease is not None:
+            self._lease.give_up()
+
+    def _end_in_failure(self, failure: Failure) -> None:
+        """End a process whose reactor runs already, so that raising would not end it."""
+        if not isinstance(failure.value, StartFailed):
+            if not isinstance(failure.value, StoreError):
+                log.failure("this host cannot stand by", failure=failure)
+            self._refusal((Problem(message=str(failure.value)),))
+        exit_now(1)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """
+        Report what keeps the host from starting.
+
+        :raises StartFailed: instead of the errors that have a message for the operator.
+        """
+        try:
+            yield
+        except (StoreError, AmbiguousEndpoints) as error:
+            raise self._refusal((Problem(message=str(error), original=original_of(error)),)) from None
+        except ConfigurationError as error:
+            raise self._refusal(error.problems) from None
+
     def _refusal(self, problems: Sequence[Problem]) -> StartFailed:
+        if self._lease is not None:
+            self._lease.give_up()
         self._lock.release()
         self._standard_error.tell(self._loaded.config.file, problems)
         return StartFailed(1)
@@ -128,7 +192,11 @@ class HostService(Service):
         """Stop everything in order."""
         super().stopService()  # type: ignore[no-untyped-call]
         self._notify_manager(ServiceManagerNotifier.notify_stopping)
+        if self._standby is not None:
+            self._standby.stop()
         stopped = succeed(None) if self._services is None else self._services.stopService()
+        if self._services is None and self._waiting is not None:
+            stopped = self._waiting
         return stopped.addBoth(self._release)
 
     def _release(self, outcome: Any) -> Any:
@@ -146,7 +214,9 @@ class HostService(Service):
         For every kind of file the log says what was applied, what needs a restart and what failed; the last line sums
         it up.
         """
-        if self._reloading is not None:
+        if self._standby is not None:
+            self._standby.reload()
+        elif self._reloading is not None:
             self._notify_manager(ServiceManagerNotifier.notify_reloading)
             asked = Deferred.fromCoroutine(self._reloading.reload(Requester(by="signal")))
             asked.addErrback(lambda failure: log.failure("SIGHUP: the configuration was not taken", failure=failure))

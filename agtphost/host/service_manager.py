@@ -83,6 +83,11 @@ class ServiceManagerNotifier(Service):
         self._line = line
         self._send("READY=1", f"STATUS={self._status()}")
 
+    def notify_status(self, line: str) -> None:
+        """Report another status line, without a change of readiness."""
+        self._line = line
+        self._send(f"STATUS={self._status()}")
+
     def notify_reloading(self) -> None:
         """Report that the host reads its files again, until :meth:`end_reload`."""
         if self._ready:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from twisted.logger import Logger
 
@@ -20,6 +21,9 @@ from agtphost.errors import Problem
 log = Logger()
 
 STDERR = 2
+
+SUPERSEDED = 75
+"""The exit status of a host from which another one took the store over: it can be started again, and stands by."""
 
 
 class StartFailed(SystemExit, Exception):
@@ -31,6 +35,18 @@ class StartFailed(SystemExit, Exception):
 
     def __str__(self) -> str:
         return "the reasons are above and in the log"
+
+
+def exit_now(status: int) -> NoReturn:
+    """
+    End the process immediately: nothing that runs is waited for, and no caller gets an answer any more.
+
+    :param status: see ``docs/operations.rst``, "Exit statuses".
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 class StandardError:

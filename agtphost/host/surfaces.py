@@ -67,6 +67,10 @@ BURST = 30.0
 """Preflights that one address may send in a burst, in seconds of its usual rate."""
 
 
+STANDBY_DRAIN = 0.5
+"""Seconds that probes of a standby get for their answers once it takes over."""
+
+
 def service_name(listener: Listener) -> str:
     """Return the name of a listener's service."""
     return f"http {listener}"
@@ -107,6 +111,34 @@ def http_services(
         yield service
 
 
+def standby_service(reactor: Any, config: Config, name: str, resource: Any) -> HttpService | None:
+    """
+    Return the service of the one surface that a host serves while it stands by; None without that surface.
+
+    It gives its port up quickly: the listeners of a takeover need it.
+
+    :param name: the surface's.
+    :param resource: serves in its place.
+    :raises agtphost.errors.ConfigurationError: its certificate or endpoint cannot be used.
+    """
+    for listener, sharing in _by_listener(config).items():
+        for surface in sharing:
+            if surface.name == name:
+                tls = _tls(config, listener, sharing)
+                served = ServedSurface(name=name, what="the state of this standby", resource=resource)
+                limits = http_limits(config).model_copy(update={"drain_timeout": STANDBY_DRAIN})
+                return HttpService(
+                    reactor,
+                    surface.listen,
+                    None if tls is None else tls.creator,
+                    list(_mounts(surface, served, None)),
+                    [served.what],
+                    limits,
+                    names=() if tls is None else tls.names,
+                )
+    return None
+
+
 def reload_tls(config: Config) -> dict[str, ListenerTls]:
     """
     Return the TLS side of every listener that has one, from the present files, by the names of their services.
@@ -140,7 +172,7 @@ def _cross_origin(surface: Surface, served: ServedSurface) -> CrossOrigin | None
     return CrossOrigin(origins=origins, rules=served.cross_origin, wait=wait)
 
 
-def _mounts(surface: Surface, served: ServedSurface, door: RefusalRecorder) -> Iterator[Mount]:
+def _mounts(surface: Surface, served: ServedSurface, door: RefusalRecorder | None) -> Iterator[Mount]:
     reached = urlsplit(surface.url or "")
     origin = f"{reached.scheme}://{reached.netloc}".lower() if surface.url and served.pages else None
     cross_origin = _cross_origin(surface, served)

@@ -14,24 +14,17 @@ from agtphost.vocabulary import jsontext
 METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
 
 
-class MonitoringResource(Resource):
-    """
-    The HTTP resource for monitoring.
-
-    :param exposition: the metrics.
-    :param look: reads the present vitals.
-    """
+class ProbeResource(Resource):
+    """The HTTP resource of ``/metrics``, ``/healthz`` and ``/readyz``, for a host in any state."""
 
     isLeaf = True
 
     longest_body = 0
     """Requests for metrics have no body."""
 
-    def __init__(self, exposition: Exposition, look: VitalsReader) -> None:
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._exposition = exposition
-        self._look = look
-        self._answers = {METRICS: self._metrics, HEALTH: self._health, READINESS: self._readiness}
+        self._answers = {METRICS: self.answer_metrics, HEALTH: self._answer_health, READINESS: self.answer_readiness}
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`."""
@@ -46,15 +39,39 @@ class MonitoringResource(Resource):
         refusal = self.admit(request)
         return self._answers[request.path.decode("ascii")](request) if refusal is None else refusal
 
-    def _metrics(self, request: Any) -> bytes:
-        kind, octets = self._exposition.render(field_of(request, "accept") or "")
-        return tail_of(request, 200, octets, kind=kind)
+    def answer_metrics(self, request: Any) -> bytes:
+        """Answer with the metrics."""
+        raise NotImplementedError
 
-    def _health(self, request: Any) -> bytes:
+    def answer_readiness(self, request: Any) -> bytes:
+        """Answer whether calls can be sent here."""
+        raise NotImplementedError
+
+    def _answer_health(self, request: Any) -> bytes:
         """Answer that the process is alive, and nothing else."""
         return tail_of(request, 200, jsontext.encode({"status": "ok"}), kind="application/json")
 
-    def _readiness(self, request: Any) -> bytes:
+
+class MonitoringResource(ProbeResource):
+    """
+    The HTTP resource for monitoring.
+
+    :param exposition: the metrics.
+    :param look: reads the present vitals.
+    """
+
+    def __init__(self, exposition: Exposition, look: VitalsReader) -> None:
+        super().__init__()
+        self._exposition = exposition
+        self._look = look
+
+    def answer_metrics(self, request: Any) -> bytes:
+        """Answer with the metrics, in the format that the client prefers."""
+        kind, octets = self._exposition.render(field_of(request, "accept") or "")
+        return tail_of(request, 200, octets, kind=kind)
+
+    def answer_readiness(self, request: Any) -> bytes:
+        """Answer 503 with the reasons while the host should get no calls."""
         found = [{"what": each.what, "why": each.why} for each in obstacles(self._look())]
         said = {"status": "not ready" if found else "ready", **({"reasons": found} if found else {})}
         return tail_of(request, 503 if found else 200, jsontext.encode(said), kind="application/json")

@@ -120,3 +120,23 @@ class StoreGate:
             raise store_down()
         if exchange.caller is not None and self._vital.take(exchange.owner, self._now()):
             raise store_down()
+
+
+@implementer(IGate)
+class LeasedStoreGate(StoreGate):
+    """
+    The same for a store that several hosts share: no handler runs either where another host may serve by now.
+
+    :param is_fresh: returns whether this host's lease was confirmed recently enough.
+    """
+
+    def __init__(
+        self, ledger: ILedger, is_fresh: Callable[[], bool], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(ledger, now)
+        self._is_fresh = is_fresh
+
+    def check(self, exchange: Exchange) -> None:
+        if not self._is_fresh():
+            raise store_down()
+        super().check(exchange)

@@ -115,6 +115,8 @@ class PostgresLease:
         """
         sent = steady()
         with self._lock:
+            if not self.term:
+                return
             kept = self._run(
                 lambda session: session.command(
                     LIMITS + b"UPDATE store SET beat = clock_timestamp() + make_interval(secs => %d) WHERE term = %d "

@@ -1,0 +1,117 @@
+"""
+Keep the lease of a store, and say whether it was confirmed recently enough for a handler to run.
+
+Every commit confirms the lease. Where none comes for a second, the reactor asks for a beat, and the ledger's writer
+thread sends it: so a host loses the lease where either of them hangs. While a host starts, neither works yet, and a
+thread sends the beats for a limited time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.application.service import Service
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from agtphost.stores.interfaces import ILease
+from agtphost.stores.rows import StoreError
+from agtphost.vocabulary.times import steady
+
+MARGIN: Final = 2.0
+"""
+Seconds before the end of the lease from which on no handler begins: for the way of a beat, and clocks that run at
+slightly different rates.
+"""
+
+START_SECONDS: Final = 120.0
+"""How long a start may take until its host loses the lease."""
+
+log = Logger()
+
+
+def beat_seconds(takeover_after: float) -> float:
+    """Return after how many seconds without a commit a beat is sent, so that it is confirmed before handlers stop."""
+    return min(1.0, (takeover_after - MARGIN) / 3)
+
+
+def freshness(lease: ILease, now: Callable[[], float] = steady) -> Callable[[], bool]:
+    """
+    Return a function that tells whether a handler may begin.
+
+    It may while no other host can have taken the lease: the time counts from when the last confirmed beat or commit was
+    sent, on a clock that goes on while a machine sleeps.
+    """
+    trusted: float = lease.me.takeover_after - MARGIN
+
+    def is_fresh() -> bool:
+        confirmed: float = lease.confirmed
+        return now() - confirmed < trusted
+
+    return is_fresh
+
+
+class Heartbeat(Service):
+    """
+    A service that keeps a lease.
+
+    :param call_in_writer: has the ledger's writer thread call a function.
+    """
+
+    name = "heartbeat"
+
+    def __init__(self, reactor: Any, lease: ILease, call_in_writer: Callable[[Callable[[], object]], object]) -> None:
+        self._reactor = reactor
+        self._lease = lease
+        self._call_in_writer = call_in_writer
+        self._every = beat_seconds(lease.me.takeover_after)
+        self._asked = False
+        self._failed = False
+        self._started = threading.Event()
+        self._timer = LoopingCall(self._ask)
+        self._timer.clock = reactor
+
+    def begin(self) -> None:
+        """Keep the lease by a thread until the service starts, for :data:`START_SECONDS` at most."""
+        threading.Thread(target=self._keep_for_start, name="agtphost-lease", daemon=True).start()
+
+    def _keep_for_start(self) -> None:
+        end = steady() + START_SECONDS
+        while not self._started.wait(self._every) and steady() < end:
+            self._beat()
+
+    def startService(self) -> None:
+        """Begin to ask the writer for beats."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._started.set()
+        self._timer.start(self._every / 4)
+
+    def stopService(self) -> None:
+        """Stop asking; the ledger's last transaction gives the lease up."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        self._started.set()
+        if self._timer.running:
+            self._timer.stop()
+
+    def _ask(self) -> None:
+        if not self._asked and steady() - self._lease.confirmed >= self._every:
+            self._asked = True
+            self._call_in_writer(self._beat_as_asked)
+
+    def _beat_as_asked(self) -> None:
+        try:
+            self._beat()
+        finally:
+            self._asked = False
+
+    def _beat(self) -> None:
+        """Send a beat; called by one of two threads."""
+        try:
+            self._lease.keep()
+            self._failed = False
+        except StoreError as error:
+            if not self._failed:
+                self._failed = True
+                self._reactor.callFromThread(log.error, "the lease cannot be kept: {why}", why=str(error))

@@ -1,0 +1,43 @@
+"""Serve ``/healthz`` and ``/readyz`` while a host stands by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agtphost.cluster.standby import Sighting
+from agtphost.http.bounded_request import BoundedRequest, tail_of
+from agtphost.metrics.resource import ProbeResource
+from agtphost.vocabulary import jsontext
+
+STANDBY_COUNTS = b"standby=ok"
+"""The query with which a host that stands by is ready, too: for what replaces hosts one after the other."""
+
+
+class StandbyResource(ProbeResource):
+    """
+    The HTTP resource for monitoring a host that stands by.
+
+    :param last: returns the newest sighting of the lease.
+    """
+
+    def __init__(self, last: Callable[[], Sighting]) -> None:
+        super().__init__()
+        self._last = last
+
+    def answer_metrics(self, request: Any) -> bytes:
+        """Answer with the one metric that a host has while it stands by."""
+        octets = (
+            b"# HELP agtphost_ready 1 while /readyz answers 200.\n# TYPE agtphost_ready gauge\nagtphost_ready 0.0\n"
+        )
+        return tail_of(request, 200, octets, kind="text/plain; version=0.0.4; charset=utf-8")
+
+    def answer_readiness(self, request: BoundedRequest) -> bytes:
+        """Answer 503 and who serves; 200 to those who count a standby as ready, if it would take over."""
+        seen = self._last()
+        said: dict[str, Any] = {"status": "standby", "serving": seen.serving, "term": seen.term}
+        if seen.fault:
+            said["reasons"] = [{"what": "takeover", "why": seen.fault}]
+        query = request.uri.partition(b"?")[2].split(b"&")
+        status = 200 if STANDBY_COUNTS in query and not seen.fault else 503
+        return tail_of(request, status, jsontext.encode(said), kind="application/json")

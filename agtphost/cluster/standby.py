@@ -1,0 +1,168 @@
+"""
+Wait for the lease of a store, and take it as soon as it is over or given up.
+
+The lease is looked at by a thread, every half second. What another host must not find out after it took over is checked
+while this one waits: whether it can use the store, and whether it signs with the same key. The check is repeated right
+before the lease is taken, because the key may have been changed at the host that serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from agtphost.stores.interfaces import ILease
+from agtphost.stores.lease import LeaseState
+from agtphost.stores.rows import StoreError
+from agtphost.vocabulary.times import steady
+
+POLL_SECONDS = 0.5
+"""From one look at the lease to the next."""
+
+CHECK_SECONDS = 10.0
+"""From one check whether this host could take over to the next."""
+
+log = Logger()
+
+
+class NameInUse(StoreError):
+    """Another host with the same ``[cluster] name`` serves; this one has to end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sighting:
+    """What a look at the lease found."""
+
+    state: LeaseState | None = None
+    """None while the store cannot be reached."""
+
+    fault: str = ""
+    """Why this host would not take over; empty if it would."""
+
+    taken: bool = False
+    """Whether this host has the lease now."""
+
+    @property
+    def serving(self) -> str | None:
+        """The name of the host that serves; None where none does, or the store cannot be reached."""
+        holder = None if self.state is None or self.state.is_over else self.state.holder
+        return None if holder is None else holder.name or holder.place
+
+    @property
+    def term(self) -> int | None:
+        """The term of the lease; None while the store cannot be reached."""
+        return None if self.state is None else self.state.term
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        text = f"{self.serving} serves" if self.serving else "no host serves"
+        return f"standby, {text}" + (f"; this host does not take over: {self.fault}" if self.fault else "")
+
+
+class Standby:
+    """
+    Waits for a lease.
+
+    :param check: raises StoreError where this host may not take over; called in a thread.
+    :param offload: calls a function in a thread.
+    :param notify: takes each sighting that differs from the one before.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        lease: ILease,
+        check: Callable[[], object],
+        offload: Callable[[Callable[[], Sighting]], Awaitable[Sighting]],
+        notify: Callable[[Sighting], object],
+    ) -> None:
+        self._reactor = reactor
+        self._lease = lease
+        self._check = check
+        self._offload = offload
+        self._notify = notify
+        self._fault, self._checked_at = "", -CHECK_SECONDS
+        self._namesake: tuple[int, float] | None = None
+        self._shown: tuple[object, ...] = ()
+        self._pause: Deferred[None] | None = None
+        self._stopping = False
+        self.last = Sighting()
+        """The newest sighting."""
+
+    async def wait(self) -> bool:
+        """
+        Wait until this host has the lease, or :meth:`stop` is called; return whether it has it.
+
+        :raises NameInUse: another host with the same name serves.
+        """
+        while not self._stopping:
+            self.last = seen = await self._offload(self._look)
+            if seen.taken:
+                return True
+            shown = (seen.serving, seen.term, seen.fault)
+            if shown != self._shown:
+                self._shown = shown
+                self._notify(seen)
+            if not self._stopping:
+                self._pause = Deferred()
+                timer = self._reactor.callLater(POLL_SECONDS, self._pause.callback, None)
+                await self._pause
+                if timer.active():
+                    timer.cancel()
+        return False
+
+    def stop(self) -> None:
+        """End the wait soon; a look that is under way comes to its end."""
+        self._stopping = True
+        if self._pause is not None and not self._pause.called:
+            self._pause.callback(None)
+
+    # In a thread
+
+    def _look(self) -> Sighting:
+        try:
+            seen = self._lease.look()
+            mine = seen.holder is not None and seen.holder.is_same_host(self._lease.me)
+            if not mine:
+                self._require_own_name(seen)
+            free = mine or seen.is_over
+            fault = self._find_fault(now=free)
+            taken = free and not fault and self._lease.take()
+            return Sighting(state=seen, fault=fault, taken=taken)
+        except NameInUse:
+            raise
+        except StoreError as error:
+            return Sighting(fault=str(error))
+
+    def _find_fault(self, *, now: bool) -> str:
+        """Return why this host may not take over; ``now`` says that an earlier answer does not do."""
+        if now or steady() - self._checked_at >= CHECK_SECONDS:
+            self._checked_at = steady()
+            try:
+                self._check()
+                self._fault = ""
+            except StoreError as error:
+                self._fault = str(error)
+        return self._fault
+
+    def _require_own_name(self, seen: LeaseState) -> None:
+        """
+        Refuse a name that a living host has: one that was killed on another machine does not write any more.
+
+        :raises NameInUse: the holder has this host's name, and wrote since the first look.
+        """
+        holder = seen.holder
+        if holder is None or seen.is_over or holder.name != self._lease.me.name:
+            self._namesake = None
+            return
+        if self._namesake is None:
+            self._namesake = seen.term, seen.beat
+        elif self._namesake != (seen.term, seen.beat):
+            raise NameInUse(
+                f"[cluster] name is {holder.name!r}, and another host with that name, at {holder.place}, serves; give "
+                "each host a name of its own, in [cluster] or by AGTPHOST_CLUSTER_NAME"
+            )
