@@ -14,6 +14,7 @@ from agtphost.cli.failures import CommandError, ExitStatus, HostRefused, NoConne
 from agtphost.cli.offline_status import offline_fields
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_fields, print_json, print_line, print_table, visible
+from agtphost.cli.standby_status import STANDBY, rows_of_standby, standby_fields
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.quantities import lasting, size
@@ -26,6 +27,7 @@ READY, DEGRADED, ANSWERS, NOT_RUNNING = "ready", "degraded", "answers", "not run
 STATUS = {
     READY: ExitStatus.SUCCESS,
     ANSWERS: ExitStatus.SUCCESS,
+    STANDBY: ExitStatus.SUCCESS,
     DEGRADED: ExitStatus.REFUSED,
     NOT_RUNNING: ExitStatus.CONNECTION,
 }
@@ -49,8 +51,10 @@ def command(watch: bool, every: float, where: Connection, as_json: bool) -> None
     Health is shown to operators, agents with the scope inspect:all, and the viewers in [admin]; for other callers the
     command only shows whether the host answers. For a stopped host it shows the state in its files.
 
-    The exit status is 0 if the host is ready, 1 if it runs but is not ready, and 3 if it does not run. With --json,
-    --watch prints one JSON object a line.
+    Of a host that stands by it shows which one serves.
+
+    The exit status is 0 if the host is ready or stands by, 1 if it runs but is not ready, and 3 if it does not run.
+    With --json, --watch prints one JSON object a line.
 
     \b
     Examples:
@@ -94,6 +98,8 @@ def query_host(target: Target, where: Connection) -> dict[str, Any]:
 
     :raises CommandError: the host refuses a caller that the user named.
     """
+    if standby := standby_fields(where):
+        return standby
     try:
         with open_client(target) as client:
             asked = client.call(target.uri, "INSPECT", "/", {"target": "vitals"})
@@ -149,7 +155,7 @@ def _show(seen: Mapping[str, Any], as_json: bool) -> None:
         print_json(seen)
         return
     rows = _rows_of_running if "records" in seen and seen["state"] != NOT_RUNNING else _rows_of_stopped
-    print_fields(rows(seen))
+    print_fields((rows_of_standby if seen["state"] == STANDBY else rows)(seen))
     down = [each for each in seen.get("upstreams") or () if each.get("state") not in QUIET_STATES]
     if down:
         click.echo("")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
@@ -23,20 +22,10 @@ from agtphost.host.newest_key import check_standby_key
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.surfaces import standby_service
 from agtphost.stores.interfaces import ILease
-from agtphost.stores.lease import Holder
+from agtphost.stores.lease import holder_here
 from agtphost.stores.settings import locate_store
 
 log = Logger()
-
-
-def holder_of(config: Config) -> Holder:
-    """Return the host of a configuration, as the lease of its store names it."""
-    return Holder(
-        name=config.cluster.name,
-        machine=socket.gethostname(),
-        directory=str(config.host.state_dir),
-        takeover_after=config.cluster.takeover_after,
-    )
 
 
 def lease_of(config: Config) -> ILease | None:
@@ -45,7 +34,8 @@ def lease_of(config: Config) -> ILease | None:
 
     :raises agtphost.stores.StoreError: the library of the store's kind is missing.
     """
-    return locate_store(config.store).lease(holder_of(config), config.host.server_id)
+    me = holder_here(config.cluster.name, config.host.state_dir, config.cluster.takeover_after)
+    return locate_store(config.store).lease(me, config.host.server_id)
 
 
 class StandbyHost:

@@ -9,8 +9,10 @@ last write on, by the clock of the database.
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from agtphost.stores.rows import StoreError
@@ -62,6 +64,11 @@ class Holder:
         """Return the text of column ``holder``."""
         fields = {name: getattr(self, name) for name in ("name", "machine", "directory", "takeover_after")}
         return json.dumps({**fields, "since": since}, ensure_ascii=False)
+
+
+def holder_here(name: str, directory: Path, takeover_after: float) -> Holder:
+    """Return the host of this machine with a name and a state directory."""
+    return Holder(name=name, machine=socket.gethostname(), directory=str(directory), takeover_after=takeover_after)
 
 
 def read_holder(text: str) -> Holder | None:
