@@ -1,0 +1,1 @@
+"""Several hosts with one store: which one serves, and what a takeover costs."""

@@ -1,0 +1,52 @@
+"""
+``twistd`` with a deliberate fault, so that the tests of this folder can show that they notice.
+
+``python faulty_host.py FAULT twistd ARGUMENTS...``; the faults are the functions below.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from twisted.scripts.twistd import run
+
+from agtphost.cluster import heartbeat
+from agtphost.host import evidence
+from agtphost.stores.lease import LeaseState
+from agtphost.stores.postgres import lease
+from agtphost.stores.postgres.lease import PostgresLease
+
+
+def make_early() -> None:
+    """A lease is over from the beginning."""
+    LeaseState.is_over = property(lambda self: True)  # type: ignore[method-assign, assignment]
+    lease.TAKE = lease.TAKE.replace("beat <", "true OR beat <")  # type: ignore[misc]
+
+
+def make_clinging() -> None:
+    """A host that stops does not give its lease up."""
+    PostgresLease.give_up = lambda self: None  # type: ignore[method-assign]
+
+
+def make_trusting() -> None:
+    """A handler runs however old the last confirmed beat is."""
+    evidence.freshness = lambda held: lambda: True  # type: ignore[assignment]
+
+
+def make_unfenced() -> None:
+    """A host that lost its lease goes on, and commits."""
+    end = PostgresLease.end
+
+    def go_on(self: PostgresLease, seen: Any) -> None:
+        self.term = self.look().term
+
+    assert end is not go_on
+    PostgresLease.end = go_on  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    assert heartbeat is not None
+    globals()[f"make_{sys.argv[1]}"]()
+    sys.argv = sys.argv[2:]
+    run()  # type: ignore[no-untyped-call]

@@ -1,0 +1,245 @@
+"""The lease of a PostgreSQL store: one holder, a term that grows, and an end by the database's clock."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agtphost.stores import StoreError
+from agtphost.stores.lease import LONGEST_LEASE, UNKNOWN_LEASE, Holder, Superseded, read_holder
+from agtphost.stores.postgres import lease as lease_module
+from agtphost.stores.postgres.lease import PostgresLease
+from agtphost.vocabulary.times import steady
+from tests import postgres
+from tests.audit.drafting import draft, group_writer, sealed
+from tests.programmes import length
+from tests.rows import each_row
+from tests.stores.test_postgres import change, place_of
+
+pytestmark = postgres.needed
+
+ROUNDS, CONTENDERS = length(10, 100), 6
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Provide the URL of a new store."""
+    server = postgres.server()
+    made = server.url(server.schema(tmp_path))
+    place_of(made).create("agtp.test")
+    return made
+
+
+def host(name: str, *, directory: str = "/state", takeover_after: float = 10.0) -> Holder:
+    """Return a host."""
+    return Holder(name=name, machine="m", directory=directory, takeover_after=takeover_after)
+
+
+def lease_of(url: str, me: Holder) -> PostgresLease:
+    """Return the lease of a store for a host."""
+    return place_of(url).lease(me, "agtp.test")
+
+
+def age(url: str, seconds: float) -> None:
+    """Have the holder's last write lie so far back."""
+    change(url, f"UPDATE store SET beat = clock_timestamp() - make_interval(secs => {seconds})")
+
+
+def test_one_host_has_the_lease_until_it_gives_it_up(url: str) -> None:
+    """The other one does not get it before, and gets it immediately afterwards, with the next term."""
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take() and one.term == 1
+    assert not other.take() and other.term == 0
+    seen = other.look()
+    assert seen.holder is not None and (seen.holder.name, seen.holder.place) == ("a", "m:/state")
+    assert seen.holder.since.endswith("Z") and not seen.is_over
+    one.give_up()
+    assert other.look().is_over
+    assert other.take() and other.term == 2
+    other.give_up()
+
+
+def test_a_lease_ends_after_the_time_of_its_holder(url: str) -> None:
+    """The holder's ``takeover_after`` counts, and not that of the host that waits."""
+    one = lease_of(url, host("a", takeover_after=20))
+    other = lease_of(url, host("b", takeover_after=3))
+    assert one.take()
+    age(url, 19)
+    assert not other.take()
+    age(url, 21)
+    assert other.take()
+    other.give_up()
+
+
+def test_a_kept_lease_does_not_end(url: str) -> None:
+    """A beat confirms it, and so does a commit."""
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take()
+    store = place_of(url).open_store(create=False, server_id="agtp.test", lease=one)
+    writer = group_writer(store)
+    for keep in (one.keep, lambda: sealed(writer, draft())):
+        age(url, 11)
+        before = one.confirmed
+        keep()
+        assert one.confirmed > before
+        assert not other.take()
+    store.close()
+    assert other.take()
+    other.give_up()
+
+
+def test_a_beat_counts_from_when_it_was_sent(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beat whose answer comes late, or is read late by a frozen process, makes nothing fresh."""
+    one = lease_of(url, host("a"))
+    assert one.take()
+    now = [steady()]
+    monkeypatch.setattr(lease_module, "steady", lambda: now[0])
+    run = one._run
+
+    def run_late(work: Any) -> Any:
+        found = run(work)
+        now[0] += 100
+        return found
+
+    sent = now[0]
+    monkeypatch.setattr(one, "_run", run_late)
+    one.keep()
+    assert one.confirmed == sent
+    one.give_up()
+
+
+def test_a_host_that_was_killed_takes_its_own_lease_back(url: str) -> None:
+    """The same name, machine and directory need not wait; each of them alone is another host."""
+    assert lease_of(url, host("a")).take()
+    again = lease_of(url, host("a", takeover_after=3))
+    assert again.take() and again.term == 2
+    for other in (host("a", directory="/other"), host("b"), Holder(name="a", machine="n", directory="/state")):
+        assert not lease_of(url, other).take()
+    again.give_up()
+
+
+def test_a_host_that_lost_its_lease_learns_it_from_a_beat_and_from_a_commit(url: str) -> None:
+    """Both name who took over; the function of the host is called first, so that it can end the process."""
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    told: list[Superseded] = []
+    one.when_superseded = told.append
+    assert one.take()
+    store = place_of(url).open_store(create=False, server_id="agtp.test", lease=one)
+    writer = group_writer(store)
+    sealed(writer, draft())
+    age(url, 11)
+    assert other.take()
+    said = r"was taken over by b \(m:/state\), with term 2; this host had term 1"
+    with pytest.raises(Superseded, match=said):
+        one.keep()
+    with pytest.raises(Superseded, match=said):
+        sealed(writer, draft())
+    assert len(told) == 2
+    store.close()
+    assert other.look().holder is not None, "a host that lost the lease gave up that of another"
+    other.give_up()
+
+
+def test_a_host_without_the_lease_keeps_nothing(url: str) -> None:
+    """A beat that was asked for before a host gave up its lease neither fails nor renews it."""
+    one = lease_of(url, host("a"))
+    assert one.take()
+    one.give_up()
+    one.keep()
+    assert one.look().is_over
+    one.give_up()
+
+
+def test_a_lease_is_kept_beforehand_while_the_store_is_read(url: str) -> None:
+    """The whole store is read under the lock: no beat can be sent, and the lease does not end."""
+    one, other = lease_of(url, host("a", takeover_after=3)), lease_of(url, host("b"))
+    store = place_of(url).open_store(create=False, server_id="agtp.test", lease=one)
+    store.begin()
+    seen = other.look()
+    assert seen.age < -30
+    store.rollback()
+    assert abs(other.look().age) < 3
+    store.close()
+
+
+def test_a_lost_connection_is_made_again(url: str) -> None:
+    """The server ends the session of a lease: the next beat is sent by another one."""
+    one = lease_of(url, host("a"))
+    assert one.take()
+    postgres.server().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'agtp%'")
+    before = one.confirmed
+    one.keep()
+    assert one.confirmed > before
+    one.give_up()
+
+
+@each_row(
+    ("text", "name", "place", "seconds"),
+    [
+        ('{"name": "a", "machine": "m", "directory": "/s:t", "takeover_after": 5}', "a", "m:/s:t", 5),
+        ('{"name": "a", "takeover_after": 1e9}', "a", ":", LONGEST_LEASE),
+        ('{"takeover_after": "5"}', "", ":", LONGEST_LEASE),
+        ('{"takeover_after": -1}', "", ":", LONGEST_LEASE),
+        ("vm:/srv/state", "", "vm:/srv/state", UNKNOWN_LEASE),
+        ("[1]", "", "[1]:", UNKNOWN_LEASE),
+    ],
+)
+def test_a_holder_is_read_as_it_was_written(text: str, name: str, place: str, seconds: float) -> None:
+    """Also that of agtphost 0.2.0, and one that somebody edited: nothing makes a lease shorter than it may be."""
+    found = read_holder(text)
+    assert found is not None
+    assert (found.name, found.place, found.takeover_after) == (name, place, seconds)
+    assert read_holder("") is None
+
+
+def contend(url: str, rounds: int) -> list[int]:
+    """Let several hosts find the lease over at one moment, again and again; return how many took it in each round."""
+    leases = [lease_of(url, host(f"h{number}")) for number in range(CONTENDERS)]
+    found = []
+    for _ in range(rounds):
+        age(url, 11)
+        seen = leases[0].look()
+        together = threading.Barrier(CONTENDERS)
+        taken: list[int] = []
+
+        def take(lease: PostgresLease) -> None:
+            held = (lease.me.to_text("now"), seen.term, "", 10.0)  # noqa: B023
+            together.wait()  # noqa: B023
+            if lease._take(held):
+                taken.append(1)  # noqa: B023
+
+        threads = [threading.Thread(target=take, args=(lease,)) for lease in leases]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found.append(len(taken))
+        assert leases[0].look().term == seen.term + len(taken)
+    for lease in leases:
+        lease.give_up()
+    return found
+
+
+@pytest.mark.programme
+def test_of_several_hosts_one_takes_the_lease(url: str) -> None:
+    """All of them found it over: one gets it, and the term grows by one."""
+    assert contend(url, ROUNDS) == [1] * ROUNDS
+
+
+def test_control_without_a_condition_several_hosts_take_the_lease(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An UPDATE of every row gives the lease to each of them."""
+    monkeypatch.setattr(lease_module, "TAKE", lease_module.TAKE.replace("WHERE term = ?", "WHERE ? IS NOT NULL OR"))
+    monkeypatch.setattr(lease_module, "TAKE", lease_module.TAKE.replace("OR AND", "OR"))
+    assert contend(url, 2) == [CONTENDERS] * 2
+
+
+def test_a_store_that_another_host_has_is_refused(url: str) -> None:
+    """Opening it for writing names who has it, and how long to wait."""
+    one = lease_of(url, host("a"))
+    assert one.take()
+    with pytest.raises(StoreError, match=r"in use by another host, a \(m:/state\), which wrote 0 s ago.*for 10 s"):
+        place_of(url).open_store(create=False, holder="/other", server_id="agtp.test")
+    one.give_up()
