@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -63,15 +63,18 @@ class Cluster:
         """Return what distinguishes a host from the others."""
         return {"AGTPHOST_CLUSTER_NAME": name, "AGTPHOST_STATE_DIR": str(self.state(name))}
 
-    def start(self, name: str, fault: str = "", config: Path | None = None) -> Host:
+    def start(
+        self, name: str, fault: str = "", config: Path | None = None, environ: Mapping[str, str] | None = None
+    ) -> Host:
         """
         Start a host.
 
         :param fault: a name of ``faulty_host.py``.
         :param config: another ``host.toml``.
+        :param environ: further variables.
         """
         prefix = (sys.executable, str(FAULTY), fault) if fault else ()
-        host = Host(config or self.config, environ=self.environ(name), prefix=prefix)
+        host = Host(config or self.config, environ={**self.environ(name), **(environ or {})}, prefix=prefix)
         host.state = self.state(name)
         self.hosts[name] = host
         return host

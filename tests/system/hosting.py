@@ -166,9 +166,11 @@ class Host:
         return json.loads(done.stdout)
 
 
-def agtp(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def agtp(
+    *words: str, cwd: Path | None = None, environ: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the ``agtp`` command."""
-    return forking.run([BIN / "agtp", *words], timeout=60, env=newcomer(_home()), cwd=cwd)
+    return forking.run([BIN / "agtp", *words], timeout=60, env={**newcomer(_home()), **(environ or {})}, cwd=cwd)
 
 
 @contextmanager

@@ -1,0 +1,169 @@
+"""A host that was frozen or cut off while another one took over runs no handler and commits nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agtphost.host.start_failure import SUPERSEDED
+from agtphost.identity.envelope import parse_unverified
+from agtphost.stores import Selection
+from tests import postgres
+from tests.cluster.hosts import Cluster, cluster, gone
+from tests.programmes import length
+from tests.stores.postgres_proxy import Proxy
+from tests.stores.test_postgres import place_of
+from tests.system.hosting import Host, agtp, until
+from tests.system.raw_link import RawLink, client_context, request
+from tests.system.trail import marks
+
+pytestmark = postgres.needed
+
+ROUNDS = length(1, 50)
+LINKS, EACH = 10, 10
+"""Connections of a host that is frozen, and requests in each of their sockets."""
+
+
+@contextmanager
+def connected(host: Host) -> Iterator[list[RawLink]]:
+    """Connections that have been used."""
+    context = client_context(host)
+    links = [RawLink(host, context=context) for _ in range(LINKS)]
+    try:
+        for link in links:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+        yield links
+    finally:
+        for link in links:
+            link.close()
+
+
+def freeze(group: Cluster, leader: str, standby: str, *, revoke: bool = False) -> list[str]:
+    """
+    Freeze the host that serves, fill its sockets, let another one take over, and wake it.
+
+    :param revoke: whether the calling agent is stopped at the other host before that.
+    :return: the marks of the calls that were in its sockets.
+    """
+    frozen, other = group.hosts[leader], group.hosts[standby]
+    with connected(frozen) as links:
+        frozen.process.send_signal(signal.SIGSTOP)
+        sent = [f"{leader}-{time.monotonic()}-{number}" for number in range(LINKS * EACH)]
+        for number, link in enumerate(links):
+            own = sent[number * EACH : (number + 1) * EACH]
+            # Without a key nothing is committed before the handler runs: freshness alone stops it.
+            link.send(b"".join(request("BOOK", "/stay", {"mark": mark}, Request_ID=mark) for mark in own))
+        until(lambda: other.port)
+        if revoke:
+            command(group, standby, "agent", "deactivate", "demo", "--reason", "drill")
+        frozen.process.send_signal(signal.SIGCONT)
+        assert gone(frozen) == SUPERSEDED, frozen.output
+    return sent
+
+
+def command(group: Cluster, name: str, *words: str) -> None:
+    """Run a command against one of the hosts."""
+    config = str(group.hosts[name].config)
+    done = agtp(*words, "--config", config, cwd=group.folder, environ=group.environ(name))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def ran(group: Cluster, sent: list[str]) -> list[str]:
+    """Return the calls whose handler ran."""
+    found = marks(group.config)
+    return [mark for mark in sent if found[mark]]
+
+
+def records_of(group: Cluster, sent: list[str]) -> list[str]:
+    """Return the calls with a record."""
+    reader = place_of(group.url).open_reader()
+    try:
+        payloads = [parse_unverified(each.format, each.signed) for each in reader.records(Selection())]
+    finally:
+        reader.close()
+    found = {str(payload.get("request_id")) for payload in payloads}
+    return [mark for mark in sent if mark in found]
+
+
+@pytest.mark.programme
+@pytest.mark.slow
+@pytest.mark.timeout(60 + 15 * ROUNDS)
+@pytest.mark.parametrize("revoke", [False, True], ids=["alone", "agent stopped"])
+def test_a_frozen_host_runs_no_handler_when_it_wakes(tmp_path: Path, *, revoke: bool) -> None:
+    """A hundred requests in its sockets come to nothing, and it ends with status 75; it can stand by again."""
+    with cluster(tmp_path, "a", "b") as group:
+        other = group.variant("b")
+        configs, leader, standby = {"a": group.config, "b": other}, "a", "b"
+        for _ in range(ROUNDS):
+            group.stand_by(standby, config=configs[standby])
+            sent = freeze(group, leader, standby, revoke=revoke)
+            assert ran(group, sent) == []
+            assert records_of(group, sent) == []
+            if revoke:
+                command(group, standby, "agent", "reinstate", "demo")
+            leader, standby = standby, leader
+
+
+def test_control_a_host_that_trusts_an_old_beat_runs_handlers(tmp_path: Path) -> None:
+    """Without the check, calls are carried out at a host that another one replaced; they have no record."""
+    with cluster(tmp_path, "a", "b") as group:
+        assert group.hosts["a"].stop() == 0
+        group.start("a", fault="trusting").wait()
+        group.stand_by("b", config=group.variant("b"))
+        sent = freeze(group, "a", "b")
+        assert ran(group, sent) != []
+        assert records_of(group, sent) == []
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    """Provide a way to the database that can be cut."""
+    with tempfile.TemporaryDirectory(prefix="agtp-pg-") as own:
+        made = Proxy(postgres.server().folder, Path(own))
+        yield made
+        made.close()
+
+
+def cut_off(folder: Path, proxy: Proxy, fault: str = "") -> Counter[str]:
+    """
+    Cut the host that serves off from its store until another one serves; return which calls it carried out.
+
+    :param fault: of the host that is cut off.
+    """
+    with cluster(folder, "a", "b") as group:
+        assert group.hosts["a"].stop() == 0
+        ways = (f"host={postgres.server().folder}", f"host={proxy.folder}")
+        leader = group.start("a", fault=fault, config=group.variant("a", ways)).wait()
+        standby = group.stand_by("b")
+        with RawLink(leader) as link:
+            assert link.ask("BOOK", "/stay", {"mark": "before"}).status == 200
+            # Its statements get no answer, and its ledger does not know yet that none will come.
+            proxy.cut = lambda octets: "silence"
+            standby.wait()
+            refused = link.ask("BOOK", "/stay", {"mark": "replaced"})
+            assert (refused.status, refused.reason) == (503, "store-unavailable")
+            proxy.cut = lambda octets: ""
+            assert gone(leader) == SUPERSEDED
+        assert "was taken over by b (" in leader.output
+        assert json.loads(standby.agtp("store", "status", "--json").stdout)["serving"] == "b"
+        return marks(group.config)
+
+
+@pytest.mark.slow
+def test_a_host_that_is_cut_off_from_its_store_runs_no_handler(tmp_path: Path, proxy: Proxy) -> None:
+    """Its clients stay connected and get 503; it ends with status 75 once it reaches the store again."""
+    assert cut_off(tmp_path, proxy) == {"before": 1}
+
+
+@pytest.mark.slow
+def test_control_a_host_that_is_cut_off_and_trusts_an_old_beat_runs_handlers(tmp_path: Path, proxy: Proxy) -> None:
+    """Its calls get 503 too, after they were carried out."""
+    assert cut_off(tmp_path, proxy, "trusting") == {"before": 1, "replaced": 1}

@@ -1,0 +1,166 @@
+"""A real host that stands by: what it answers, what it reports, and when it refuses to take over."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from agtphost.identity.keys import SigningKey
+from tests import postgres
+from tests.cluster.hosts import Cluster, cluster, gone
+from tests.system.hosting import agtp, free_port, until
+from tests.system.raw_link import RawLink
+
+pytestmark = postgres.needed
+
+
+def probed(group: Cluster, name: str) -> tuple[Path, str]:
+    """Return a ``host.toml`` with probes, and where they are."""
+    port = free_port()
+    file = group.variant(name)
+    file.write_text(f'{file.read_text()}\n[metrics]\nlisten = "tcp:{port}:interface=127.0.0.1"\n')
+    return file, f"http://127.0.0.1:{port}"
+
+
+def ask(url: str) -> tuple[int, Any]:
+    """Return status and document of a probe."""
+    answer = httpx.get(url, timeout=30)
+    return answer.status_code, answer.json()
+
+
+def test_a_standby_says_who_serves(tmp_path: Path) -> None:
+    """By its probes, its ready line, the service manager and ``agtp status``; the AGTP port is closed."""
+    with cluster(tmp_path, "a", "b") as group:
+        config, probes = probed(group, "b")
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        notices = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "400000"}
+        host = group.stand_by("b", config=config, environ=notices)
+        assert "agtphost standby: a serves, with term 1 (server localhost); this host, b, takes over" in host.output
+        assert manager.recv(4096).decode() == "READY=1\nSTATUS=standby, a serves"
+        assert manager.recv(4096).decode() == "STATUS=standby, a serves\nWATCHDOG=1"
+        seen = {"status": "standby", "serving": "a", "term": 1}
+        assert ask(f"{probes}/readyz") == (503, seen)
+        assert ask(f"{probes}/readyz?standby=ok") == (200, seen)
+        assert ask(f"{probes}/healthz") == (200, {"status": "ok"})
+        assert "agtphost_ready 0.0" in httpx.get(f"{probes}/metrics").text
+        assert httpx.get(f"{probes}/else").status_code == 404
+        assert httpx.post(f"{probes}/readyz").status_code == 405
+        status = agtp("status", "--json", "--config", str(config), environ=group.environ("b"))
+        assert status.returncode == 0, status.stderr
+        fields = json.loads(status.stdout)
+        assert (fields["state"], fields["serving"], fields["term"]) == ("standby", "a", 1)
+        assert fields["since"] and fields["serving_at"].endswith(str(group.state("a")))
+        shown = agtp("status", "--config", str(config), environ=group.environ("b"))
+        assert shown.returncode == 0 and "state   standby\n" in shown.stdout and "serves  a, at " in shown.stdout
+        leading = agtp("status", "--json", cwd=group.folder, environ=group.environ("a"))
+        assert json.loads(leading.stdout)["state"] == "ready"
+        assert group.hosts["a"].stop() == 0
+        host.wait()
+        until(lambda: "STATUS=serving at agtp://" in manager.recv(4096).decode())
+        assert ask(f"{probes}/readyz?standby=ok") == (200, {"status": "ready"})
+        with RawLink(host) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+
+
+def test_a_standby_that_stops_takes_nothing_with_it(tmp_path: Path) -> None:
+    """SIGTERM ends it with 0, and the other host keeps the lease."""
+    with cluster(tmp_path, "a", "b") as group:
+        assert group.stand_by("b").stop() == 0
+        assert group.term() == 1
+        group.require_alive("a")
+        assert group.hosts["a"].stop() == 0
+
+
+def test_a_host_with_the_name_of_another_is_refused(tmp_path: Path) -> None:
+    """While the other one lives: exit status 1, with where that one is."""
+    with cluster(tmp_path, "a", "b") as group:
+        twin = group.environ("b") | {"AGTPHOST_CLUSTER_NAME": "a"}
+        second = group.start("b", environ=twin)
+        assert gone(second) == 1
+        until(lambda: "[cluster] name is 'a', and another host with that name, at " in second.output)
+        group.require_alive("a")
+
+
+def test_a_host_of_a_killed_ones_name_waits_and_takes_over(tmp_path: Path) -> None:
+    """A machine that replaces a dead one may have its name."""
+    with cluster(tmp_path, "a", "b") as group:
+        group.hosts["a"].kill()
+        group.start("b", environ=group.environ("b") | {"AGTPHOST_CLUSTER_NAME": "a"}).wait()
+
+
+def test_a_host_with_another_signing_key_does_not_take_over(tmp_path: Path) -> None:
+    """It says why, and is not ready for anybody; once it has the key and SIGHUP, it takes over."""
+    with cluster(tmp_path, "a", "b") as group:
+        with RawLink(group.hosts["a"]) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+        file = group.state("b") / "signing.key"
+        file.unlink()
+        SigningKey.generate().save(file)
+        config, probes = probed(group, "b")
+        host = group.stand_by("b", config=config)
+        why = "the signing key is not the one that signs this store's records: "
+        until(lambda: why in host.output)
+        status, document = ask(f"{probes}/readyz?standby=ok")
+        assert status == 503 and why in document["reasons"][0]["why"]
+        assert group.hosts["a"].stop() == 0
+        until(lambda: "no host serves; this host does not take over" in host.output)
+        assert group.term() == 1
+        shutil.copy(group.state("a") / "signing.key", file)
+        host.process.send_signal(signal.SIGHUP)
+        host.wait()
+        assert group.term() == 2
+
+
+def test_a_standby_reads_its_configuration_again(tmp_path: Path) -> None:
+    """SIGHUP: a sound one counts at the takeover, and a faulty one is reported and left alone."""
+    with cluster(tmp_path, "a", "b") as group:
+        host = group.stand_by("b")
+        endpoint = group.folder / "endpoints" / "text.toml"
+        text = endpoint.read_text()
+        endpoint.write_text(text.replace("handlers.text.echo", "handlers.text.absent"))
+        host.process.send_signal(signal.SIGHUP)
+        until(lambda: "not taken: " in host.output and "handlers.text" in host.output)
+        endpoint.write_text(text.replace('path = "/text"', 'path = "/repeat"'))
+        host.process.send_signal(signal.SIGHUP)
+        until(lambda: "the configuration was read again" in host.output)
+        assert group.hosts["a"].stop() == 0
+        with RawLink(host.wait()) as link:
+            assert link.ask("ECHO", "/repeat", {"text": "x"}).status == 200
+
+
+def test_a_takeover_that_fails_gives_the_lease_up(tmp_path: Path) -> None:
+    """A port that is in use ends the host with status 1, and another host can take over immediately."""
+    with cluster(tmp_path, "a", "b", "c") as group:
+        config = group.variant("b")
+        port = next(line for line in config.read_text().splitlines() if line.startswith("port = ")).split()[-1]
+        with socket.create_server(("127.0.0.1", int(port))):
+            host = group.stand_by("b", config=config)
+            assert group.hosts["a"].stop() == 0
+            assert gone(host) == 1
+        until(lambda: "the host cannot listen" in host.output)
+        assert json.loads(agtp("store", "status", "--json", cwd=group.folder).stdout)["serving"] is None
+        group.start("c").wait()
+
+
+def test_a_host_whose_store_is_away_stands_by(tmp_path: Path) -> None:
+    """It says so, and goes on once the database is back."""
+    with cluster(tmp_path, "a", "b") as group:
+        config, probes = probed(group, "b")
+        host = group.stand_by("b", config=config)
+        server = postgres.server()
+        server.stop(signal.SIGQUIT)
+        try:
+            until(lambda: ask(f"{probes}/readyz")[1].get("reasons"))
+            assert ask(f"{probes}/readyz?standby=ok")[0] == 503
+        finally:
+            server.start()
+        until(lambda: ask(f"{probes}/readyz?standby=ok")[0] == 200)
+        assert host.process.poll() is None
