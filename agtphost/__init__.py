@@ -11,6 +11,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.bridge`: an AGTP host as an MCP server: what ``agtp mcp-bridge`` runs
 - :mod:`.cli`: the ``agtp`` command
 - :mod:`.client`: calling AGTP hosts
+- :mod:`.cluster`: several hosts with one store: which one serves, and how another takes over
 - :mod:`.compute`: long computations in worker processes
 - :mod:`.config`: ``host.toml`` as one frozen value; the only reader of TOML and of the environment
 - :mod:`.conformance`: a black-box examination of an AGTP server, over the wire

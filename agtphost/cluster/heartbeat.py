@@ -73,11 +73,8 @@ class Heartbeat(Service):
         self._timer = LoopingCall(self._ask)
         self._timer.clock = reactor
 
-    def begin(self) -> None:
-        """Keep the lease by a thread until the service starts, for :data:`START_SECONDS` at most."""
-        threading.Thread(target=self._keep_for_start, name="agtphost-lease", daemon=True).start()
-
-    def _keep_for_start(self) -> None:
+    def keep_for_start(self) -> None:
+        """Send beats until the service starts, for :data:`START_SECONDS` at most; for a thread of its own."""
         end = steady() + START_SECONDS
         while not self._started.wait(self._every) and steady() < end:
             self._beat()
@@ -115,3 +112,10 @@ class Heartbeat(Service):
             if not self._failed:
                 self._failed = True
                 self._reactor.callFromThread(log.error, "the lease cannot be kept: {why}", why=str(error))
+
+
+def begin_heartbeat(reactor: Any, lease: ILease, call_in_writer: Callable[[Callable[[], object]], object]) -> Heartbeat:
+    """Return the service that keeps a lease, and keep the lease by a thread until the service starts."""
+    heartbeat = Heartbeat(reactor, lease, call_in_writer)
+    threading.Thread(target=heartbeat.keep_for_start, name="agtphost-lease", daemon=True).start()
+    return heartbeat

@@ -60,7 +60,8 @@ def check(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
     yield from _host(config)
     yield from _listen(config)
     yield from store_faults(config)
-    yield from cluster_faults(config.cluster, config.store.url, plugin=config.store.plugin is not None)
+    cluster = config.cluster if "cluster" in config.model_fields_set else None
+    yield from cluster_faults(cluster, config.store.url, plugin=config.store.plugin is not None)
     yield from _wire(config)
     yield from _lifecycle(config)
     yield from _audit(config)

@@ -12,6 +12,7 @@ from agtphost.config import secret
 from agtphost.config.faults import ConfigFault
 from agtphost.config.values import Section, load_context
 from agtphost.vocabulary import database_url
+from agtphost.vocabulary.tomltext import Location
 
 NAME_VARIABLE = "AGTPHOST_CLUSTER_NAME"
 """Overrides ``[cluster] name``."""
@@ -62,19 +63,21 @@ class ClusterSection(Section):
     """
 
 
-def cluster_faults(section: ClusterSection, url: str, *, plugin: bool) -> Iterator[ConfigFault]:
+def cluster_faults(section: ClusterSection | None, url: str, *, plugin: bool) -> Iterator[ConfigFault]:
     """
     Check that a store is there which several hosts can share.
 
+    :param section: None where the file has none.
     :param url: of ``[store]``.
     :param plugin: whether the store is a plugin's.
     """
-    if not plugin and database_url.is_postgresql(url):
+    if section is None or (not plugin and database_url.is_postgresql(url)):
         return
     what = "a plugin" if plugin else "a SQLite file"
-    for key in sorted(section.model_fields_set):
+    locations: list[Location] = [("cluster", key) for key in sorted(section.model_fields_set)]
+    for location in locations or [("cluster",)]:
         yield ConfigFault(
-            location=("cluster", key),
+            location=location,
             message=f"needs a store in PostgreSQL, and [store] names {what}: one host alone uses it",
             hint='remove [cluster], or write url = "postgresql://..." in [store]',
             concerns=(("store", "url"), ("store", "plugin")),

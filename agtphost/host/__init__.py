@@ -47,7 +47,8 @@ Services:
 
 The process:
 
-- :mod:`.root`: the service that twistd starts; :mod:`.rehearsal`: the same for ``agtp check``
+- :mod:`.root`: the service that twistd starts; :mod:`.standby`: what it does while another host serves;
+  :mod:`.rehearsal`: the same for ``agtp check``
 - :mod:`.signals`, :mod:`.reload_plan`, :mod:`.start_failure`: SIGHUP, what a reload applies, and shutdown
 - :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`, :mod:`.access_log`: the log
 - :mod:`.traces`: spans of calls, where the operator wants them

@@ -21,7 +21,7 @@ from agtphost.audit.state_keeper import StateKeeper
 from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import OperatorWitness, WitnessFile
-from agtphost.cluster.heartbeat import Heartbeat, freshness
+from agtphost.cluster.heartbeat import Heartbeat, begin_heartbeat, freshness
 from agtphost.config import Config, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.errors import ConfigurationError, Problem
@@ -132,9 +132,6 @@ def keep_evidence(
             octets_in_all=config.limits.keyed_octets_in_all,
         ),
     )
-    heartbeat = None if lease is None else Heartbeat(reactor, lease, ledger.call_in_writer)
-    if heartbeat is not None:
-        heartbeat.begin()
     observers = Observers(reactor, loaded.plugins.observers)
     if loaded.plugins.observers:
         ledger.watch(observers.saw_group)
@@ -153,7 +150,7 @@ def keep_evidence(
         summaries=summaries,
         summarizing=SummaryWriter(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
         check_key=partial(check_signing_key, reader, key, config.audit.key, config.host.state_dir),
-        heartbeat=heartbeat,
+        heartbeat=None if lease is None else begin_heartbeat(reactor, lease, ledger.call_in_writer),
         is_fresh=None if lease is None else freshness(lease),
     )
 

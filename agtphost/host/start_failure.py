@@ -41,7 +41,7 @@ def exit_now(status: int) -> NoReturn:
     """
     End the process immediately: nothing that runs is waited for, and no caller gets an answer any more.
 
-    :param status: see ``docs/operations.rst``, "Exit statuses".
+    :param status: one of those that ``docs/operations.rst`` lists, "Under systemd".
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

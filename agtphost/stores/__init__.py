@@ -14,7 +14,7 @@ Where records are kept.
 - :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
 - :mod:`.location`: where a store is, and what can be asked of it before it is opened; :mod:`.settings`: the location
   of a configuration's store
-- :mod:`.postgres`: both sides in a PostgreSQL database
+- :mod:`.postgres`: both sides in a PostgreSQL database; :mod:`.lease`: which of several hosts may write to it
 - :mod:`.state_lock`: one host per state directory and store
 - :mod:`.memory`: a store without a disk
 - :mod:`.ballast`: a file that takes space on the store's disk, to be given back piece by piece when the disk is full

@@ -28,6 +28,7 @@ PLAYED = {
     "journeys.rst": "test_journeys.py",
     "openapi.rst": "test_openapi_page.py",
     "postgresql.rst": "test_postgresql_page.py",
+    "standby.rst": "test_standby_page.py",
     "registry.rst": "test_registry_page.py",
     "search.rst": "test_search_page.py",
     "mcp-front.rst": "test_mcp_front_page.py",
