@@ -157,7 +157,7 @@ class Model:
             return
         kind = world.requests[process.request][0]
         if process.phase == HANDLER:
-            yield f"StoreGate {number}", self._handle(world, number, process, kind)
+            yield f"LeasedStoreGate {number}", self._handle(world, number, process, kind)
         elif process.transaction == NONE and world.lock == -1:
             yield f"GroupWriter.begin {number}", self._begin(world, number, process)
         elif process.transaction == OPEN:

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from agtphost.audit.transaction import Group
+from agtphost.audit.writer import GroupWriter
+from agtphost.dispatch.gates.idempotency import LeasedStoreGate
+from agtphost.host.root import HostService
+from agtphost.stores.interfaces import ILease
+from agtphost.stores.postgres.writing import PostgresStore
+from tests.models import shared_store
 from tests.models.shared_store import KEYED, MUTANTS, REVOKED, TOKEN, explore
 
 
@@ -20,3 +30,15 @@ def test_control_a_mutant_is_refuted(mutant: str) -> None:
     kinds, rule = MUTANTS[mutant]
     _, found = explore(kinds, mutant, until=rule)
     assert rule in found
+
+
+def test_actions_have_the_names_of_what_they_stand_for() -> None:
+    """A step that names a class, or a method of one, names one that is there."""
+    text = Path(shared_store.__file__).read_text()
+    named = set(re.findall(r'f"((?:[A-Z]\w*(?:\.\w+)?)|startService) \{number\}', text))
+    there = {"startService": hasattr(HostService, "startService"), LeasedStoreGate.__name__: True}
+    for kind in (Group, GroupWriter, PostgresStore):
+        there |= {f"{kind.__name__}.{name}": True for name in dir(kind)}
+    there |= {f"ILease.{name}": True for name in ILease.names()}
+    assert len(named) == 8
+    assert [name for name in named if not there.get(name)] == []

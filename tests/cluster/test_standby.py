@@ -1,0 +1,134 @@
+"""Waiting for a lease: when it is taken, when not, and what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+
+from agtphost.cluster.standby import CHECK_SECONDS, POLL_SECONDS, NameInUse, Sighting, Standby
+from agtphost.stores.lease import Holder, LeaseState
+from agtphost.stores.rows import StoreError
+from tests.cluster.test_heartbeat import ME, OTHER, MemoryLease
+
+HELD = LeaseState(7, OTHER, "", 0.5, 100.0)
+FREE = LeaseState(7, None, "", 0.5, 100.0)
+
+
+class Waiting:
+    """A host that waits, with a lease and a check that a test changes."""
+
+    def __init__(self, state: LeaseState = HELD, check: Callable[[], object] = lambda: None) -> None:
+        self.clock = Clock()
+        self.lease = MemoryLease(self.clock.seconds)
+        self.lease.state = state
+        self.said: list[str] = []
+        self.standby = Standby(
+            self.clock,
+            self.lease,
+            check,
+            lambda look: succeed(look()),
+            lambda seen: self.said.append(seen.describe()),
+        )
+        self.ended: list[Any] = []
+        Deferred.fromCoroutine(self.standby.wait()).addBoth(self.ended.append)
+
+    def poll(self, times: int = 1) -> None:
+        self.clock.pump([POLL_SECONDS] * times)
+
+
+def test_a_lease_that_is_given_up_or_over_is_taken() -> None:
+    """At the next look, and not before; the change of the term is this host's own."""
+    for after in (FREE, HELD._replace(age=10.1)):
+        host = Waiting()
+        host.poll(10)
+        assert host.ended == [] and host.said == ["standby, b serves"]
+        host.lease.state = after
+        host.poll()
+        assert host.ended == [True] and host.lease.term == 8
+
+
+def test_a_lease_of_this_host_is_taken_immediately() -> None:
+    """It was killed and started again."""
+    assert Waiting(HELD._replace(holder=ME)).ended == [True]
+
+
+def test_a_host_that_may_not_take_over_says_why() -> None:
+    """Also where no host serves; it is checked again before the lease is taken."""
+    fault = "another key"
+
+    def check() -> None:
+        if fault:
+            raise StoreError(fault)
+
+    host = Waiting(check=check)
+    assert host.said == ["standby, b serves; this host does not take over: another key"]
+    host.lease.state = FREE
+    host.poll(5)
+    assert host.ended == []
+    assert host.said[1:] == ["standby, no host serves; this host does not take over: another key"]
+    fault = ""
+    host.poll()
+    assert host.ended == [True]
+
+
+def test_a_check_is_made_now_and_then_and_before_the_lease_is_taken() -> None:
+    """What the host that serves changed in between counts."""
+    checks: list[float] = []
+    host = Waiting(check=lambda: checks.append(1))
+    host.poll(10)
+    assert len(checks) == 1 and CHECK_SECONDS > 10 * POLL_SECONDS
+    host.lease.state = FREE
+    host.poll()
+    assert len(checks) == 2 and host.ended == [True]
+
+
+def test_a_store_that_is_away_is_waited_for() -> None:
+    """It is reported, and so is its return."""
+    host = Waiting()
+    host.lease.error = StoreError("away")
+    host.poll(3)
+    host.lease.error = None
+    host.poll(3)
+    assert host.ended == []
+    assert host.said == [
+        "standby, b serves",
+        "standby, no host serves; this host does not take over: away",
+        "standby, b serves",
+    ]
+
+
+def test_a_living_host_with_this_hosts_name_ends_the_wait() -> None:
+    """One that does not write any more is waited for as any other."""
+    namesake = Holder(name="a", machine="n", directory="/state", takeover_after=10)
+    dead = Waiting(HELD._replace(holder=namesake))
+    dead.poll(5)
+    assert dead.ended == []
+    dead.lease.state = HELD._replace(holder=namesake, age=11)
+    dead.poll()
+    assert dead.ended == [True]
+    living = Waiting(HELD._replace(holder=namesake))
+    living.lease.state = HELD._replace(holder=namesake, beat=101.0)
+    living.poll()
+    (failure,) = living.ended
+    with pytest.raises(NameInUse, match=r"\[cluster\] name is 'a', and another host with that name, at n:/state"):
+        failure.raiseException()
+
+
+def test_a_wait_that_is_stopped_ends_without_the_lease() -> None:
+    """Between two looks immediately; a look that is under way ends first, and may have taken the lease."""
+    host = Waiting()
+    host.standby.stop()
+    assert host.ended == [False]
+    assert host.clock.getDelayedCalls() == []
+    looks: list[Deferred[Sighting]] = []
+    standby = Standby(Clock(), host.lease, lambda: None, lambda look: looks.append(Deferred()) or looks[-1], print)
+    ended: list[Any] = []
+    Deferred.fromCoroutine(standby.wait()).addBoth(ended.append)
+    standby.stop()
+    assert ended == []
+    looks[0].callback(Sighting(taken=True))
+    assert ended == [True]
