@@ -26,8 +26,8 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
     answers were sent; SIGHUP reloads its files. To check first whether it would start, run `agtp check`.
 
     \b
-    The exit status is 0 after the host was stopped, and 1 if it cannot start. With --json, the problems of an invalid
-    host.toml are printed as JSON, with exit status 2; the log stays text.
+    The exit status is 0 after the host was stopped, 1 if it cannot start, and 75 if another host has taken its store
+    over. With --json, the problems of an invalid host.toml are printed as JSON, with exit status 2; the log stays text.
 
     \b
     Examples:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from twisted.application.service import Service
@@ -77,7 +78,9 @@ class Heartbeat(Service):
         """Send beats until the service starts, for :data:`START_SECONDS` at most; for a thread of its own."""
         end = steady() + START_SECONDS
         while not self._started.wait(self._every) and steady() < end:
-            self._beat()
+            # While the store is read under its lock, no beat can be sent, and none is needed.
+            with suppress(StoreError):
+                self._lease.keep()
 
     def startService(self) -> None:
         """Begin to ask the writer for beats."""
@@ -95,16 +98,10 @@ class Heartbeat(Service):
     def _ask(self) -> None:
         if not self._asked and steady() - self._lease.confirmed >= self._every:
             self._asked = True
-            self._call_in_writer(self._beat_as_asked)
-
-    def _beat_as_asked(self) -> None:
-        try:
-            self._beat()
-        finally:
-            self._asked = False
+            self._call_in_writer(self._beat)
 
     def _beat(self) -> None:
-        """Send a beat; called by one of two threads."""
+        """Send a beat, in the writer's thread."""
         try:
             self._lease.keep()
             self._failed = False
@@ -112,6 +109,8 @@ class Heartbeat(Service):
             if not self._failed:
                 self._failed = True
                 self._reactor.callFromThread(log.error, "the lease cannot be kept: {why}", why=str(error))
+        finally:
+            self._asked = False
 
 
 def begin_heartbeat(reactor: Any, lease: ILease, call_in_writer: Callable[[Callable[[], object]], object]) -> Heartbeat:

@@ -59,6 +59,8 @@ class Sighting:
 
     def describe(self) -> str:
         """Return one line for people."""
+        if self.state is None:
+            return f"standby, which host serves is unknown: {self.fault}"
         text = f"{self.serving} serves" if self.serving else "no host serves"
         return f"standby, {text}" + (f"; this host does not take over: {self.fault}" if self.fault else "")
 

@@ -38,6 +38,7 @@ from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError
 from agtphost.stores.ballast import PIECE, Ballast
 from agtphost.stores.interfaces import ILease
+from agtphost.stores.lease import holder_here
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.quotas import ANSWERS
 from agtphost.vocabulary.tomltext import Location
@@ -194,10 +195,11 @@ def open_configured(
     :raises agtphost.stores.StoreError: it cannot be opened.
     """
     if plugged is None:
-        host = config.host
-        return locate_store(config.store).open_store(
-            create=create, holder=str(host.state_dir), server_id=host.server_id, lease=lease
-        )
+        place, host = locate_store(config.store), config.host
+        if lease is None:
+            me = holder_here(config.cluster.name, host.state_dir, config.cluster.takeover_after)
+            lease = place.lease(me, host.server_id)
+        return place.open_store(create=create, server_id=host.server_id, lease=lease)
     try:
         plugged.open(create)
     except StoreError:

@@ -121,11 +121,12 @@ class StandbyHost:
         else:
             self._manager.notify_status(line)
         config = self.loaded.config
-        log.info(
-            "agtphost standby: {serving} serves, with term {term} (server {server_id}); this host, {name}, takes over "
-            "when it stops",
-            serving=seen.serving or "no host",
-            term=seen.term,
-            server_id=config.host.server_id,
-            name=config.cluster.name,
-        )
+        if seen.state is not None:
+            log.info(
+                "agtphost standby: {serving} serves, with term {term} (server {server_id}); this host, {name}, takes "
+                "over when it stops",
+                serving=seen.serving or "no host",
+                term=seen.term,
+                server_id=config.host.server_id,
+                name=config.cluster.name,
+            )

@@ -226,11 +226,12 @@ class ILease(Interface):
     def take() -> bool:
         """Take the lease with a new term if it is over, or this host's own; return whether it was taken."""
 
-    def keep(ahead: float = 0) -> None:
+    def keep(ahead: int | None = None) -> None:
         """
         Confirm the lease.
 
-        :param ahead: seconds for which this host may not be able to confirm it again, as at its start.
+        :param ahead: whole seconds for which this host may not be able to confirm it again, as while it reads the whole
+            store under the lock; a call without it does not take them back.
         :raises agtphost.stores.lease.Superseded: another host has taken it.
         """
 

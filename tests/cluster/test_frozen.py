@@ -28,6 +28,9 @@ from tests.system.trail import marks
 pytestmark = postgres.needed
 
 ROUNDS = length(1, 50)
+BUSY = 20
+"""Calls that a host is working at when it is frozen."""
+
 LINKS, EACH = 10, 10
 """Connections of a host that is frozen, and requests in each of their sockets."""
 
@@ -54,7 +57,9 @@ def freeze(group: Cluster, leader: str, standby: str, *, revoke: bool = False) -
     :return: the marks of the calls that were in its sockets.
     """
     frozen, other = group.hosts[leader], group.hosts[standby]
-    with connected(frozen) as links:
+    with connected(frozen) as links, RawLink(frozen) as busy:
+        # It is in the middle of a transaction, perhaps, which has to end before another host can take the lease.
+        busy.send(b"".join(request("BOOK", "/stay", {"mark": f"busy-{number}"}) for number in range(BUSY)))
         frozen.process.send_signal(signal.SIGSTOP)
         sent = [f"{leader}-{time.monotonic()}-{number}" for number in range(LINKS * EACH)]
         for number, link in enumerate(links):

@@ -43,7 +43,7 @@ class MemoryLease:
         self.term = self.state.term + 1
         return True
 
-    def keep(self, ahead: float = 0) -> None:
+    def keep(self, ahead: int | None = None) -> None:
         if self.error is not None:
             raise self.error
         self.beats += 1

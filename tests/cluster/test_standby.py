@@ -96,7 +96,7 @@ def test_a_store_that_is_away_is_waited_for() -> None:
     assert host.ended == []
     assert host.said == [
         "standby, b serves",
-        "standby, no host serves; this host does not take over: away",
+        "standby, which host serves is unknown: away",
         "standby, b serves",
     ]
 

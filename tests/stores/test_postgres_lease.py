@@ -162,6 +162,9 @@ def test_a_lease_is_kept_beforehand_while_the_store_is_read(url: str) -> None:
     assert seen.age < -30
     store.rollback()
     assert abs(other.look().age) < 3
+    one.keep(60)
+    one.keep()
+    assert other.look().age < -30, "a beat took back what was kept beforehand"
     store.close()
 
 

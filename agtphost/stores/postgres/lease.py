@@ -12,14 +12,20 @@ from zope.interface import implementer
 
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import Holder, LeaseState, Superseded, read_holder
-from agtphost.stores.postgres.connection import STATEMENT_SECONDS, Address, DatabaseError, Session, dial
+from agtphost.stores.postgres.connection import (
+    IDLE_SECONDS,
+    STATEMENT_SECONDS,
+    Address,
+    DatabaseError,
+    Session,
+    dial,
+)
 from agtphost.stores.postgres.schema_files import require_usable
+from agtphost.stores.postgres.statements import limit_transaction
 from agtphost.vocabulary.times import steady
 
-LIMITS: Final = (
-    f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}; SET LOCAL lock_timeout = {STATEMENT_SECONDS * 1000}; "
-).encode()
-"""Limits of the one transaction that a message with several statements is."""
+LIMITS: Final = limit_transaction(STATEMENT_SECONDS, IDLE_SECONDS)
+"""They hold for one transaction, which a message with several statements is, too."""
 
 LOOK: Final = (
     "SELECT term, holder, extract(epoch FROM clock_timestamp() - beat)::float8, extract(epoch FROM beat)::float8, "
@@ -106,21 +112,23 @@ class PostgresLease:
         term: int = self._run(take)
         return term
 
-    def keep(self, ahead: float = 0) -> None:
+    def keep(self, ahead: int | None = None) -> None:
         """
         Confirm the lease.
 
-        :param ahead: seconds for which this host may not be able to confirm it again.
+        :param ahead: whole seconds for which this host may not be able to confirm it again; a call without it does not
+            take them back.
         :raises Superseded: another host has taken it.
         """
         sent = steady()
+        now = b"clock_timestamp()"
+        beat = b"greatest(beat, %b)" % now if ahead is None else b"%b + make_interval(secs => %d)" % (now, ahead)
         with self._lock:
             if not self.term:
                 return
             kept = self._run(
                 lambda session: session.command(
-                    LIMITS + b"UPDATE store SET beat = clock_timestamp() + make_interval(secs => %d) WHERE term = %d "
-                    b"RETURNING term" % (ahead, self.term)
+                    LIMITS + b"UPDATE store SET beat = %b WHERE term = %d RETURNING term" % (beat, self.term)
                 )
             )
         if not kept.ntuples:

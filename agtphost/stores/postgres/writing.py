@@ -221,7 +221,7 @@ class PostgresStore:
         if self._reading:
             self._reading = False
             with suppress(DatabaseError):
-                self._lease.keep()
+                self._lease.keep(0)
 
     @contextmanager
     def _own_transaction(self) -> Iterator[None]:
