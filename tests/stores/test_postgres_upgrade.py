@@ -89,7 +89,7 @@ def test_what_a_running_host_could_not_use_waits_for_its_end(url: str, tmp_path:
     store = opened(url)
     append(store, 1)
     with later_program(tmp_path, ADDS):
-        with pytest.raises(StoreError, match=r":test \(machine and state directory\) does now; stop that host first"):
+        with pytest.raises(StoreError, match=r":test\) does now; stop that host first"):
             locate_url(url).upgrade()
         append(store, 2)
         store.close()

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 from agtphost.stores.copying import ReadTable, Row, WriteTable, select_all
 from agtphost.stores.postgres.connection import Address, Session, dial
-from agtphost.stores.postgres.schema_files import QUIET_SECONDS, add_store, find_row, require_usable
+from agtphost.stores.postgres.schema_files import add_store, find_row, require_usable
 from agtphost.stores.row_shapes import COLUMNS
 from agtphost.stores.rows import StoreError
 
@@ -21,10 +21,8 @@ def read_postgres(address: Address) -> Iterator[ReadTable]:
     """
     with closing(dial(address, writer=False)) as session:
         row = require_usable(session)
-        if row.holder and row.age < QUIET_SECONDS:
-            raise StoreError(
-                f"{session.name} is in use by {row.holder} (machine and state directory); stop that host first"
-            )
+        if row.serving is not None:
+            raise StoreError(f"{session.name} is in use by {row.serving}; stop that host first")
         session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM store FOR UPDATE NOWAIT")
         yield lambda table: session.copy_out(select_all(table), _types(session, table))
         session.command(b"ROLLBACK")

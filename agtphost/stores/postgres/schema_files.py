@@ -8,11 +8,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
+from agtphost.stores.lease import Holder, read_holder
 from agtphost.stores.postgres.connection import Address, Session, dial
 from agtphost.stores.rows import StoreError
-
-QUIET_SECONDS: Final = 30
-"""How long a store must not have been written, if its holder did not say that it stops."""
 
 _READABLE: Final = re.compile(r"-- readable_from: (\d+)\n")
 """The first line of a schema file that programs of an earlier version can use; the default is its own version."""
@@ -29,10 +27,16 @@ class StoreRow(NamedTuple):
 
     term: int
     holder: str
-    """Machine and state directory of the host that may write; empty without one."""
+    """The host that may write, as :mod:`agtphost.stores.lease` writes it; empty without one."""
 
     age: float
     """Seconds since the holder wrote last, by the database's clock."""
+
+    @property
+    def serving(self) -> Holder | None:
+        """The host that has the lease; None where it was given up, or is over."""
+        holder = read_holder(self.holder)
+        return None if holder is None or self.age > holder.takeover_after else holder
 
 
 def steps() -> list[Traversable]:
@@ -79,10 +83,10 @@ def upgrade_store(address: Address) -> tuple[int, int]:
         missing = [step for step in steps() if number_of(step) > row.schema]
         if missing:
             needed = readable_from(missing[-1])
-            if needed > row.schema and row.holder and row.age < QUIET_SECONDS:
+            if needed > row.schema and row.serving is not None:
                 raise StoreError(
                     f"{session.name}: programs of schema version {row.schema} cannot use version {latest()}, and "
-                    f"{row.holder} (machine and state directory) does now; stop that host first. Nothing was changed"
+                    f"{row.serving} does now; stop that host first. Nothing was changed"
                 )
             for step in missing:
                 session.command(step.read_bytes())

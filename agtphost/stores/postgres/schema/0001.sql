@@ -12,7 +12,7 @@ CREATE TABLE store (
     issued_at bigint NOT NULL CHECK (issued_at >= 0), -- its time: the signed time never goes back, for any writer
     news bigint NOT NULL CHECK (news >= 0), -- counts transactions: a writer that finds another number reads everything anew
     term bigint NOT NULL CHECK (term >= 0), -- fencing token: grows with every holder, and a holder of an earlier term cannot commit
-    holder text NOT NULL,               -- who may write: machine and state directory; empty where the last one stopped
+    holder text NOT NULL,               -- who may write: a JSON object with name, machine and state directory; empty where the last one stopped
     beat timestamptz NOT NULL           -- when the holder wrote last, by the database's clock
 ) WITH (fillfactor = 10);
 
