@@ -75,7 +75,7 @@ class Heartbeat(Service):
         self._timer.clock = reactor
 
     def keep_for_start(self) -> None:
-        """Send beats until the service starts, for :data:`START_SECONDS` at most; for a thread of its own."""
+        """Send beats until the service starts, for :data:`START_SECONDS` at most; for a separate thread."""
         end = steady() + START_SECONDS
         while not self._started.wait(self._every) and steady() < end:
             # While the store is read under its lock, no beat can be sent, and none is needed.

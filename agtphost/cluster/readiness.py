@@ -1,4 +1,4 @@
-"""Serve ``/healthz`` and ``/readyz`` while a host stands by."""
+"""Serve ``/healthz`` and ``/readyz`` on a standby."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agtphost.metrics.resource import ProbeResource
 from agtphost.vocabulary import jsontext
 
 STANDBY_COUNTS = b"standby=ok"
-"""The query with which a host that stands by is ready, too: for what replaces hosts one after the other."""
+"""The query with which a standby is ready, too: for programs that replace hosts one after the other."""
 
 
 class StandbyResource(ProbeResource):
     """
-    The HTTP resource for monitoring a host that stands by.
+    The HTTP resource for monitoring a standby.
 
     :param last: returns the newest sighting of the lease.
     """
@@ -26,7 +26,7 @@ class StandbyResource(ProbeResource):
         self._last = last
 
     def answer_metrics(self, request: Any) -> bytes:
-        """Answer with the one metric that a host has while it stands by."""
+        """Answer with the one metric that a standby has."""
         octets = (
             b"# HELP agtphost_ready 1 while /readyz answers 200.\n# TYPE agtphost_ready gauge\nagtphost_ready 0.0\n"
         )

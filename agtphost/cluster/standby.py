@@ -118,7 +118,7 @@ class Standby:
         return False
 
     def stop(self) -> None:
-        """End the wait soon; a look that is under way comes to its end."""
+        """End the wait soon, after a look that has begun."""
         self._stopping = True
         if self._pause is not None and not self._pause.called:
             self._pause.callback(None)
