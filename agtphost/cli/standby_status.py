@@ -1,4 +1,4 @@
-"""The state of a host of this machine that stands by, from its files and the lease of its store."""
+"""The state of a standby on this machine, from its files and the lease of its store."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ def command(watch: bool, every: float, where: Connection, as_json: bool) -> None
     Health is shown to operators, agents with the scope inspect:all, and the viewers in [admin]; for other callers the
     command only shows whether the host answers. For a stopped host it shows the state in its files.
 
-    Of a host that stands by it shows which one serves.
+    For a standby the command shows which host serves.
 
-    The exit status is 0 if the host is ready or stands by, 1 if it runs but is not ready, and 3 if it does not run.
+    The exit status is 0 if the host is ready or a standby, 1 if it runs but is not ready, and 3 if it does not run.
     With --json, --watch prints one JSON object a line.
 
     \b

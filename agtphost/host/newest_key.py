@@ -75,7 +75,7 @@ def check_signing_key(reader: IRecordReader, key: SigningKey | None, path: Path,
 
 def check_standby_key(reader: IRecordReader, key: SigningKey | None, path: Path, state: Path) -> None:
     """
-    Check that a host that stands by would sign with the key of the host that serves; parameters as above.
+    Check that a standby would sign with the key of the host that serves; parameters as above.
 
     :raises StoreError: the key is another one.
     """

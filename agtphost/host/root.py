@@ -65,7 +65,7 @@ def tune_threads() -> None:
 
 
 def end_superseded(error: Superseded) -> None:
-    """End the process, in whichever thread learns that another host has the lease: no handler may begin any more."""
+    """End the process, from any thread: another host has the lease, so no handler may begin any more."""
     log.critical("{why}", why=str(error))
     exit_now(SUPERSEDED)
 

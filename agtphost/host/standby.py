@@ -40,7 +40,7 @@ def lease_of(config: Config) -> ILease | None:
 
 class StandbyHost:
     """
-    A host that stands by: its probes, its notices to the service manager, and its wait for the lease.
+    A host on standby: its probes, its notices to the service manager, and its wait for the lease.
 
     :param loaded: checked already.
     :param environ: of the process.

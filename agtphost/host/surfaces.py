@@ -113,7 +113,7 @@ def http_services(
 
 def standby_service(reactor: Any, config: Config, name: str, resource: Any) -> HttpService | None:
     """
-    Return the service of the one surface that a host serves while it stands by; None without that surface.
+    Return the service of the one surface that a standby serves; None without that surface.
 
     It gives its port up quickly: the listeners of a takeover need it.
 

@@ -72,7 +72,7 @@ def holder_here(name: str, directory: Path, takeover_after: float) -> Holder:
 
 
 def read_holder(text: str) -> Holder | None:
-    """Read column ``holder``; None where nobody holds the lease. What no host wrote counts as the longest lease."""
+    """Read column ``holder``; None if no host has the lease. A lease of invalid length counts as the longest one."""
     if not text:
         return None
     try:
@@ -102,7 +102,7 @@ class LeaseState(NamedTuple):
     """Column ``holder``."""
 
     age: float
-    """Seconds since the holder's last write; negative where it said beforehand that it would not write for a while."""
+    """Seconds since the holder's last write; negative where it kept the lease beforehand."""
 
     beat: float
     """When that was, in seconds of the database's clock."""

@@ -41,7 +41,7 @@ TAKE: Final = (
 @implementer(ILease)
 class PostgresLease:
     """
-    The lease of a store, with a connection of its own, so that it can be kept while the store is being read.
+    The lease of a store, with a separate connection, so that it can be kept while the store is being read.
 
     Any thread may use it, one at a time.
 
