@@ -166,5 +166,5 @@ class Standby:
         elif self._namesake != (seen.term, seen.beat):
             raise NameInUse(
                 f"[cluster] name is {holder.name!r}, and another host with that name, at {holder.place}, serves; give "
-                "each host a name of its own, in [cluster] or by AGTPHOST_CLUSTER_NAME"
+                "each host a different name, in [cluster] or by AGTPHOST_CLUSTER_NAME"
             )

@@ -23,7 +23,7 @@ log = Logger()
 STDERR = 2
 
 SUPERSEDED = 75
-"""The exit status of a host from which another one took the store over: it can be started again, and stands by."""
+"""The exit status of a host from which another one took the store over: started again, it is a standby."""
 
 
 class StartFailed(SystemExit, Exception):
