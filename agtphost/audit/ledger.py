@@ -148,7 +148,7 @@ class Ledger:
         self._endings = AgentEndings()
         self.when_stopped = self._endings.add
         self._queue = WriterQueue()
-        self._collecting = EntryCollector(reactor, self._queue.put)
+        self._collecting = EntryCollector(reactor, lambda entries, octets: self._queue.put((entries, octets)))
         self._thread: Thread | None = None
         self._stopped: Deferred[None] = Deferred()
         self._failed = False
@@ -341,7 +341,8 @@ class Ledger:
                         self._forget()
                 if self._tree is not None and self._tree.cosignatures_wait:
                     self._keep_cosignatures(self._tree)
-                self._queue.run_tasks()
+                if self._queue.tasks:
+                    self._queue.run_tasks()
                 if stop:
                     break
             if not self._failed:

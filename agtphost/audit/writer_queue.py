@@ -22,12 +22,13 @@ class WriterQueue:
 
     def __init__(self) -> None:
         self._items: SimpleQueue[tuple[list[Entry], int]] = SimpleQueue()
-        self._tasks: deque[Task] = deque()
-        self._closed = False
+        self.put = self._items.put
+        """Hand over a group, with the size of its stored results; not a method, as it is called for each answer."""
 
-    def put(self, entries: list[Entry], octets: int) -> None:
-        """Hand over a group; ``octets`` is the size of its stored results."""
-        self._items.put((entries, octets))
+        self.tasks: deque[Task] = deque()
+        """Functions that wait to be called."""
+
+        self._closed = False
 
     def wake(self) -> None:
         """End the present wait of the taker without a group."""
@@ -36,7 +37,7 @@ class WriterQueue:
     def call(self, task: Task) -> None:
         """Have the taker call a function soon; it must not raise. After :meth:`close` it is dropped."""
         if not self._closed:
-            self._tasks.append(task)
+            self.tasks.append(task)
             self._items.put(([], 1))
 
     def stop(self) -> None:
@@ -46,12 +47,12 @@ class WriterQueue:
     def close(self) -> None:
         """Drop tasks from now on: the taker ends. Groups can still be taken, to be refused."""
         self._closed = True
-        self._tasks.clear()
+        self.tasks.clear()
 
     def run_tasks(self) -> None:
         """Call the functions that wait; used by the taker."""
-        while self._tasks:
-            self._tasks.popleft()()
+        while self.tasks:
+            self.tasks.popleft()()
 
     def take(self, timeout: float) -> tuple[list[Entry], bool] | None:
         """
@@ -59,15 +60,12 @@ class WriterQueue:
 
         :param timeout: seconds to wait.
         """
-        end = time.monotonic() + timeout
-        while True:
-            try:
-                entries, octets = self._items.get(timeout=max(end - time.monotonic(), 0))
-            except Empty:
-                return None
-            if entries or octets < 1:
-                break
-            self.run_tasks()
+        try:
+            entries, octets = self._items.get(timeout=timeout)
+            if octets > 0 and not entries:
+                entries, octets = self._run_tasks_until(timeout)
+        except Empty:
+            return None
         stop = octets < 0
         while not stop and len(entries) < MOST_ENTRIES and octets <= MOST_OCTETS and not self._items.empty():
             more, size = self._items.get()
@@ -75,3 +73,16 @@ class WriterQueue:
             entries += more
             octets += size
         return entries, stop
+
+    def _run_tasks_until(self, timeout: float) -> tuple[list[Entry], int]:
+        """
+        Run tasks until there is something else, and return that.
+
+        :raises queue.Empty: nothing else came for so many seconds.
+        """
+        end = time.monotonic() + timeout
+        while True:
+            self.run_tasks()
+            entries, octets = self._items.get(timeout=max(end - time.monotonic(), 0))
+            if entries or octets < 1:
+                return entries, octets

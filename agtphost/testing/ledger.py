@@ -51,7 +51,7 @@ class PromptLedger(Ledger):
         return succeed(None)
 
     def _write_at_once(self, entries: list[Entry], octets: int) -> None:
-        self._queue.put(entries, octets)
+        self._queue.put((entries, octets))
         while (group := self._queue.take(0)) is not None:
             entries, _ = group
             if entries:

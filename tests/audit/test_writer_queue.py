@@ -29,7 +29,7 @@ def test_a_task_that_comes_with_a_group_waits_for_it() -> None:
     """The group is taken first, and the taker runs the task afterwards."""
     queue, ran = WriterQueue(), []
     entry = Claim(ReservationKey(agent_id="a", key="k"), b"", Deferred())
-    queue.put([entry], 0)
+    queue.put(([entry], 0))
     queue.call(lambda: ran.append(1))
     queue.stop()
     assert queue.take(0) == ([entry], True)

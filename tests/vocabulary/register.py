@@ -357,7 +357,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _LINK: frozenset(
         {
-            "audit.writer_queue:WriterQueue._tasks",
+            "audit.writer_queue:WriterQueue.tasks",
             "mcp.sessions:McpSession._answers_left",
             "audit.catch_up:Door._waiting",
             "protocols.listener_connections:AcceptingFactory._unswept",
