@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import platform
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ SHORTEST, LONGEST = 3, 60
 def _name(value: Any, info: ValidationInfo) -> str:
     text = load_context(info).environ.get(NAME_VARIABLE) or secret.text_of(value)
     if not text:
-        return socket.gethostname()
+        return platform.node() or "localhost"
     if not text.isprintable() or " " in text or len(text) > 253:
         raise ValueError("must be 1 to 253 printable characters without spaces")
     return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import platform
 from pathlib import Path
 
 from agtphost.config import examine
@@ -60,7 +60,7 @@ def test_a_host_has_the_machines_name_unless_it_gets_another(tmp_path: Path) -> 
         file.write_text(HEAD + DATABASE + text)
         return examine(file, environ).config.cluster.name
 
-    assert name("", {}) == socket.gethostname()
+    assert name("", {}) == platform.node()
     assert name('[cluster]\nname = "a"\n', {}) == "a"
     assert name('[cluster]\nname = "a"\n', {NAME_VARIABLE: "b"}) == "b"
     assert name("", {NAME_VARIABLE: "b"}) == "b"
