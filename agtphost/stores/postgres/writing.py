@@ -172,7 +172,7 @@ class PostgresStore:
         """
         Open a transaction with the lock, and return whether another one was committed since this store's last.
 
-        :raises Superseded: another host has taken the store over.
+        :raises agtphost.stores.lease.Superseded: another host has taken the store over.
         :raises StoreError: the row is gone, or has values that no writer wrote.
         """
         row = self._session.command(statements.BEGIN)
