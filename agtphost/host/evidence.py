@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -100,8 +100,7 @@ def keep_evidence(
     if store is None:
         store = _open(loaded, ballast, lease)
     states, held = LifecycleTable(), StateTable(now)
-    reader = store.reader()
-    records = OffReactorRecords(reader, partial(deferToThreadPool, reactor, reactor.getThreadPool()))
+    records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A witness uses the ledger only when a cosignature arrives, long after the ledger below was made.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
     files = () if loaded.volatile else (_witness(loaded),)
@@ -150,10 +149,22 @@ def keep_evidence(
         observers=observers,
         summaries=summaries,
         summarizing=SummaryWriter(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
-        check_key=partial(check_signing_key, reader, key, config.audit.key, config.host.state_dir),
+        check_key=partial(_check_key, store, loaded),
         heartbeat=None if lease is None else begin_heartbeat(reactor, lease, ledger.call_in_writer),
         is_fresh=None if lease is None else freshness(lease),
     )
+
+
+def _check_key(store: IChainStore, loaded: LoadedHost) -> None:
+    """
+    Check that the host signs with the newest key that its store knows.
+
+    :raises agtphost.stores.StoreError: it has another one.
+    """
+    config = loaded.config
+    # A connection that stays open would keep the write-ahead log of a host that stops.
+    with closing(store.reader()) as reader:
+        check_signing_key(reader, loaded.key, config.audit.key, config.host.state_dir)
 
 
 def _state_keeper(store: IChainStore, loaded: LoadedHost, files: Sequence[WitnessFile]) -> StateKeeper:
