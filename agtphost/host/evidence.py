@@ -75,6 +75,10 @@ class Evidence:
     is_fresh: Callable[[], bool] | None = None
     """Returns whether the lease was confirmed recently enough for a handler to begin; None without a lease."""
 
+    def takes_calls(self) -> bool:
+        """Return whether a handler may begin, as far as the store is concerned."""
+        return self.ledger.healthy and (self.is_fresh is None or self.is_fresh())
+
 
 def keep_evidence(
     loaded: LoadedHost,

@@ -73,7 +73,7 @@ def vitals_reader(
             waiting=len(running),
             connections=listening.connections,
             listening=listening.address is not None,
-            healthy=evidence.ledger.healthy,
+            healthy=evidence.takes_calls(),
             low=evidence.ledger.low,
             records=evidence.tree.records,
             checkpoint_age=evidence.tree.checkpoint_age(),

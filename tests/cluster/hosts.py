@@ -19,6 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from agtphost.audit.verify import verify_records
 from agtphost.stores import Selection
 from tests import postgres
@@ -110,6 +112,20 @@ class Cluster:
         for host in self.hosts.values():
             if host.process.poll() is None:
                 host.kill()
+
+
+def probed(group: Cluster, name: str, *edits: tuple[str, str]) -> tuple[Path, str]:
+    """Return a ``host.toml`` with probes, and where they are."""
+    port = free_port()
+    file = group.variant(name, *edits)
+    file.write_text(f'{file.read_text()}\n[metrics]\nlisten = "tcp:{port}:interface=127.0.0.1"\n')
+    return file, f"http://127.0.0.1:{port}"
+
+
+def probe(url: str) -> tuple[int, Any]:
+    """Return status and document of a probe."""
+    answer = httpx.get(url, timeout=30)
+    return answer.status_code, answer.json()
 
 
 @contextmanager

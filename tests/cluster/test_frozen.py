@@ -17,7 +17,7 @@ from agtphost.host.start_failure import SUPERSEDED
 from agtphost.identity.envelope import parse_unverified
 from agtphost.stores import Selection
 from tests import postgres
-from tests.cluster.hosts import Cluster, cluster, gone
+from tests.cluster.hosts import TAKEOVER_AFTER, Cluster, cluster, gone, probe, probed
 from tests.programmes import length
 from tests.stores.postgres_proxy import Proxy
 from tests.stores.test_postgres import place_of
@@ -146,12 +146,15 @@ def cut_off(folder: Path, proxy: Proxy, fault: str = "") -> Counter[str]:
     with cluster(folder, "a", "b") as group:
         assert group.hosts["a"].stop() == 0
         ways = (f"host={postgres.server().folder}", f"host={proxy.folder}")
-        leader = group.start("a", fault=fault, config=group.variant("a", ways)).wait()
+        config, probes = probed(group, "a", ways)
+        leader = group.start("a", fault=fault, config=config).wait()
         standby = group.stand_by("b")
         with RawLink(leader) as link:
             assert link.ask("BOOK", "/stay", {"mark": "before"}).status == 200
             # Its statements get no answer, and its ledger does not know yet that none will come.
             proxy.cut = lambda octets: "silence"
+            if not fault:
+                until(lambda: probe(f"{probes}/readyz")[0] == 503)
             standby.wait()
             refused = link.ask("BOOK", "/stay", {"mark": "replaced"})
             assert (refused.status, refused.reason) == (503, "store-unavailable")
@@ -172,3 +175,35 @@ def test_a_host_that_is_cut_off_from_its_store_runs_no_handler(tmp_path: Path, p
 def test_control_a_host_that_is_cut_off_and_trusts_an_old_beat_runs_handlers(tmp_path: Path, proxy: Proxy) -> None:
     """Its calls get 503 too, after they were carried out."""
     assert cut_off(tmp_path, proxy, "trusting") == {"before": 1, "replaced": 1}
+
+
+def block(folder: Path, fault: str = "") -> tuple[Cluster, int]:
+    """Have a handler block the reactor of the host that serves for longer than the lease; return the term after it."""
+    with cluster(folder, "a", "b") as group:
+        assert group.hosts["a"].stop() == 0
+        leader = group.start("a", fault=fault).wait()
+        standby = group.stand_by("b", config=group.variant("b"))
+        with RawLink(leader) as link:
+            link.send(request("BOOK", "/stay", {"mark": "long", "blocking": TAKEOVER_AFTER + 2}))
+            if fault:
+                assert link.answer() is not None
+            else:
+                standby.wait()
+                assert gone(leader) == SUPERSEDED
+        return group, group.term()
+
+
+@pytest.mark.slow
+def test_a_host_whose_reactor_hangs_loses_the_lease(tmp_path: Path) -> None:
+    """The reactor asks for each beat; the call is not acknowledged, and the log says when the last beat was."""
+    group, term = block(tmp_path)
+    assert term == 3
+    assert " s ago, and has to end" in group.hosts["a"].output
+    assert marks(group.config) == {"long": 1}
+
+
+@pytest.mark.slow
+def test_control_a_host_that_sends_beats_by_itself_keeps_it(tmp_path: Path) -> None:
+    """With beats from a thread, a host that answers nobody keeps the others out."""
+    _, term = block(tmp_path, "tireless")
+    assert term == 2

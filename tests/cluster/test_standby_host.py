@@ -7,31 +7,16 @@ import shutil
 import signal
 import socket
 from pathlib import Path
-from typing import Any
 
 import httpx
 
 from agtphost.identity.keys import SigningKey
 from tests import postgres
-from tests.cluster.hosts import Cluster, cluster, gone
-from tests.system.hosting import agtp, free_port, until
+from tests.cluster.hosts import cluster, gone, probe, probed
+from tests.system.hosting import agtp, until
 from tests.system.raw_link import RawLink
 
 pytestmark = postgres.needed
-
-
-def probed(group: Cluster, name: str) -> tuple[Path, str]:
-    """Return a ``host.toml`` with probes, and where they are."""
-    port = free_port()
-    file = group.variant(name)
-    file.write_text(f'{file.read_text()}\n[metrics]\nlisten = "tcp:{port}:interface=127.0.0.1"\n')
-    return file, f"http://127.0.0.1:{port}"
-
-
-def ask(url: str) -> tuple[int, Any]:
-    """Return status and document of a probe."""
-    answer = httpx.get(url, timeout=30)
-    return answer.status_code, answer.json()
 
 
 def test_a_standby_says_who_serves(tmp_path: Path) -> None:
@@ -47,9 +32,9 @@ def test_a_standby_says_who_serves(tmp_path: Path) -> None:
         assert manager.recv(4096).decode() == "READY=1\nSTATUS=standby, a serves"
         assert manager.recv(4096).decode() == "STATUS=standby, a serves\nWATCHDOG=1"
         seen = {"status": "standby", "serving": "a", "term": 1}
-        assert ask(f"{probes}/readyz") == (503, seen)
-        assert ask(f"{probes}/readyz?standby=ok") == (200, seen)
-        assert ask(f"{probes}/healthz") == (200, {"status": "ok"})
+        assert probe(f"{probes}/readyz") == (503, seen)
+        assert probe(f"{probes}/readyz?standby=ok") == (200, seen)
+        assert probe(f"{probes}/healthz") == (200, {"status": "ok"})
         assert "agtphost_ready 0.0" in httpx.get(f"{probes}/metrics").text
         assert httpx.get(f"{probes}/else").status_code == 404
         assert httpx.post(f"{probes}/readyz").status_code == 405
@@ -65,7 +50,7 @@ def test_a_standby_says_who_serves(tmp_path: Path) -> None:
         assert group.hosts["a"].stop() == 0
         host.wait()
         until(lambda: "STATUS=serving at agtp://" in manager.recv(4096).decode())
-        assert ask(f"{probes}/readyz?standby=ok") == (200, {"status": "ready"})
+        assert probe(f"{probes}/readyz?standby=ok") == (200, {"status": "ready"})
         with RawLink(host) as link:
             assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
 
@@ -108,7 +93,7 @@ def test_a_host_with_another_signing_key_does_not_take_over(tmp_path: Path) -> N
         host = group.stand_by("b", config=config)
         why = "the signing key is not the one that signs this store's records: "
         until(lambda: why in host.output)
-        status, document = ask(f"{probes}/readyz?standby=ok")
+        status, document = probe(f"{probes}/readyz?standby=ok")
         assert status == 503 and why in document["reasons"][0]["why"]
         assert group.hosts["a"].stop() == 0
         until(lambda: "no host serves; this host does not take over" in host.output)
@@ -158,9 +143,9 @@ def test_a_host_whose_store_is_away_stands_by(tmp_path: Path) -> None:
         server = postgres.server()
         server.stop(signal.SIGQUIT)
         try:
-            until(lambda: ask(f"{probes}/readyz")[1].get("reasons"))
-            assert ask(f"{probes}/readyz?standby=ok")[0] == 503
+            until(lambda: probe(f"{probes}/readyz")[1].get("reasons"))
+            assert probe(f"{probes}/readyz?standby=ok")[0] == 503
         finally:
             server.start()
-        until(lambda: ask(f"{probes}/readyz?standby=ok")[0] == 200)
+        until(lambda: probe(f"{probes}/readyz?standby=ok")[0] == 200)
         assert host.process.poll() is None

@@ -49,6 +49,7 @@ required = ["mark"]
 [input_schema.properties]
 mark = { type = "string", maxLength = 100 }
 seconds = { type = "number", minimum = 0 }
+blocking = { type = "number", minimum = 0 }
 padding = { type = "string" }
 
 [output_schema]
@@ -64,6 +65,7 @@ _HANDLER = '''
 """BOOK /stay: each run leaves one line, written before anything else happens."""
 
 import os
+import time
 from pathlib import Path
 
 from twisted.internet.task import deferLater
@@ -73,6 +75,7 @@ _trail = os.open(Path(__file__).with_name("trail.log"), os.O_WRONLY | os.O_APPEN
 
 async def leave(ctx):
     os.write(_trail, f"{ctx.input['mark']}\\n".encode())
+    time.sleep(ctx.input.get("blocking", 0))
     seconds = ctx.input.get("seconds", 0)
     if seconds:
         from twisted.internet import reactor

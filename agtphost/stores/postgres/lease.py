@@ -152,7 +152,8 @@ class PostgresLease:
         holder = "another host" if seen is None or seen.holder is None else str(seen.holder)
         term = "" if seen is None else f", with term {seen.term}"
         error = Superseded(
-            f"{self.name} was taken over by {holder}{term}; this host had term {self.term}, and has to end"
+            f"{self.name} was taken over by {holder}{term}; this host had term {self.term}, which the database "
+            f"confirmed {steady() - self.confirmed:.1f} s ago, and has to end"
         )
         self.when_superseded(error)
         raise error
