@@ -37,7 +37,7 @@ class StandbyResource(ProbeResource):
         seen = self._last()
         said: dict[str, Any] = {"status": "standby", "serving": seen.serving, "term": seen.term}
         if seen.fault:
-            said["reasons"] = [{"what": "takeover", "why": seen.fault}]
+            said["reasons"] = [{"what": "takeover", "why": seen.summary}]
         query = request.uri.partition(b"?")[2].split(b"&")
         status = 200 if STANDBY_COUNTS in query and not seen.fault else 503
         return tail_of(request, status, jsontext.encode(said), kind="application/json")

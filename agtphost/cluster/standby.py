@@ -33,6 +33,18 @@ class NameInUse(StoreError):
     """Another host with the same ``[cluster] name`` serves; this one has to end."""
 
 
+class CannotTakeOver(StoreError):
+    """
+    This host must not take over.
+
+    :param summary: the reason without paths and addresses, for probes that anyone may send.
+    """
+
+    def __init__(self, message: str, summary: str) -> None:
+        super().__init__(message)
+        self.summary = summary
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sighting:
     """What a look at the lease found."""
@@ -42,6 +54,9 @@ class Sighting:
 
     fault: str = ""
     """Why this host would not take over; empty if it would."""
+
+    summary: str = ""
+    """The same without paths and addresses."""
 
     taken: bool = False
     """Whether this host has the lease now."""
@@ -87,7 +102,8 @@ class Standby:
         self._check = check
         self._offload = offload
         self._notify = notify
-        self._fault, self._checked_at = "", -CHECK_SECONDS
+        self._fault = self._summary = ""
+        self._checked_at = -CHECK_SECONDS
         self._namesake: tuple[int, float] | None = None
         self._shown: tuple[object, ...] = ()
         self._pause: Deferred[None] | None = None
@@ -132,24 +148,25 @@ class Standby:
             if not mine:
                 self._require_own_name(seen)
             free = mine or seen.is_over
-            fault = self._find_fault(now=free)
-            taken = free and not fault and self._lease.take()
-            return Sighting(state=seen, fault=fault, taken=taken)
+            if free or steady() - self._checked_at >= CHECK_SECONDS:
+                self._find_fault()
+            taken = free and not self._fault and self._lease.take()
+            return Sighting(state=seen, fault=self._fault, summary=self._summary, taken=taken)
         except NameInUse:
             raise
         except StoreError as error:
-            return Sighting(fault=str(error))
+            return Sighting(fault=str(error), summary="the store cannot be reached")
 
-    def _find_fault(self, *, now: bool) -> str:
-        """Return why this host may not take over; ``now`` says that an earlier answer does not do."""
-        if now or steady() - self._checked_at >= CHECK_SECONDS:
-            self._checked_at = steady()
-            try:
-                self._check()
-                self._fault = ""
-            except StoreError as error:
-                self._fault = str(error)
-        return self._fault
+    def _find_fault(self) -> None:
+        """Find out why this host may not take over, if there is a reason."""
+        self._checked_at = steady()
+        self._fault = self._summary = ""
+        try:
+            self._check()
+        except CannotTakeOver as error:
+            self._fault, self._summary = str(error), error.summary
+        except StoreError as error:
+            self._fault, self._summary = str(error), "the store cannot be read"
 
     def _require_own_name(self, seen: LeaseState) -> None:
         """

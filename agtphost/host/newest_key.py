@@ -31,6 +31,10 @@ NEWEST = "newest"
 """The key of the only item of its kind."""
 
 
+class OtherKey(StoreError):
+    """A host would sign with another key than its store expects."""
+
+
 def put_statement(link: Succession) -> Change:
     """Return the change that makes a succession the newest one."""
     return Change(kind=SIGNING_KEY, key=NEWEST, value=dict(link.statement))
@@ -54,7 +58,7 @@ def check_signing_key(reader: IRecordReader, key: SigningKey | None, path: Path,
     :param reader: of the store.
     :param path: of the signing key.
     :param state: the state directory.
-    :raises StoreError: the key is another one.
+    :raises OtherKey: the key is another one.
     """
     for statement in reader.state_items(SIGNING_KEY):
         try:
@@ -66,7 +70,7 @@ def check_signing_key(reader: IRecordReader, key: SigningKey | None, path: Path,
         if link.new in every_public(key) or link.new == _waiting(path):
             continue
         used = "has none" if key is None else f"has {key.kid}"
-        raise StoreError(
+        raise OtherKey(
             f"the signing key is not the newest one of this store: {path} {used}, and {link.new.kid} followed "
             f"{link.old.kid} on {link.rotated_at}. Copy the key, its .pub and {state / DIRECTORY} from the host that "
             "changed it; what another key signs after that time is not believed"
@@ -77,14 +81,14 @@ def check_standby_key(reader: IRecordReader, key: SigningKey | None, path: Path,
     """
     Check that a standby would sign with the key of the host that serves; parameters as above.
 
-    :raises StoreError: the key is another one.
+    :raises OtherKey: the key is another one.
     """
     check_signing_key(reader, key, path, state)
     for _, record in reader.latest(None, 1, Search()).records:
         signer = envelope.signer(record.format, record.signed)
         if signer not in {"", *(known.kid for known in every_public(key))}:
             used = "has none" if key is None else f"has {key.kid}"
-            raise StoreError(
+            raise OtherKey(
                 f"the signing key is not the one that signs this store's records: {path} {used}, and the newest record "
                 f"was signed by {signer}. Copy the key, its .pub and {state / DIRECTORY} from the host that serves"
             )

@@ -12,13 +12,13 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from agtphost.cluster.readiness import StandbyResource
-from agtphost.cluster.standby import Sighting, Standby
+from agtphost.cluster.standby import CannotTakeOver, Sighting, Standby
 from agtphost.config import Config, load
 from agtphost.config.reloadable_keys import merge_reloadable
 from agtphost.config.surfaces import METRICS
 from agtphost.errors import ConfigurationError
 from agtphost.host.host_loader import LoadedHost, load_host
-from agtphost.host.newest_key import check_standby_key
+from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.surfaces import standby_service
 from agtphost.stores.interfaces import ILease
@@ -109,7 +109,10 @@ class StandbyHost:
         """
         config = self.loaded.config
         with closing(locate_store(config.store).open_reader()) as reader:
-            check_standby_key(reader, self.loaded.key, config.audit.key, config.host.state_dir)
+            try:
+                check_standby_key(reader, self.loaded.key, config.audit.key, config.host.state_dir)
+            except OtherKey as error:
+                raise CannotTakeOver(str(error), "its signing key is not that of the host that serves") from None
 
     def _report(self, seen: Sighting) -> None:
         line = seen.describe()

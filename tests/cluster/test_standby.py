@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from agtphost.cluster.standby import CHECK_SECONDS, POLL_SECONDS, NameInUse, Sighting, Standby
+from agtphost.cluster.standby import CHECK_SECONDS, POLL_SECONDS, CannotTakeOver, NameInUse, Sighting, Standby
 from agtphost.stores.lease import Holder, LeaseState
 from agtphost.stores.rows import StoreError
 from tests.cluster.test_heartbeat import ME, OTHER, MemoryLease
@@ -73,6 +73,19 @@ def test_a_host_that_may_not_take_over_says_why() -> None:
     fault = ""
     host.poll()
     assert host.ended == [True]
+
+
+def test_a_probe_gets_the_reason_without_what_is_the_operators() -> None:
+    """Paths, and the address of the database, are in the log alone."""
+
+    def refuse() -> None:
+        raise CannotTakeOver("another key in /etc/key", "another key")
+
+    host = Waiting(check=refuse)
+    assert (host.standby.last.fault, host.standby.last.summary) == ("another key in /etc/key", "another key")
+    host.lease.error = StoreError("db.example.com is away")
+    host.poll()
+    assert host.standby.last.summary == "the store cannot be reached"
 
 
 def test_a_check_is_made_now_and_then_and_before_the_lease_is_taken() -> None:

@@ -94,7 +94,8 @@ def test_a_host_with_another_signing_key_does_not_take_over(tmp_path: Path) -> N
         why = "the signing key is not the one that signs this store's records: "
         until(lambda: why in host.output)
         status, document = probe(f"{probes}/readyz?standby=ok")
-        assert status == 503 and why in document["reasons"][0]["why"]
+        said = [{"what": "takeover", "why": "its signing key is not that of the host that serves"}]
+        assert (status, document["reasons"]) == (503, said)
         assert group.hosts["a"].stop() == 0
         until(lambda: "no host serves; this host does not take over" in host.output)
         assert group.term() == 1
