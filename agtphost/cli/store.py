@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ def command() -> None:
 
 @command.command()
 @_CONFIG
+@click.option("--if-missing", is_flag=True, help="Succeed without a change if this host's store is there already.")
 @json_option
-def init(config: Path | None, as_json: bool) -> None:
+def init(config: Path | None, if_missing: bool, as_json: bool) -> None:
     """
     Make an empty store in the database that [store] url names.
 
@@ -40,16 +42,20 @@ def init(config: Path | None, as_json: bool) -> None:
     \b
     Examples:
       agtp store init
-      agtp store init --config /etc/agtphost/host.toml
+      agtp store init --config /etc/agtphost/host.toml --if-missing
     """
     loaded = require_config(Connection(config=config), "a store")
     store = locate_store(loaded.store)
+    made = not (if_missing and _is_there(store, loaded.host.server_id))
     try:
-        store.create(loaded.host.server_id)
+        if made:
+            store.create(loaded.host.server_id)
     except StoreError as error:
         raise WrongInput(str(error)) from None
     if as_json:
-        print_json({"store": store.name, "server_id": loaded.host.server_id})
+        print_json({"store": store.name, "server_id": loaded.host.server_id, "made": made})
+    elif not made:
+        click.echo(f"{store.name}: has the store of {loaded.host.server_id} already; nothing was changed")
     else:
         click.echo(f"{store.name}: an empty store for {loaded.host.server_id}; start the host")
 
@@ -156,6 +162,13 @@ def status(config: Path | None, as_json: bool) -> None:
         print_json(found)
     else:
         print_summary(found)
+
+
+def _is_there(store: StoreLocation, server_id: str) -> bool:
+    """Return whether there is the store of a host; what fails here, fails again when the store is made."""
+    with suppress(StoreError):
+        return store.describe().get("server_id") == server_id
+    return False
 
 
 def _describe(store: StoreLocation) -> dict[str, Any]:

@@ -25,6 +25,8 @@ def test_a_host_serves_restarts_and_is_verified(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     again = agtp("store", "init", cwd=folder)
     assert again.returncode == 2 and "has a store already, of the host 'localhost'" in again.stderr
+    kept = agtp("store", "init", "--if-missing", "--json", cwd=folder)
+    assert kept.returncode == 0 and json.loads(kept.stdout)["made"] is False
     assert agtp("check", cwd=folder).returncode == 0
     with running(config) as host:
         first = host.agtp_json("call", "-", "DISCOVER", "/methods")

@@ -16,7 +16,7 @@ from tests import npm, pypi
 from tests.supply.lock import ROOT
 from tests.system.hosting import agtp, free_port, running
 
-RECIPE, COMPOSE = ROOT / "Containerfile", ROOT / "compose.yaml"
+RECIPE, COMPOSE, TWO_HOSTS = ROOT / "Containerfile", ROOT / "compose.yaml", ROOT / "etc" / "compose.ha.yaml"
 
 HADOLINT = "2.15.1"
 IGNORED = "DL3059"
@@ -40,18 +40,19 @@ def test_the_linter_finds_nothing_in_the_recipe(tmp_path: Path) -> None:
     assert {line.split()[1].rstrip(":") for line in linted(planted)} >= {"DL3002", "DL3003", "DL3004"}
 
 
-def composed() -> Any:
-    return yaml.safe_load(COMPOSE.read_text())
+def composed(file: Path = COMPOSE) -> Any:
+    return yaml.safe_load(file.read_text())
 
 
 @pytest.mark.npm
-def test_the_compose_file_is_one() -> None:
+@pytest.mark.parametrize(("file", "service"), [(COMPOSE, "agtphost"), (TWO_HOSTS, "east")])
+def test_the_compose_file_is_one(file: Path, service: str) -> None:
     """By the schema of the Compose specification, which a linter brings; a word that it does not know is found."""
     schema = json.loads(npm.document("dclint", "schemas/compose.schema.json", "3.1.0").read_text())
     checker = jsonschema.Draft7Validator(schema)
-    assert [error.message for error in checker.iter_errors(composed())] == []
-    wrong = composed()
-    wrong["services"]["agtphost"]["read_onyl"] = True
+    assert [error.message for error in checker.iter_errors(composed(file))] == []
+    wrong = composed(file)
+    wrong["services"][service]["read_onyl"] = True
     assert list(checker.iter_errors(wrong))
 
 
