@@ -7,12 +7,13 @@ The hosts share a port, so a caller calls the same address before a takeover and
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -33,6 +34,11 @@ TAKEOVER_AFTER = 3
 FAULTY = Path(__file__).with_name("faulty_host.py")
 
 
+def make_traced(folder: Path, append: str) -> Path:
+    """Make a configuration with an endpoint whose handler leaves a mark."""
+    return traced(folder, append=append)
+
+
 class Cluster:
     """
     Hosts that share a store.
@@ -40,13 +46,16 @@ class Cluster:
     :param folder: for their files.
     :param names: of the hosts; each has a copy of the first one's keys.
     :param append: more TOML.
+    :param make: makes the configuration in a directory.
     """
 
-    def __init__(self, folder: Path, *names: str, append: str = "") -> None:
+    def __init__(
+        self, folder: Path, *names: str, append: str = "", make: Callable[[Path, str], Path] = make_traced
+    ) -> None:
         server = postgres.server()
         self.url = server.url(server.schema(folder))
         store = f'\n[store]\nurl = "{self.url}"\n\n[cluster]\ntakeover_after = {TAKEOVER_AFTER}\n'
-        self.config = traced(folder, append=store + append)
+        self.config = make(folder, store + append)
         self.folder = self.config.parent
         self.names = names
         made = agtp("store", "init", cwd=self.folder)
@@ -99,6 +108,15 @@ class Cluster:
         file.write_text(text)
         return file
 
+    def hand_over(self) -> None:
+        """Stop the host that serves, wait until the other one serves, and start the first again as a standby."""
+        leader, standby = self.names
+        self.hosts[leader].process.send_signal(signal.SIGTERM)
+        assert gone(self.hosts[leader]) == 0
+        self.hosts[standby].wait()
+        self.names = (standby, leader)
+        self.stand_by(leader)
+
     def term(self) -> int:
         """Return the term of the lease."""
         return int(postgres.server().run("SELECT term FROM store", url=self.url)[0][0])
@@ -129,9 +147,9 @@ def probe(url: str) -> tuple[int, Any]:
 
 
 @contextmanager
-def cluster(folder: Path, *names: str, append: str = "") -> Iterator[Cluster]:
+def cluster(folder: Path, *names: str, append: str = "", **options: Any) -> Iterator[Cluster]:
     """Hosts of which the first serves; gone afterwards."""
-    made = Cluster(folder, *names, append=append)
+    made = Cluster(folder, *names, append=append, **options)
     try:
         yield made
     finally:
