@@ -29,15 +29,20 @@ def make_clinging() -> None:
     PostgresLease.give_up = lambda self: None  # type: ignore[method-assign]
 
 
-def make_trusting() -> None:
-    """A handler runs however old the last confirmed beat is; beats are slow, so that it runs before the next one."""
-    beat = heartbeat.Heartbeat._beat
+def make_late() -> None:
+    """A host learns half a second late that it was replaced."""
+    end = PostgresLease.end
 
-    def beat_late(self: heartbeat.Heartbeat) -> None:
+    def end_late(self: PostgresLease, seen: LeaseState | None) -> None:
         time.sleep(0.5)
-        beat(self)
+        end(self, seen)
 
-    heartbeat.Heartbeat._beat = beat_late  # type: ignore[method-assign]
+    PostgresLease.end = end_late  # type: ignore[method-assign]
+
+
+def make_trusting() -> None:
+    """The same, and a handler runs however old the last confirmed beat is."""
+    make_late()
     evidence.freshness = lambda held: lambda: True  # type: ignore[assignment]
 
 
