@@ -198,6 +198,7 @@ def _rows_of_stopped(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     plain: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
         ("held by", "held_by", str),
         ("store", "store", str),
+        ("serves", "serving", str),
         ("records", "records", str),
         ("newest record", "newest_record", str),
         ("checkpoint", "checkpoint", lambda covered: f"covers {covered} records"),

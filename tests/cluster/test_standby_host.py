@@ -61,6 +61,12 @@ def test_a_standby_that_stops_takes_nothing_with_it(tmp_path: Path) -> None:
         assert group.stand_by("b").stop() == 0
         assert group.term() == 1
         group.require_alive("a")
+        shown = agtp("status", cwd=group.folder, environ=group.environ("b"))
+        assert shown.returncode == 0, "the port is that of the other host, on this machine"
+        config = group.variant("b")
+        shown = agtp("status", "--config", str(config), environ=group.environ("b"))
+        assert shown.returncode == 3 and "state          not running\n" in shown.stdout, shown.stdout
+        assert "serves         a\n" in shown.stdout
         assert group.hosts["a"].stop() == 0
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agtphost.stores.interfaces import IChainStore, ILease, IRecordReader
     from agtphost.stores.postgres.connection import Address
     from agtphost.stores.postgres.lease import PostgresLease
+    from agtphost.stores.postgres.schema_files import StoreRow
     from agtphost.stores.prefix_lookup import RecordPreview
 
 STRONG = "verify-full"
@@ -107,7 +108,7 @@ class PostgresLocation(StoreLocation):
         return {
             "server_id": row.server_id,
             "schema": row.schema,
-            **_describe_holder(row.holder),
+            **_describe_holder(row),
             "term": row.term,
             "seconds_since_write": round(row.age, 1),
         }
@@ -120,13 +121,13 @@ class PostgresLocation(StoreLocation):
         return Address(url=self._url, password=self._password, application=f"agtphost/{socket.gethostname()}")
 
 
-def _describe_holder(text: str) -> Mapping[str, Any]:
-    """Return who serves, as far as the row of the store says it."""
-    holder = read_holder(text)
+def _describe_holder(row: StoreRow) -> Mapping[str, Any]:
+    """Return which host serves, and which one had the lease last, if it did not give it up."""
+    serving, holder = row.serving, read_holder(row.holder)
     if holder is None:
         return {"serving": None, "holder": None}
     return {
-        "serving": holder.name or None,
+        "serving": None if serving is None else serving.name or serving.place,
         "holder": holder.place,
         "since": holder.since or None,
         "takeover_after": holder.takeover_after,
