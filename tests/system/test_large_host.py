@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -114,9 +115,26 @@ def of_process(pid: int, what: str) -> Taken:
     """What a process that runs has taken so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks = os.sysconf("SC_CLK_TCK")
-    peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return Taken(what, (int(fields[11]) + int(fields[12])) / ticks, peak_of(Path(f"/proc/{pid}/status").read_text()))
+
+
+def peak_of(status: str) -> float:
+    """The largest memory in megabytes that a process's status in /proc tells."""
+    peak = re.search(r"VmHWM:\s+(\d+)", status)
     assert peak is not None
-    return Taken(what, (int(fields[11]) + int(fields[12])) / ticks, int(peak[1]) / 1024)
+    return int(peak[1]) / 1024
+
+
+MEASURED = """
+import atexit, sys
+from pathlib import Path
+left = Path(sys.argv.pop())
+atexit.register(lambda: left.write_text(Path("/proc/self/status").read_text()))
+sys.argv[0] = "agtp"
+from agtphost.cli import main
+main()
+"""
+"""``agtp`` that leaves its status: what ``wait4`` returns begins with the memory of the process that started it."""
 
 
 def command(config: Path, *words: str) -> tuple[str, Taken]:
@@ -129,8 +147,12 @@ def command(config: Path, *words: str) -> tuple[str, Taken]:
         done = forking.run([BIN / "agtp", *words, "--config", config], cwd=config.parent)
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout, Taken(" ".join(words[:2]), 0.0, 0.0)
+    left = config.parent / "status.txt"
     process = subprocess.Popen(
-        [BIN / "agtp", *words, "--config", config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=config.parent
+        [sys.executable, "-c", MEASURED, *words, "--config", config, left],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=config.parent,
     )
     assert process.stdout is not None and process.stderr is not None
     printed = process.stdout.read()
@@ -138,7 +160,7 @@ def command(config: Path, *words: str) -> tuple[str, Taken]:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, problems[-2000:]
-    return printed.decode(), Taken(" ".join(words[:2]), usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return printed.decode(), Taken(" ".join(words[:2]), usage.ru_utime + usage.ru_stime, peak_of(left.read_text()))
 
 
 @contextmanager
