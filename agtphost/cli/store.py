@@ -65,7 +65,7 @@ def init(config: Path | None, if_missing: bool, as_json: bool) -> None:
 @json_option
 def upgrade(config: Path | None, as_json: bool) -> None:
     """
-    Bring the store in a database to the schema version of this program.
+    Bring the tables in a database to this program's version.
 
     A host never changes the tables of a database at its start. Install the new version on every machine, run this
     command on one of them, then restart the hosts, those that stand by first. An earlier version goes on with the
@@ -102,7 +102,7 @@ def upgrade(config: Path | None, as_json: bool) -> None:
 @json_option
 def copy_command(source: str, target: str, config: Path | None, as_json: bool) -> None:
     """
-    Copy the records and the state of a stopped host into a new store of another kind.
+    Copy the store of a stopped host into another database.
 
     FROM and TO are URLs as in [store] url: sqlite:FILE or postgresql://USER@HOST/DATABASE. For a password use
     [store] password, or the database's own means (PGPASSFILE). FROM stays as it is; TO must not have a store.
