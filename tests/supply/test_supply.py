@@ -305,7 +305,7 @@ def test_sample_and_pages_are_in_the_wheel(unpacked: Path, tmp_path: Path) -> No
     assert "agtp up demo" in done[3][1]
 
 
-OPERATORS = ("grafana", "prometheus", "systemd")
+OPERATORS = ("compose.ha.yaml", "grafana", "haproxy.cfg", "helm", "prometheus", "systemd")
 """Below etc, for those who run hosts, and no part of the sample."""
 
 
