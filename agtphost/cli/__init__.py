@@ -59,7 +59,7 @@ The ``agtp`` command (interface section 2).
 - :mod:`.shipped`: the sample deployment and the documentation, found in a wheel or a checkout
 - :mod:`.units`: systemd units for a deployment
 - :mod:`.tools`: ``agtp tools``: list and call the tools of a host's MCP servers through AGTP
-- :mod:`.up`: ``agtp up``: create and start a trial host
+- :mod:`.up`: ``agtp up``: create and start a trial host; :mod:`.up_output`: what it prints
 - :mod:`.upstreams`: ``agtp upstreams``: the state of a host's MCP servers, A2A agents and ACP servers
 - :mod:`.wellknown`: ``agtp wellknown``: the bootstrap document of a host, for operators who serve it elsewhere
 - :mod:`.approval_prompt`: ``agtp tools approve`` and ``agtp upstreams approve``: approve exactly what was shown

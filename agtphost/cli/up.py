@@ -5,33 +5,25 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from agtphost.cli import shipped
 from agtphost.cli.deployment import USUAL_GATEWAY, Deployment, gateway_toml, write_development, write_token
 from agtphost.cli.failures import WrongInput, configuration_error, local_file
 from agtphost.cli.host_config import load_config
 from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.mcp_servers import ServerEntry
 from agtphost.cli.options import json_option
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import visible
 from agtphost.cli.ports import ADDRESS, free_port, usual_port
-from agtphost.client.local_identities import CALLER
+from agtphost.cli.up_output import LOG, PreparedHost, tell_place, tell_ready
 from agtphost.errors import ConfigurationError
 from agtphost.stores.settings import locate_store
 
-if TYPE_CHECKING:
-    from agtphost.config import Config
-
-LOG = "host.log"
 _PORT = re.compile(r"(?<=^port = )\d+$", re.MULTILINE)
 
 
@@ -68,39 +60,17 @@ def command(directory: Path | None, wanted: WantedServers, port: int | None, gat
         host = _prepare(place, servers.servers, port, gateway=gateway)
         shown = str(place) if directory is None else str(directory)
         if not as_json:
-            _tell_place(shown, directory is None, host)
+            tell_place(shown, directory is None, host)
         from agtphost.cli.foreground import serve
 
         def ready() -> None:
             seconds = time.monotonic() - started
-            _tell_ready(host, shown, seconds, as_json)
+            tell_ready(host, shown, seconds, as_json)
 
         serve(host.file, place / LOG, ready)
     finally:
         if directory is None:
             shutil.rmtree(place, ignore_errors=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreparedHost:
-    """A host that is ready to be started."""
-
-    config: Config
-    new: bool
-    sample: bool
-
-    @property
-    def file(self) -> Path:
-        """The path of its ``host.toml``."""
-        return self.config.file
-
-    @property
-    def uri(self) -> str:
-        """The address at which the host will listen."""
-        return f"agtp://{ADDRESS}:{self.config.listen.port}"
-
-
-# Making it
 
 
 def _prepare(directory: Path, servers: Sequence[ServerEntry], port: int | None, *, gateway: bool) -> PreparedHost:
@@ -167,78 +137,3 @@ def _update_existing(file: Path, servers: Sequence[ServerEntry], port: int | Non
     except click.ClickException:
         file.write_bytes(before)
         raise
-
-
-# Output
-
-
-def _tell_place(shown: str, temporary: bool, host: PreparedHost) -> None:
-    kept = "removed at the end; `agtp up DIR` keeps one" if temporary else "new" if host.new else "unchanged"
-    click.echo(f"directory  {shown}  ({kept}; {LOG} is in it)")
-    if host.config.listen.port != usual_port():
-        click.echo(f"port       {host.config.listen.port}  (a free one)")
-    if (base := host.config.gateway.base) is not None:
-        click.echo(f"gateway    {base}")
-    for server in host.config.mcp.server:
-        click.echo(f"starting   MCP server {server.name}: {server.url or shlex.join(server.command or ())}")
-    if host.sample and (missing := shipped.remedy(shipped.missing_parts())):
-        click.echo(f"note       {missing}")
-    sys.stdout.flush()
-
-
-def _tell_ready(host: PreparedHost, shown: str, seconds: float, as_json: bool) -> None:
-    from agtphost.bridge import client_config
-
-    tries = [(f"{line} --config {shlex.quote(shown)}", why) for line, why in _commands_to_try(host)]
-    entry = client_config.entry(client_config.bridge_command(host.file, CALLER))
-    if as_json:
-        print_json(
-            {
-                "uri": host.uri,
-                "directory": str(host.file.parent),
-                "config": str(host.file),
-                "agent": CALLER,
-                **({} if host.config.gateway.base is None else {"gateway": host.config.gateway.base}),
-                "try": [line for line, _ in tries],
-                "entry": {client_config.NAME: entry},
-            }
-        )
-        sys.stdout.flush()
-        return
-    click.echo(f"ready      {host.uri}  ({seconds:.1f} s)  Ctrl-C stops it\n\nTry, in a second terminal:")
-    for line, why in tries:
-        click.echo(f"\n  # {why}\n  {line}")
-    click.echo("\nFor an MCP client, as the agent demo (agtp client connect writes it, with a separate agent):\n")
-    click.echo(f"  {client_config.line({client_config.NAME: entry})}")
-    sys.stdout.flush()
-
-
-def _commands_to_try(host: PreparedHost) -> list[tuple[str, str]]:
-    """Return commands to try, without the host, and what each shows."""
-    agtp = _this_command()
-    names = [server.name for server in host.config.mcp.server]
-    trail = (f"{agtp} audit verify", "verify that the records of all answers are signed and in order")
-    called = "call as the agent demo, and verify the signed record of the call"
-    if host.sample and "files" in names:
-        call = f"{agtp} tools call files.read_file path=welcome.txt"
-        refused = (f"{call} --no-cert", "the same call without a certificate: a refusal that says what to do")
-        return [(call, called), refused, trail]
-    if names:
-        tools = (f"{agtp} tools ls", "list the tools that the agent demo may call")
-        return [tools, (f"{agtp} upstreams ls --as registrar", "show the state of the MCP servers"), trail]
-    if host.sample:
-        call = f"{agtp} call - QUERY /library"
-        return [
-            (f"{call}/9780141439518 --verify", called),
-            (f"{call}/0000000000 --verify", "call for an unknown book: the endpoint's declared error is recorded, too"),
-            trail,
-        ]
-    methods = (f"{agtp} call - DISCOVER /methods --verify", called)
-    return [methods, (f"{agtp} agent ls", "list the agents of the host and their scopes"), trail]
-
-
-def _this_command() -> str:
-    """Return how to call ``agtp`` in another terminal."""
-    own = Path(sys.argv[0]).absolute()
-    found = shutil.which("agtp")
-    return "agtp" if found is not None and own.exists() and Path(found).samefile(own) else shlex.quote(str(own))
