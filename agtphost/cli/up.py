@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -32,14 +33,27 @@ _PORT = re.compile(r"(?<=^port = )\d+$", re.MULTILINE)
 @server_options
 @click.option("--port", type=click.IntRange(1, 65_535), help="The port; default: 4480 or the next free one.")
 @click.option("--gateway", is_flag=True, help="Add an HTTP gateway on port 8080 or the next free one.")
+@click.option(
+    "--hosts",
+    type=click.IntRange(1, 5),
+    default=1,
+    show_default=True,
+    help="How many hosts share a PostgreSQL store: one serves, the others stand by.",
+)
 @json_option
-def command(directory: Path | None, wanted: WantedServers, port: int | None, gateway: bool, as_json: bool) -> None:
+def command(
+    directory: Path | None, wanted: WantedServers, port: int | None, gateway: bool, hosts: int, as_json: bool
+) -> None:
     """
     Create a trial host, and start it in the foreground.
 
     Without --mcp and --import it is the sample: an MCP server, endpoints in Python and a recipe. When it is ready it
     prints commands to try, and the entry for an MCP client's configuration. Ctrl-C stops it. Without DIR everything is
     in a temporary directory, which is removed at the end; DIR is kept, and the next `agtp up DIR` starts the same host.
+
+    With --hosts 2 it starts a PostgreSQL of this machine's packages below DIR and two hosts on it, of which one serves
+    and the other stands by. It prints what to type to hand over or to kill the one that serves, and a line when that
+    changes. A host that has ended is started again, as a standby. Ctrl-C stops all. See `agtp docs standby`.
 
     It is a development host on 127.0.0.1, which creates its own keys. Use `agtp init` for a permanent host.
 
@@ -50,27 +64,58 @@ def command(directory: Path | None, wanted: WantedServers, port: int | None, gat
       agtp up work --mcp tracker=https://mcp.example.com/mcp
       agtp up work --import .vscode/mcp.json
       agtp up work --gateway
+      agtp up demo --hosts 2
     """
     started = time.monotonic()
     servers = wanted.read(Path.cwd())
     for note in servers.notes:
         click.echo(f"note: {visible(note)}", err=True)
+    programs = _require_hosts(directory, hosts)
     place = Path(tempfile.mkdtemp(prefix="agtp-")) if directory is None else directory.absolute()
-    try:
+    shown = str(place) if directory is None else str(directory)
+
+    def prepare(logs: str) -> PreparedHost:
         host = _prepare(place, servers.servers, port, gateway=gateway)
-        shown = str(place) if directory is None else str(directory)
         if not as_json:
-            tell_place(shown, directory is None, host)
-        from agtphost.cli.foreground import serve
+            tell_place(shown, directory is None, host, logs)
+        return host
 
-        def ready() -> None:
-            seconds = time.monotonic() - started
-            tell_ready(host, shown, seconds, as_json)
+    try:
+        if programs is None:
+            host = prepare(f"{LOG} is")
+            from agtphost.cli.foreground import serve
 
-        serve(host.file, place / LOG, ready)
+            serve(host.file, place / LOG, lambda: tell_ready(host, shown, time.monotonic() - started, as_json))
+        else:
+            from agtphost.cli.up_hosts import run_hosts
+
+            if directory is None and os.getuid() == 0:
+                # The database runs as another user then, who has to reach it.
+                place.chmod(0o711)
+            run_hosts(place, shown, hosts, programs, prepare, started, as_json=as_json)
     finally:
         if directory is None:
             shutil.rmtree(place, ignore_errors=True)
+
+
+def _require_hosts(directory: Path | None, hosts: int) -> Path | None:
+    """
+    Return the directory of PostgreSQL's programs; None for a host without it.
+
+    :raises WrongInput: they are missing, or the directory has another number of hosts.
+    """
+    from agtphost.cli import up_hosts
+
+    if hosts == 1:
+        if directory is not None and up_hosts.has_database(directory):
+            raise WrongInput(
+                f"{directory} has hosts that share a database", f"Run: agtp up {shlex.quote(str(directory))} --hosts 2"
+            )
+        return None
+    programs = up_hosts.require_postgresql(hosts)
+    if directory is not None:
+        up_hosts.require_usable(directory.absolute())
+    return programs
 
 
 def _prepare(directory: Path, servers: Sequence[ServerEntry], port: int | None, *, gateway: bool) -> PreparedHost:
