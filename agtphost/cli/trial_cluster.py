@@ -17,12 +17,12 @@ from agtphost.stores.state_lock import NAME as LOCK_FILE
 TURN_SECONDS = 0.1
 
 RESTART_SECONDS = 1.0
-"""From the end of a host until it is started again, while another one serves."""
+"""From the end of a host until it is started again."""
 
-AFTER_LEASE_SECONDS = 2.0
+TAKEOVER_SECONDS = 60.0
 """
-The same while no host serves, after the end of the lease: a host that is started again on its machine takes its own
-lease back immediately, and then no takeover is seen.
+How long a start waits for a takeover by another host: a host that is started again on its machine takes its own lease
+back immediately, and then no takeover is seen.
 """
 
 MOST_FAILURES = 5
@@ -57,7 +57,6 @@ class TrialCluster:
     Hosts with one store.
 
     :param hosts: the first one makes the keys, of which the others get a copy.
-    :param takeover_after: length of the lease, in seconds.
     :param notify: takes each change after :meth:`start`.
     :param is_stopping: returns whether to stop.
     """
@@ -66,13 +65,11 @@ class TrialCluster:
         self,
         hosts: Sequence[TrialHost],
         database: TrialDatabase,
-        takeover_after: float,
         notify: Callable[[RoleChange], object],
         is_stopping: Callable[[], bool],
     ) -> None:
         self.hosts = hosts
         self._database = database
-        self._takeover_after = takeover_after
         self._notify = notify
         self._is_stopping = is_stopping
         self._left_at: float | None = None
@@ -186,14 +183,13 @@ class TrialCluster:
 
     def _restart(self) -> None:
         """Start those again that have ended, after a pause."""
-        serves = any(host.role is Role.SERVING for host in self.hosts)
-        seconds = RESTART_SECONDS if serves else self._takeover_after + AFTER_LEASE_SECONDS
+        roles = {host.role for host in self.hosts}
+        waits = Role.STANDBY in roles and Role.SERVING not in roles
+        seconds = TAKEOVER_SECONDS if waits else RESTART_SECONDS
         for host in self.hosts:
-            if host.role is Role.ENDED and time.monotonic() - host.ended_at >= self._pause(host, seconds):
+            pause = seconds * 2 ** min(host.failures, MOST_FAILURES)
+            if host.role is Role.ENDED and time.monotonic() - host.ended_at >= pause:
                 host.start()
-
-    def _pause(self, host: TrialHost, seconds: float) -> float:
-        return float(seconds * 2 ** min(host.failures, MOST_FAILURES))
 
 
 def copy_state(source: Path, target: Path) -> None:

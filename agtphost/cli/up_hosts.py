@@ -229,7 +229,7 @@ def run_hosts(
         config = open_store(prepared.config, database)
         hosts = make_hosts(config, count, database)
         prepared = replace(prepared, config=config)
-        cluster = TrialCluster(hosts, database, config.cluster.takeover_after, notify, lambda: signals.count > 0)
+        cluster = TrialCluster(hosts, database, notify, lambda: signals.count > 0)
         try:
             if cluster.start():
                 report(prepared, shown, hosts, database, time.monotonic() - started)

@@ -6,6 +6,7 @@ import shlex
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -27,7 +28,8 @@ def tell_cluster(
     :param shown: the directory as the user named it.
     :param seconds: from the command until now.
     """
-    click.echo(f"database   PostgreSQL {database.version} in {database.folder}, pid {database.pid}")
+    folder = Path(shown) / database.folder.name
+    click.echo(f"database   PostgreSQL {database.version} in {folder}, pid {database.pid}")
     click.echo(f"ready      {prepared.uri}  ({seconds:.1f} s)  Ctrl-C stops all")
     for host in hosts:
         click.echo(f"host {host.name}     {host.role.value}, pid {host.pid}")
