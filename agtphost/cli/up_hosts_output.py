@@ -77,7 +77,7 @@ def tell_change(change: RoleChange) -> None:
     elif change.role is Role.STANDBY:
         text += f", pid {host.pid}"
     elif change.role is Role.ENDED:
-        text += f"{_explain_end(change.status or 0)}; it is started again"
+        text += f"{_explain_end(change.status or 0, host)}; it is started again"
     click.echo(f"{time.strftime('%H:%M:%S')}   {text}")
 
 
@@ -94,12 +94,12 @@ def print_change(change: RoleChange) -> None:
     print_line(fields)
 
 
-def _explain_end(status: int) -> str:
+def _explain_end(status: int, host: TrialHost) -> str:
     if status < 0:
         return f" by {signal.Signals(-status).name}"
     if status == SUPERSEDED:
         return f" with status {status}, because another host has taken its store over"
-    return f" with status {status}"
+    return f" with status {status}" + (f", see {host.log}" if status else "")
 
 
 def _signals(host: TrialHost) -> dict[str, str]:

@@ -74,13 +74,13 @@ def test_the_manual_says_what_one_sees(folder: Path) -> None:
             assert [line for line in map(mask, first.shown) if line.strip() not in shown] == []
             pids = dict(re.findall(r"^host (\w) .*, pid (\d+)$", hosts.text, re.MULTILINE))
             assert "host a     serves" in hosts.text and f"\n  kill -9 {pids['a']}\n" in hosts.text
-            answered = player.type(call, folder)
-            shows(call, *answered)
+            shows(call, *player.type(call, folder))
             player.type(kill, folder, line=f"kill -9 {pids['a']}")
             until(lambda: "a stands by" in hosts.text)
             assert "b serves, " in hosts.text
             shows(status, *player.type(status, folder))
-            shows(again, *player.type(again, folder))
+            answered = player.type(again, folder)
+            shows(again, *answered)
             player.type(hand_over, folder, line=f"kill {pids['b']}")
             until(lambda: "b stands by" in hosts.text.partition("b ended")[2])
             assert mask_changes(hosts.lines) == changes
