@@ -41,7 +41,7 @@ class HostNotStarted(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class RoleChange:
-    """A host that serves, stands by, stops or has ended."""
+    """The new role of a host, or its end."""
 
     host: TrialHost
     role: Role
@@ -158,7 +158,7 @@ class TrialCluster:
         seconds = None
         if role is Role.SERVING:
             for other in self.hosts:
-                # Frozen, or cut off from the database: its own last notice is no longer true.
+                # Frozen, or cut off from the database: its last notice has become untrue.
                 if other is not host and other.role is Role.SERVING:
                     other.role = Role.SILENT
                     self._report(RoleChange(host=other, role=Role.SILENT))

@@ -21,6 +21,9 @@ USER = "agtp"
 PORT = 5433
 """Of the UNIX socket alone; nothing listens on TCP."""
 
+UNPRIVILEGED = "nobody"
+"""The user that the server runs as where this process is root's."""
+
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 
@@ -52,7 +55,7 @@ class TrialDatabase:
     """
     A PostgreSQL server below a directory.
 
-    :param folder: the directory, which exists; as root, it is given to the user ``nobody``.
+    :param folder: the directory, which exists; as root, it is given to :data:`UNPRIVILEGED`.
     :param programs: what :func:`find_programs` returned.
     :param sockets: the directory of the UNIX socket, with a short name; by default ``folder``.
     """
@@ -137,7 +140,7 @@ class TrialDatabase:
         words = [word for name, value in known.items() for word in ("-c", f"{name}={value}")]
         with self.log.open("ab") as log:
             begun = log.tell()
-            # A session of its own: Ctrl-C must not reach it before the hosts that use it have stopped.
+            # A new session: Ctrl-C must not reach it before the hosts that use it have stopped.
             self._process = subprocess.Popen(
                 [*self._prefix, str(self._programs / "postgres"), "-D", str(self.data), *words],
                 stdin=subprocess.DEVNULL,
@@ -194,7 +197,7 @@ def _prefix_of_user(folders: set[Path]) -> list[str]:
     import pwd
 
     try:
-        user = pwd.getpwnam("nobody")
+        user = pwd.getpwnam(UNPRIVILEGED)
     except KeyError:
         user = None
     if setpriv is None or user is None:
@@ -204,7 +207,8 @@ def _prefix_of_user(folders: set[Path]) -> list[str]:
         os.chown(folder, user.pw_uid, user.pw_gid)
         if subprocess.run([*named, "test", "-w", str(folder)], cwd="/", env=_ENVIRON).returncode:
             raise TrialDatabaseError(
-                f"PostgreSQL does not run as root, and the user nobody, as which it would run, cannot reach {folder}: "
-                "choose a directory that every user can enter, such as /srv/demo, or run agtp as an ordinary user"
+                f"PostgreSQL does not run as root, and the user {UNPRIVILEGED}, as which it would run, cannot "
+                f"reach {folder}: choose a directory that every user can enter, such as /srv/demo, or run agtp as an "
+                "ordinary user"
             )
     return [*named, "--pdeathsig", "INT"]

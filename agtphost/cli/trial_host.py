@@ -20,7 +20,7 @@ _OF_OTHER_MANAGERS = ("WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class Role(Enum):
-    """What a host does, by its newest notice."""
+    """The role of a host, by its newest notice."""
 
     STARTING = "starting"
     STANDBY = "stands by"
@@ -32,7 +32,7 @@ class Role(Enum):
 
 class TrialHost:
     """
-    A host in a process of its own, which reports its state as to a service manager.
+    A host in a separate process, which reports its state as to a service manager.
 
     :param name: its ``[cluster] name``.
     :param config: ``host.toml``, which the hosts share.
@@ -78,7 +78,7 @@ class TrialHost:
         bound = [setpriv, "--pdeathsig", "TERM"] if setpriv else []
         program = str(Path(sys.executable).with_name("agtp"))
         with self.log.open("ab") as log:
-            # A session of its own: Ctrl-C reaches the command alone, which stops the hosts in order.
+            # A new session: Ctrl-C reaches the command alone, which stops the hosts in order.
             self._process = subprocess.Popen(
                 [*bound, program, "run", "--config", str(self._config)],
                 stdin=subprocess.DEVNULL,

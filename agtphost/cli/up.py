@@ -52,7 +52,7 @@ def command(
     in a temporary directory, which is removed at the end; DIR is kept, and the next `agtp up DIR` starts the same host.
 
     With --hosts 2 it starts a PostgreSQL of this machine's packages below DIR and two hosts on it, of which one serves
-    and the other stands by. It prints what to type to hand over or to kill the one that serves, and a line when that
+    and the other is a standby. It prints what to type to hand over or to kill the one that serves, and a line when that
     changes. A host that has ended is started again, as a standby. Ctrl-C stops all. See `agtp docs standby`.
 
     It is a development host on 127.0.0.1, which creates its own keys. Use `agtp init` for a permanent host.

@@ -68,7 +68,7 @@ def print_cluster(
 
 
 def tell_change(change: RoleChange) -> None:
-    """Print for people that a host serves, stands by, stops or has ended."""
+    """Print for people the new role of a host, or its end."""
     host = change.host
     text = f"{host.name} {change.role.value}"
     if change.role is Role.SERVING:

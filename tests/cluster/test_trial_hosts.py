@@ -123,6 +123,16 @@ def test_a_missing_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @postgres.needed
+@pytest.mark.skipif(os.getuid() != 0, reason="only root's PostgreSQL runs as another user")
+def test_roots_closed_directory_is_refused(tmp_path: Path) -> None:
+    """The message says which directories are possible; nothing is left behind."""
+    tmp_path.chmod(0o700)
+    refused = agtp("up", "demo", "--hosts", "2", cwd=tmp_path)
+    assert refused.returncode == 2 and "choose a directory that every user can enter" in refused.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
+@postgres.needed
 @pytest.mark.parametrize(
     ("append", "store", "message"),
     [("", True, "several hosts need a PostgreSQL of their own"), ("[metrics]\nlisten = 'tcp:0'\n", False, "[metrics]")],
