@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `config` lies below: who is told what the operator says takes the section of the file itself, not a copy of it.
     "protocols": EVERYONE | {"config", "wire", "identity"},
     # Which of several hosts serves: it knows the lease of a store, and neither what is served nor by which store.
-    "cluster": EVERYONE | {"http", "metrics", "stores"},
+    "cluster": EVERYONE | {"http", "metrics", "stores", "upstream"},
     # What workers run is named by text: they import what they are asked for, and no more.
     "compute": EVERYONE,
     "handlers": EVERYONE | {"upstream", "contract", "identity", "audit"},

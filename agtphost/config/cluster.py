@@ -62,6 +62,12 @@ class ClusterSection(Section):
     because it was killed, is frozen or cut off. One that stops hands over immediately.
     """
 
+    pod_label: bool = False
+    """
+    In Kubernetes: whether the host that serves sets the label ``agtphost/serving: "true"`` on its own pod, so that a
+    Service can select it. The pod's service account needs the verb ``patch`` on pods.
+    """
+
 
 def cluster_faults(section: ClusterSection | None, url: str, *, plugin: bool) -> Iterator[ConfigFault]:
     """

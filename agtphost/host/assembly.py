@@ -37,6 +37,7 @@ from agtphost.host.metrics import build_metrics_surface
 from agtphost.host.orchestration import orchestration_service
 from agtphost.host.ordered_services import LedgerService, OrderedServices
 from agtphost.host.page import build_page_surface
+from agtphost.host.pod_label import build_pod_label
 from agtphost.host.publication_history import UpstreamComparison
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import HostServices
@@ -83,7 +84,9 @@ def assemble(
     :param lease: of the configured store, already taken; None where one host alone can use the store.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
+    :raises agtphost.errors.ConfigurationError: the process lacks what a key needs.
     """
+    pod_label = build_pod_label(loaded.config, reactor, environ, serving=True)
     for remark in find_unmatched(loaded):
         log.warn("{remark}", remark=remark)
     factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
@@ -106,6 +109,8 @@ def assemble(
         services.lasting.delegated.service,
         orchestration_service(services, lambda: generations.core.connected),
         *_outside_services(services, generations, manager),
+        # After the port accepts; it stops first, so that no new connection comes while the others end.
+        *(() if pod_label is None else (pod_label,)),
     ):
         service.setServiceParent(host)
     return AssembledHost(services=host, generations=generations, agents=agents)

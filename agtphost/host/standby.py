@@ -19,6 +19,7 @@ from agtphost.config.surfaces import METRICS
 from agtphost.errors import ConfigurationError
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.host.newest_key import OtherKey, check_standby_key
+from agtphost.host.pod_label import build_pod_label
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.surfaces import standby_service
 from agtphost.stores.interfaces import ILease
@@ -44,6 +45,7 @@ class StandbyHost:
 
     :param loaded: checked already.
     :param environ: of the process.
+    :raises agtphost.errors.ConfigurationError: the process lacks what a key needs.
     """
 
     def __init__(self, loaded: LoadedHost, reactor: Any, environ: Mapping[str, str], lease: ILease) -> None:
@@ -55,6 +57,7 @@ class StandbyHost:
         offload = partial(deferToThreadPool, reactor, reactor.getThreadPool())
         self._standby = Standby(reactor, lease, self._check_key, offload, self._report)
         self._probes = standby_service(reactor, loaded.config, METRICS, StandbyResource(lambda: self._standby.last))
+        self._pod_label = build_pod_label(loaded.config, reactor, environ, serving=False)
         self._waiting: Deferred[bool] | None = None
         self._announced = False
 
@@ -67,6 +70,8 @@ class StandbyHost:
         self._manager.startService()
         if self._probes is not None:
             self._probes.startService()
+        if self._pod_label is not None:
+            self._pod_label.startService()
         self._waiting = Deferred.fromCoroutine(self._wait())
         return self._waiting
 
@@ -74,6 +79,8 @@ class StandbyHost:
         try:
             return await self._standby.wait()
         finally:
+            if self._pod_label is not None:
+                await self._pod_label.stopService()
             if self._probes is not None:
                 await self._probes.stopService()
             self._manager.stopService()

@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from pathlib import Path
 
 from twisted.scripts.twistd import run
 
-from agtphost.cluster import heartbeat
+from agtphost.cluster import heartbeat, pod_label
 from agtphost.host import evidence
 from agtphost.stores.lease import LeaseState
 from agtphost.stores.postgres import lease
@@ -49,6 +51,11 @@ def make_trusting() -> None:
 def make_tireless() -> None:
     """A thread sends beats whether the reactor turns or not."""
     heartbeat.Heartbeat.startService = lambda self: None  # type: ignore[method-assign]
+
+
+def make_pod() -> None:
+    """No fault: the credentials of the pod are in a directory that only the test has."""
+    pod_label.SERVICE_ACCOUNT = Path(os.environ["TEST_SERVICE_ACCOUNT"])
 
 
 if __name__ == "__main__":
