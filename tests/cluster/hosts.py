@@ -27,7 +27,7 @@ from agtphost.stores import Selection
 from tests import postgres
 from tests.stores.test_postgres import place_of
 from tests.system.hosting import Host, agtp, free_port, until
-from tests.system.raw_link import Answer, RawLink, Truncated, client_context
+from tests.system.raw_link import Answer, RawLink, Reachable, Truncated, client_context
 from tests.system.trail import keys, marks, traced
 
 TAKEOVER_AFTER = 3
@@ -184,7 +184,7 @@ AGAIN = ("store-unavailable", "idempotency-in-progress")
 class Caller(threading.Thread):
     """Makes keyed calls one after the other, each again until it has a final answer; the host may go and come back."""
 
-    def __init__(self, host: Host, context: Any, journal: Journal) -> None:
+    def __init__(self, host: Reachable, context: Any, journal: Journal) -> None:
         super().__init__(daemon=True)
         self._host = host
         self._context = context
@@ -222,7 +222,7 @@ class Caller(threading.Thread):
 
 
 @contextmanager
-def load(host: Host, callers: int = 4) -> Iterator[Journal]:
+def load(host: Reachable, callers: int = 4) -> Iterator[Journal]:
     """Keyed load at the port of a host."""
     journal, context = Journal(), client_context(host)
     threads = [Caller(host, context, journal) for _ in range(callers)]

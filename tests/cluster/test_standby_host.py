@@ -156,3 +156,25 @@ def test_a_host_whose_store_is_away_stands_by(tmp_path: Path) -> None:
             server.start()
         until(lambda: probe(f"{probes}/readyz?standby=ok")[0] == 200)
         assert host.process.poll() is None
+
+
+def test_hosts_may_share_a_witness_file(tmp_path: Path) -> None:
+    """The host that takes over goes on with it, and notices a database that is older."""
+    with cluster(tmp_path, "a", "b") as group:
+        assert group.hosts["a"].stop() == 0
+        witness = tmp_path / "checkpoint.txt"
+        edit = ("[cluster]\n", f'[audit]\nwitness = "{witness}"\n\n[cluster]\n')
+        host = group.start("a", config=group.variant("a", edit)).wait()
+        standby = group.stand_by("b", config=group.variant("b", edit))
+        with RawLink(host) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+        assert host.stop() == 0
+        first = witness.read_text()
+        with RawLink(standby.wait()) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+        assert standby.stop() == 0
+        assert witness.read_text() != first
+        postgres.server().run("TRUNCATE record CASCADE", "UPDATE store SET last = 0", url=group.url)
+        late = group.start("a", config=group.variant("a", edit))
+        assert gone(late) == 1
+        until(lambda: str(witness) in late.output)
