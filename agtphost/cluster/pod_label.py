@@ -17,6 +17,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, succeed
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
 from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
@@ -81,15 +82,18 @@ class PodLabel(Service):
         """Begin to set the label, or to remove it on a standby."""
         super().startService()  # type: ignore[no-untyped-call]
         self._keeping = Deferred.fromCoroutine(self._keep())
-        self._keeping.addErrback(lambda failure: failure.trap(CancelledError))
-        self._keeping.addErrback(lambda failure: log.failure("the pod's label is not kept any more", failure=failure))
+        self._keeping.addErrback(self._note_end)
 
     def stopService(self) -> Deferred[None]:
-        """Remove the label if this host served; fires after :data:`REMOVE_SECONDS` at most, whatever the outcome."""
+        """Remove the label if this host served; fires after :data:`REMOVE_SECONDS` at most."""
         super().stopService()  # type: ignore[no-untyped-call]
         if self._keeping is not None:
             self._keeping.cancel()
         return Deferred.fromCoroutine(self._remove()) if self._serving else succeed(None)
+
+    def _note_end(self, failure: Failure) -> None:
+        if failure.check(CancelledError) is None:  # type: ignore[no-untyped-call]
+            log.failure("the pod's label is not kept any more", failure=failure)
 
     async def _keep(self) -> None:
         value = "true" if self._serving else None

@@ -48,6 +48,7 @@ Services:
 The process:
 
 - :mod:`.root`: the service that twistd starts; :mod:`.standby`: what it does while another host serves;
+  :mod:`.pod_label`: in Kubernetes, which host serves;
   :mod:`.rehearsal`: the same for ``agtp check``
 - :mod:`.signals`, :mod:`.reload_plan`, :mod:`.start_failure`: SIGHUP, what a reload applies, and shutdown
 - :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`, :mod:`.access_log`: the log

@@ -30,6 +30,7 @@ TRY_IT = README + "test_try_it_line_by_line"
 SELECTION = "tests/docs/test_commands.py::test_a_selection_of_tests_is_not_empty"
 CONTAINER = "tests/supply/test_supply.py::test_the_commands_of_the_container_recipe_work"
 
+CHART = "tests/supply/test_chart.py::"
 COMPOSE = "tests/supply/test_container.py::test_what_compose_runs_works"
 
 RUN_BY: dict[tuple[str, str], str] = {
@@ -113,6 +114,17 @@ RUN_BY: dict[tuple[str, str], str] = {
     **{
         ("docs/supply-chain.rst", beginning): COMPOSE
         for beginning in ("agtp init agtphost", "chown ", "docker compose up", "docker compose exec")
+    },
+    **{
+        ("docs/standby.rst", beginning): CHART + "test_the_deployment_of_the_page_is_sound"
+        for beginning in ("agtp init agtphost", "mv agtphost/", "touch ", "echo /keys/", "sed -i ", "openssl rand")
+    },
+    # Neither a container nor a cluster is started where the tests run, as the page says: they check what these name.
+    ("docs/standby.rst", "chown "): COMPOSE,
+    ("docs/standby.rst", "docker compose "): "tests/supply/test_container.py::test_the_compose_file_is_one",
+    **{
+        ("docs/standby.rst", beginning): CHART + "test_the_commands_of_the_page_name_what_the_chart_has"
+        for beginning in ("helm ", "kubectl ")
     },
     **{
         ("docs/traces.rst", beginning): "tests/system/test_traces.py::test_the_pages_commands_show_the_trace"

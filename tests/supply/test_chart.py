@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -183,6 +184,41 @@ def test_changed_files_replace_the_pods(tmp_path: Path) -> None:
     assert first != second
 
 
+def test_the_commands_of_the_page_name_what_the_chart_has(tmp_path: Path) -> None:
+    """``helm install`` makes the files of the deployment; secrets, deployment and label have these names."""
+    page = [block.replace("\\\n", "") for block in blocks("standby.rst") if re.match("kubectl|helm", block)]
+    commands = [line for block in page for line in block.splitlines()]
+    for name in ("host.toml", "agents/assistant/genesis.json"):
+        file = tmp_path / "agtphost" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    objects: dict[tuple[str, str], Any] = {}
+    for line in commands:
+        if not line.startswith("helm "):
+            continue
+        words = [word for word in shlex.split(line) if word not in ("...", "--reuse-values")]
+        assert words[:4] in (["helm", verb, "agtp", "etc/helm/agtphost"] for verb in ("install", "upgrade"))
+        if words[1] == "upgrade":
+            words += ["--set-file", "files.host\\.toml=agtphost/host.toml"]
+        rendering = [str(pypi.program(*HELM)), "template", "agtp", str(CHART), *words[4:]]
+        done = subprocess.run(rendering, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        if words[1] == "install":
+            made = [each for each in yaml.safe_load_all(done.stdout) if each is not None]
+            objects = {(each["kind"], each["metadata"]["name"]): each for each in made}
+    given = objects["ConfigMap", NAME]["data"]
+    assert given == {"host.toml": "host.toml", "agents__assistant__genesis.json": "agents/assistant/genesis.json"}
+    pod = objects["Deployment", NAME]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"].startswith("registry.example.com/agtphost:")
+    secrets = {each["secret"]["secretName"]: each["secret"] for each in pod["volumes"] if "secret" in each}
+    created = [line.split()[4:6] for line in commands if line.startswith("kubectl create secret generic")]
+    assert {name for name, _ in created} == set(secrets)
+    assert secrets["agtphost-database"]["items"] == [{"key": "password", "path": "database"}]
+    assert ["agtphost-database", "--from-file=password=etc/database.password"] in created
+    others = [line for line in commands if line.startswith("kubectl ") and " create " not in line]
+    assert others == [f"kubectl rollout status deployment {NAME}", f"kubectl get pods --selector {LABEL}=true"]
+
+
 # Run outside of a pod
 
 
@@ -192,7 +228,11 @@ def make_deployment(folder: Path, url: str, *, kubernetes: bool) -> Path:
 
     The database is the test's, ports are free ones, and the host listens on loopback.
     """
-    (commands,) = [block for block in blocks("standby.rst") if block.startswith("agtp init agtphost")]
+    found = blocks("standby.rst")
+    (commands,) = [block for block in found if block.startswith("agtp init agtphost")]
+    (password,) = [line for block in found for line in block.splitlines() if line.startswith("openssl rand")]
+    (folder / "etc").mkdir()
+    commands = f"{commands}\n{password}\n"
     environ = {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
     done = subprocess.run(["/bin/sh", "-ec", commands], cwd=folder, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -204,11 +244,9 @@ def make_deployment(folder: Path, url: str, *, kubernetes: bool) -> Path:
     if kubernetes:
         text = text.replace("[cluster]\n", "[cluster]\npod_label = true\n")
         assert tomllib.loads(tables[1])["cluster"] == {"pod_label": True}
-    password = folder / "database.password"
-    password.write_text("unused")
     for old, new in (
         ("postgresql://agtp@database/agtp?sslmode=disable", url),
-        ("/run/secrets/database", str(password)),
+        ("/run/secrets/database", str(folder / "etc" / "database.password")),
         ("port = 4480", f"port = {free_port()}"),
         ('address = "0.0.0.0"', 'address = "127.0.0.1"'),
         ("tcp:9480", f"tcp:{free_port()}"),
