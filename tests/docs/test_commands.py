@@ -117,7 +117,7 @@ RUN_BY: dict[tuple[str, str], str] = {
     },
     **{
         ("docs/standby.rst", beginning): CHART + "test_the_deployment_of_the_page_is_sound"
-        for beginning in ("agtp init agtphost", "mv agtphost/", "touch ", "echo /keys/", "sed -i ", "openssl rand")
+        for beginning in ("agtp init deployment", "mv deployment/", "touch ", "echo /keys/", "sed -i ", "openssl rand")
     },
     # Neither a container nor a cluster is started where the tests run, as the page says: they check what these name.
     ("docs/standby.rst", "chown "): COMPOSE,

@@ -189,7 +189,7 @@ def test_the_commands_of_the_page_name_what_the_chart_has(tmp_path: Path) -> Non
     page = [block.replace("\\\n", "") for block in blocks("standby.rst") if re.match("kubectl|helm", block)]
     commands = [line for block in page for line in block.splitlines()]
     for name in ("host.toml", "agents/assistant/genesis.json"):
-        file = tmp_path / "agtphost" / name
+        file = tmp_path / "deployment" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(name)
     objects: dict[tuple[str, str], Any] = {}
@@ -199,7 +199,7 @@ def test_the_commands_of_the_page_name_what_the_chart_has(tmp_path: Path) -> Non
         words = [word for word in shlex.split(line) if word not in ("...", "--reuse-values")]
         assert words[:4] in (["helm", verb, "agtp", "etc/helm/agtphost"] for verb in ("install", "upgrade"))
         if words[1] == "upgrade":
-            words += ["--set-file", "files.host\\.toml=agtphost/host.toml"]
+            words += ["--set-file", "files.host\\.toml=deployment/host.toml"]
         rendering = [str(pypi.program(*HELM)), "template", "agtp", str(CHART), *words[4:]]
         done = subprocess.run(rendering, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
@@ -229,14 +229,14 @@ def make_deployment(folder: Path, url: str, *, kubernetes: bool) -> Path:
     The database is the test's, ports are free ones, and the host listens on loopback.
     """
     found = blocks("standby.rst")
-    (commands,) = [block for block in found if block.startswith("agtp init agtphost")]
+    (commands,) = [block for block in found if block.startswith("agtp init deployment")]
     (password,) = [line for block in found for line in block.splitlines() if line.startswith("openssl rand")]
     (folder / "etc").mkdir()
     commands = f"{commands}\n{password}\n"
     environ = {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
     done = subprocess.run(["/bin/sh", "-ec", commands], cwd=folder, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    config = folder / "agtphost" / "host.toml"
+    config = folder / "deployment" / "host.toml"
     page = (DOCS / "standby.rst").read_text().replace(".. code-block:: toml\n", "::\n")
     tables = [block for block in blocks_of(page) if block.startswith(("[tls]", "[store]"))]
     assert len(tables) == 2
@@ -264,6 +264,8 @@ def test_the_deployment_of_the_page_is_sound(tmp_path: Path) -> None:
     place = make_deployment(tmp_path, server.url(server.schema(tmp_path)), kubernetes=False)
     (tmp_path / "state").mkdir()
     environ = {"AGTPHOST_STATE_DIR": str(tmp_path / "state"), "AGTPHOST_CLUSTER_NAME": "east"}
+    mounts = composed(TWO_HOSTS)["services"]["east"]["volumes"]
+    assert mounts[0] == f"${{AGTPHOST_DEPLOYMENT:-../{place.name}}}:/etc/agtphost:ro"
     assert agtp("store", "init", "--if-missing", cwd=place, environ=environ).returncode == 0
     done = agtp("check", cwd=place, environ=environ)
     assert done.returncode == 0 and "sound" in done.stdout, done.stdout + done.stderr
