@@ -16,7 +16,7 @@ import pytest
 from tests import postgres
 from tests.cluster.hosts import Cluster, answers_after, check, cluster, gone, load
 from tests.system.hosting import ETC, Host, free_port, until
-from tests.system.raw_link import RawLink, request
+from tests.system.raw_link import Answer, RawLink, request
 from tests.system.trail import marks
 
 CONFIGURATION = ETC / "haproxy.cfg"
@@ -95,6 +95,32 @@ def balancing(folder: Path, servers: Mapping[str, str], *edits: tuple[str, str])
         process.wait(30)
 
 
+def answer_after_sigterm(reached: Balanced, host: Host) -> Answer | None:
+    """Stop a host while a call runs, and return the call's answer; None if its connection was cut."""
+    with RawLink(reached) as link:
+        running = {"mark": "running", "seconds": LONGER_THAN_CHECKS}
+        link.send(request("BOOK", "/stay", running, Idempotency_Key="running"))
+        until(lambda: "running" in marks(host.config))
+        host.process.send_signal(signal.SIGTERM)
+        return link.answer()
+
+
+@needed
+@postgres.needed
+def test_a_balancer_that_cuts_connections_is_noticed(tmp_path: Path) -> None:
+    """The control: where it ends those to a host that is not ready, the call that runs gets no answer."""
+    with cluster(tmp_path, "east") as group:
+        assert group.hosts["east"].stop() == 0
+        east, at_east = start_probed(group, "east")
+        east.wait()
+        cutting = ("fall 2 rise 1", "fall 2 rise 1 on-marked-down shutdown-sessions")
+        with balancing(tmp_path, {"east": at_east, "west": at_east}, cutting) as port:
+            reached = Balanced(port, group.state("east"))
+            with load(reached, 1) as journal:
+                answers_after(journal, 0)
+            assert answer_after_sigterm(reached, east) is None
+
+
 @needed
 @postgres.needed
 def test_calls_go_to_the_host_that_serves(tmp_path: Path) -> None:
@@ -109,13 +135,8 @@ def test_calls_go_to_the_host_that_serves(tmp_path: Path) -> None:
             reached = Balanced(port, group.state("east"))
             with load(reached) as journal:
                 answers_after(journal, 0)
-                with RawLink(reached) as link:
-                    running = {"mark": "running", "seconds": LONGER_THAN_CHECKS}
-                    link.send(request("BOOK", "/stay", running, Idempotency_Key="running"))
-                    until(lambda: "running" in marks(group.config))
-                    east.process.send_signal(signal.SIGTERM)
-                    answer = link.answer()
-                    assert answer is not None and answer.status == 200
+                answer = answer_after_sigterm(reached, east)
+                assert answer is not None and answer.status == 200
                 assert gone(east) == 0
                 ended = max(journal.times)
                 west.wait()
