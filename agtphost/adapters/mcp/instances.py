@@ -246,9 +246,15 @@ class InstanceChoice(Generic[T]):
         if own.terms is None:
             await own.wait_until_up(seconds)
         if own is not self._server:
-            if roots is None and (own.roots.has_waiting or own.roots.caller_roots is not None):
-                raise RootsNeeded
-            await own.roots.wait_until_read(lambda: own.post("ping", {}, PING_SECONDS), asks=self._server.asks_roots)
+
+            def ping() -> Deferred[Any]:
+                return own.post("ping", {}, PING_SECONDS)
+
+            if roots is None:
+                await own.roots.wait_until_asked(ping)
+                if own.roots.has_waiting or own.roots.caller_roots is not None:
+                    raise RootsNeeded
+            await own.roots.wait_until_read(ping, asks=self._server.asks_roots)
         return own
 
     async def _start_own(self, key: Key, stateless: bool, seconds: float, roots: Roots | None = None) -> T:

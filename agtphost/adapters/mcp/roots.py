@@ -151,6 +151,8 @@ class ServerRoots:
         self._peer: JsonRpcPeer | None = None
         self._answered = 0.0
         self._waited = False
+        self._answering = False
+        """Whether the process has answered a ``ping``."""
         self._read = True
         """Whether the process had the time to read the roots that it was last given."""
         self._asked_again: Deferred[None] | None = None
@@ -198,6 +200,16 @@ class ServerRoots:
             self._asked_again = self._asked_again or Deferred()
             self._peer.notify("notifications/roots/list_changed")
 
+    async def wait_until_asked(self, ping: Ping) -> None:
+        """
+        Wait until a process that asks for roots when it starts has done so, and has its request kept.
+
+        Whether it does is unknown until it answers a ``ping``: it asks before.
+        """
+        if not self._answering and self.caller_roots is None:
+            await _await_answer(ping)
+            self._answering = True
+
     async def wait_until_read(self, ping: Ping, *, asks: bool) -> None:
         """
         Wait until the process has read the roots of its caller.
@@ -235,7 +247,7 @@ class ServerRoots:
     def forget_link(self) -> None:
         """Forget the process that ended; the next one has no roots yet."""
         self._held, self._peer, self._answered, self._waited = [], None, 0.0, False
-        self._read = True
+        self._answering, self._read = False, True
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()

@@ -147,6 +147,24 @@ def test_a_slow_process_has_time_until_its_answers_to_two_pings_and_as_long_agai
     assert Deferred.fromCoroutine(roots.wait_until_read(ping, asks=True)).called and len(pings) == 3
 
 
+def test_a_process_asks_before_it_answers_a_ping() -> None:
+    """The first call of all waits once, so that the caller is asked for roots in time."""
+    roots, _ = made(Clock())
+    pings: list[Deferred[Any]] = []
+
+    def ping() -> Deferred[Any]:
+        pings.append(Deferred())
+        return pings[-1]
+
+    settled = Deferred.fromCoroutine(roots.wait_until_asked(ping))
+    assert not settled.called and roots.hold(Peer(), 1)
+    pings[0].callback({})
+    assert settled.called and roots.has_waiting
+    assert Deferred.fromCoroutine(roots.wait_until_asked(ping)).called and len(pings) == 1
+    roots.forget_link()
+    assert not Deferred.fromCoroutine(roots.wait_until_asked(ping)).called, "another process"
+
+
 def test_a_process_without_an_answer_to_ping_holds_no_call_up() -> None:
     """The call itself tells what is wrong with it."""
     clock = Clock()
