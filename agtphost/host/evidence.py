@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -166,8 +166,11 @@ def _check_key(store: IChainStore, loaded: LoadedHost) -> None:
     :raises agtphost.stores.StoreError: it has another one.
     """
     config = loaded.config
-    # A connection that stays open would keep the write-ahead log of a host that stops.
-    with closing(store.reader()) as reader:
+    reader = store.reader()
+    # A connection that stays open would keep the write-ahead log of a host that stops. A plugin's store may be its own
+    # reader, and goes on.
+    is_separate = id(reader) != id(store)
+    with closing(reader) if is_separate else nullcontext():
         check_signing_key(reader, loaded.key, config.audit.key, config.host.state_dir)
 
 
