@@ -182,7 +182,8 @@ def _listener(config: Config, surface: Surface) -> Iterator[ConfigFault]:
             hint='write listen = "ssl:8443", "tcp:8080:interface=127.0.0.1" or "unix:/run/agtphost/http.sock"',
         )
         return
-    if listener.kind != "unix" and not is_port(listener.port):
+    # A socket of systemd is named instead, such as ssl:systemd:domain=INET:name=agtp.
+    if listener.kind in ("ssl", "tcp", "tcp6") and "=" not in listener.port and not is_port(listener.port):
         yield ConfigFault(
             location=place,
             message=f"has the port {listener.port[:32]!r}, which is no number from 1 to 65535",
