@@ -19,7 +19,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 import agtphost
-from tests import forking, memory_disk, npm, postgres, sources
+from tests import forking, npm, postgres, sources
 from tests.programmes import CHOSEN
 from tests.requirements import pytest_runtest_logreport as pytest_runtest_logreport
 from tests.requirements import pytest_sessionfinish as pytest_sessionfinish
@@ -76,8 +76,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # Until everything is collected: see below.
-    if config.args_source is not pytest.Config.ArgsSource.ARGS and not config.getoption("programmes"):
-        memory_disk.use_for_temporary_files(config)
     if config.getoption("programmes"):
         CHOSEN.whole = True
         settings.load_profile("drawn")
