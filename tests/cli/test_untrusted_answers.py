@@ -194,6 +194,10 @@ OPENED = {"cli/page.py"}
 """Where a link is opened because the person said ``--open``."""
 
 
+STARTED = {"cli/trial_database.py": {"subprocess"}, "cli/trial_host.py": {"subprocess"}}
+"""What starts programs of this machine, by lists of words: PostgreSQL and the hosts of ``agtp up --hosts``."""
+
+
 def used(tree: ast.AST) -> Iterator[str]:
     """The names out of :data:`FORBIDDEN` that a module imports or calls."""
     for node in ast.walk(tree):
@@ -218,7 +222,8 @@ def test_no_client_code_can_run_text() -> None:
         for file, source in sources.items()
     }
     assert len(found) > 50
-    assert {file: names & FORBIDDEN for file, names in found.items() if names & FORBIDDEN} == {}
+    assert {file: names & FORBIDDEN for file, names in found.items() if names & FORBIDDEN} == STARTED
+    assert not [file for file in STARTED if "shell=" in sources[file]]
     assert {file for file, names in found.items() if "click.launch" in names} == OPENED
     assert set(used(ast.parse("import subprocess\neval(text)\nos.system(text)"))) & FORBIDDEN == {
         "subprocess",
