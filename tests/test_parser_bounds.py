@@ -324,7 +324,8 @@ PARSERS: Table = {
 READERS: dict[str, str] = {
     "yaml": "vocabulary/yamltext agis/normal methods/discovery/publication contract/openapi/document_text",
     "cbor2": "identity/cose",
-    "tomllib": "vocabulary/tomltext vocabulary/tomlparser agis/acts agis/confusables agis/endpoint_matching agis/words",
+    "tomllib": "vocabulary/tomltext vocabulary/tomlparser agis/acts agis/confusables agis/endpoint_matching agis/words "
+    "config/cures",
     "tomli": "vocabulary/tomlparser",
     "zipfile": "identity/packages identity/issuance",
 }
@@ -347,6 +348,7 @@ LOADS = {
     "audit/retention",  # what it wrote itself, in the same line
     "contract/openapi/shared_definitions",  # definitions that it wrote itself, in the same call
     "contract/openapi/document_text",
+    "config/cures",  # a hint that this package wrote
     "host/plugin_settings",  # settings of the operator's file that it wrote itself, in the same line
     "host/publication_history",  # the host's own state
     "identity/cose",  # in the table

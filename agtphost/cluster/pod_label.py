@@ -23,6 +23,7 @@ from twisted.web.http_headers import Headers
 from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.upstream.https import HTTPSClient, read, trust_of
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes mounts the credentials of a pod. Its files change while the pod runs, so each request reads them."""
@@ -132,7 +133,7 @@ class PodLabel(Service):
         except TimeoutError:
             return f"{self._api} did not answer within {seconds:.3g} s"
         except (UpstreamLost, AnswerTooLong, OSError, ValueError) as error:
-            return f"{self._api}: {error}"
+            return f"{self._api}: {explain(error)}"
         if status == 200:
             return ""
         cure = CURES.get(status)

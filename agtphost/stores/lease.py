@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from agtphost.stores.rows import StoreError
+from agtphost.vocabulary import jsontext
 
 SHORTEST_LEASE: Final = 3
 LONGEST_LEASE: Final = 60
@@ -76,7 +77,7 @@ def read_holder(text: str) -> Holder | None:
     if not text:
         return None
     try:
-        fields = json.loads(text)
+        fields = jsontext.decode(text.encode())
     except ValueError:
         fields = None
     if not isinstance(fields, Mapping):

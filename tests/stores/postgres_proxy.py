@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tests.postgres import PORT
+from agtphost.cli.trial_database import PORT
 
 NAME = f".s.PGSQL.{PORT}"
 

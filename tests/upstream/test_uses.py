@@ -30,6 +30,7 @@ from tests.upstream.test_https import serving
 ROOT = Path(__file__).resolve().parents[2] / "agtphost"
 
 USES = {
+    ("cluster/pod_label.py", "None"): "the environment of the pod: the API server of its cluster",
     ("handlers/upstream.py", "policy"): "an endpoint's file or an OpenAPI document; allow_addresses",
     ("client/bootstrap_fetch.py", "policy.addresses"): "whoever wrote the URI",
     ("client/blocking_https.py", "policy.addresses"): "whoever wrote the URI",
