@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agtphost.cli.trial_database import TrialDatabase, TrialDatabaseError
-from agtphost.cli.trial_host import Role, TrialHost, role_of
+from agtphost.cli.trial_host import HostRole, TrialHost, role_of
 from agtphost.stores.state_lock import NAME as LOCK_FILE
 
 TURN_SECONDS = 0.1
@@ -44,7 +44,7 @@ class RoleChange:
     """The new role of a host, or its end."""
 
     host: TrialHost
-    role: Role
+    role: HostRole
     seconds: float | None = None
     """For a host that serves: since another one stopped or died."""
 
@@ -84,12 +84,12 @@ class TrialCluster:
         """
         first, *others = self.hosts
         first.start()
-        if not self._wait(lambda: first.role in (Role.SERVING, Role.STANDBY)):
+        if not self._wait(lambda: first.role in (HostRole.SERVING, HostRole.STANDBY)):
             return False
         for host in others:
             copy_state(first.state, host.state)
             host.start()
-        wanted = sorted([Role.SERVING.value, *(Role.STANDBY.value for _ in others)])
+        wanted = sorted([HostRole.SERVING.value, *(HostRole.STANDBY.value for _ in others)])
         self._started = self._wait(lambda: sorted(host.role.value for host in self.hosts) == wanted)
         return self._started
 
@@ -109,7 +109,7 @@ class TrialCluster:
 
         :param is_forced: returns whether to kill those that have not ended yet.
         """
-        serving = [host for host in self.hosts if host.role in (Role.SERVING, Role.STOPPING)]
+        serving = [host for host in self.hosts if host.role in (HostRole.SERVING, HostRole.STOPPING)]
         for hosts in ([host for host in self.hosts if host not in serving], serving):
             for host in hosts:
                 host.send(signal.SIGTERM)
@@ -132,18 +132,18 @@ class TrialCluster:
                 return False
             self._turn()
             for host in self.hosts:
-                if host.role is Role.ENDED and (status := host.exit_status()) is not None:
+                if host.role is HostRole.ENDED and (status := host.exit_status()) is not None:
                     raise HostNotStarted(host, status)
         return True
 
     def _turn(self) -> None:
         """Take the notices and ends of a moment."""
-        alive = [host for host in self.hosts if host.role is not Role.ENDED]
+        alive = [host for host in self.hosts if host.role is not HostRole.ENDED]
         select.select(alive, [], [], TURN_SECONDS)
         for host in alive:
             for notice in host.read_notices():
                 role = role_of(notice)
-                if role is not None and role is not host.role and host.role is not Role.SILENT:
+                if role is not None and role is not host.role and host.role is not HostRole.SILENT:
                     self._change(host, role)
         for host in alive:
             status = host.exit_status()
@@ -152,30 +152,30 @@ class TrialCluster:
         if not self._database.is_running:
             raise TrialDatabaseError(f"PostgreSQL has ended; its log is {self._database.log}")
 
-    def _change(self, host: TrialHost, role: Role) -> None:
+    def _change(self, host: TrialHost, role: HostRole) -> None:
         before, host.role = host.role, role
         host.failures = 0
         seconds = None
-        if role is Role.SERVING:
+        if role is HostRole.SERVING:
             for other in self.hosts:
                 # Frozen, or cut off from the database: its last notice has become untrue.
-                if other is not host and other.role is Role.SERVING:
-                    other.role = Role.SILENT
-                    self._report(RoleChange(host=other, role=Role.SILENT))
+                if other is not host and other.role is HostRole.SERVING:
+                    other.role = HostRole.SILENT
+                    self._report(RoleChange(host=other, role=HostRole.SILENT))
             seconds = None if self._left_at is None else time.monotonic() - self._left_at
             self._left_at = None
-        elif before is Role.SERVING:
+        elif before is HostRole.SERVING:
             self._left_at = time.monotonic()
         self._report(RoleChange(host=host, role=role, seconds=seconds))
 
     def _end(self, host: TrialHost, status: int) -> None:
         host.ended_at = time.monotonic()
-        if host.role is Role.SERVING:
+        if host.role is HostRole.SERVING:
             self._left_at = host.ended_at
-        host.failures += host.role is Role.STARTING
-        host.role = Role.ENDED
+        host.failures += host.role is HostRole.STARTING
+        host.role = HostRole.ENDED
         host.end_children()
-        self._report(RoleChange(host=host, role=Role.ENDED, status=status))
+        self._report(RoleChange(host=host, role=HostRole.ENDED, status=status))
 
     def _report(self, change: RoleChange) -> None:
         if self._started:
@@ -184,11 +184,11 @@ class TrialCluster:
     def _restart(self) -> None:
         """Start those again that have ended, after a pause."""
         roles = {host.role for host in self.hosts}
-        waits = Role.STANDBY in roles and Role.SERVING not in roles
+        waits = HostRole.STANDBY in roles and HostRole.SERVING not in roles
         seconds = TAKEOVER_SECONDS if waits else RESTART_SECONDS
         for host in self.hosts:
             pause = seconds * 2 ** min(host.failures, MOST_FAILURES)
-            if host.role is Role.ENDED and time.monotonic() - host.ended_at >= pause:
+            if host.role is HostRole.ENDED and time.monotonic() - host.ended_at >= pause:
                 host.start()
 
 

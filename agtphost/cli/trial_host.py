@@ -19,7 +19,7 @@ from agtphost.config.loader import STATE_VARIABLE
 _OF_OTHER_MANAGERS = ("WATCHDOG_USEC", "WATCHDOG_PID")
 
 
-class Role(Enum):
+class HostRole(Enum):
     """The role of a host, by its newest notice."""
 
     STARTING = "starting"
@@ -45,7 +45,7 @@ class TrialHost:
         self.name = name
         self.state = state
         self.log = log
-        self.role = Role.ENDED
+        self.role = HostRole.ENDED
         self.ended_at = 0.0
         """When its process ended, by the steady clock."""
 
@@ -87,7 +87,7 @@ class TrialHost:
                 env=environ,
                 start_new_session=True,
             )
-        self.role = Role.STARTING
+        self.role = HostRole.STARTING
 
     def read_notices(self) -> Iterator[Mapping[str, str]]:
         """Yield the notices that have arrived."""
@@ -133,11 +133,11 @@ class TrialHost:
         self._notices.unlink(missing_ok=True)
 
 
-def role_of(notice: Mapping[str, str]) -> Role | None:
+def role_of(notice: Mapping[str, str]) -> HostRole | None:
     """Return the role that a notice reports; None if it reports none."""
     if "STOPPING" in notice:
-        return Role.STOPPING
+        return HostRole.STOPPING
     status = notice.get("STATUS", "")
     if not status or status.startswith("stopping"):
         return None
-    return Role.STANDBY if status.startswith("standby, ") else Role.SERVING
+    return HostRole.STANDBY if status.startswith("standby, ") else HostRole.SERVING

@@ -14,7 +14,7 @@ import click
 from agtphost.cli.output import print_line
 from agtphost.cli.trial_cluster import RoleChange
 from agtphost.cli.trial_database import TrialDatabase
-from agtphost.cli.trial_host import Role, TrialHost
+from agtphost.cli.trial_host import HostRole, TrialHost
 from agtphost.cli.up_output import PreparedHost, commands_to_try, ready_fields, tell_tries, this_command
 from agtphost.host.start_failure import SUPERSEDED
 
@@ -33,7 +33,7 @@ def tell_cluster(
     click.echo(f"ready      {prepared.uri}  ({seconds:.1f} s)  Ctrl-C stops all")
     for host in hosts:
         click.echo(f"host {host.name}     {host.role.value}, pid {host.pid}")
-    serving = next(host for host in hosts if host.role is Role.SERVING)
+    serving = next(host for host in hosts if host.role is HostRole.SERVING)
     others = [host.name for host in hosts if host is not serving]
     next_one = others[0] if len(others) == 1 else "another host"
     lease = prepared.config.cluster.takeover_after
@@ -71,12 +71,12 @@ def tell_change(change: RoleChange) -> None:
     """Print for people the new role of a host, or its end."""
     host = change.host
     text = f"{host.name} {change.role.value}"
-    if change.role is Role.SERVING:
+    if change.role is HostRole.SERVING:
         after = "" if change.seconds is None else f", {change.seconds:.1f} s later"
         text += f"{after}, pid {host.pid}  (hand over: {_hand_over(host)}  or kill it: {_kill(host)})"
-    elif change.role is Role.STANDBY:
+    elif change.role is HostRole.STANDBY:
         text += f", pid {host.pid}"
-    elif change.role is Role.ENDED:
+    elif change.role is HostRole.ENDED:
         text += f"{_explain_end(change.status or 0, host)}; it is started again"
     click.echo(f"{time.strftime('%H:%M:%S')}   {text}")
 
@@ -85,7 +85,7 @@ def print_change(change: RoleChange) -> None:
     """Print the same for programs, as one line."""
     host = change.host
     fields: dict[str, Any] = {"event": change.role.name.lower(), "host": host.name, "pid": host.pid}
-    if change.role is Role.SERVING:
+    if change.role is HostRole.SERVING:
         fields |= _signals(host)
     if change.seconds is not None:
         fields["seconds"] = round(change.seconds, 3)
