@@ -132,7 +132,7 @@ class CureFinder:
         if written is not None and at and written[1] == key_text(str(at[-1])) and self._trial is not None:
             with contextlib.suppress(tomllib.TOMLDecodeError):
                 if not self._try(at, tomllib.loads(f"value = {written[2]}")["value"]):
-                    return self._find_tried(fault) or _untried(
+                    return self._find_tried(fault) or _suggest_untried(
                         str(at[-1]), field_at(self._model, at), _is_missing(fault)
                     )
         if _LITERAL.search(fault.hint) is not None:
@@ -151,7 +151,7 @@ class CureFinder:
         variable = _VARIABLE.match(fault.message)
         if variable is not None:
             return f"set the variable {variable[1]} for the host, or leave {at[-1]} out"
-        return self._find_tried(fault) or _untried(str(at[-1]), field, _is_missing(fault))
+        return self._find_tried(fault) or _suggest_untried(str(at[-1]), field, _is_missing(fault))
 
     def _find_tried(self, fault: ConfigFault) -> str:
         """Return a cure that works; empty if none is known."""
@@ -267,7 +267,7 @@ def _shown_default(field: FieldInfo | None) -> str:
     return default if isinstance(default, str) and default.isascii() and 0 < len(default) < 40 else ""
 
 
-def _untried(key: str, field: FieldInfo | None, absent: bool) -> str:
+def _suggest_untried(key: str, field: FieldInfo | None, absent: bool) -> str:
     """Return the hint of last resort, for values that only the operator can know."""
     annotation = None if field is None else field.annotation
     if _holds_secret(annotation):

@@ -70,7 +70,7 @@ class DeclaredNames:
         return [each for each in map(_call, self._endpoint_tables) if each is not None]
 
     @cached_property
-    def called(self) -> Sequence[tuple[str, str]]:
+    def step_calls(self) -> Sequence[tuple[str, str]]:
         """Return method and path of each step of a recipe, if both are texts."""
         steps = [
             inner
@@ -169,7 +169,7 @@ class DeclaredNames:
         """
         method, schema = table.get("method"), table.get("input_schema")
         properties = schema.get("properties") if isinstance(schema, Mapping) else None
-        for name, path in self.called:
+        for name, path in self.step_calls:
             parameters = _parameters(path)
             known = isinstance(properties, Mapping) and set(parameters) <= set(properties)
             if name == method and known and (name, path) not in self.calls:
@@ -184,7 +184,7 @@ class DeclaredNames:
     def find_method(self, table: Mapping[str, Any]) -> str:
         """Return the method by which recipes call the path of an endpoint whose own method is faulty."""
         path = table.get("path")
-        return next((name for name, other in self.called if other == path and (name, other) not in self.calls), "")
+        return next((name for name, other in self.step_calls if other == path and (name, other) not in self.calls), "")
 
     def find_called_path(self, step: Mapping[str, Any]) -> str:
         """Return the path of an endpoint that a recipe's step with a faulty path can call; empty if there is none."""

@@ -25,7 +25,7 @@ def path_parameter_faults(path: str, schema: Any) -> Iterator[tuple[Location, st
         return
     for name in re.findall(r"\{([A-Za-z0-9_]+)\}", path):
         if name not in properties:
-            yield _undeclared(name, properties)
+            yield _describe_undeclared(name, properties)
             continue
         inner = properties[name]
         declared = inner.get("type", "string") if isinstance(inner, Mapping) else "string"
@@ -37,7 +37,7 @@ def path_parameter_faults(path: str, schema: Any) -> Iterator[tuple[Location, st
             )
 
 
-def _undeclared(name: str, properties: Mapping[Any, Any]) -> tuple[Location, str, str]:
+def _describe_undeclared(name: str, properties: Mapping[Any, Any]) -> tuple[Location, str, str]:
     close = difflib.get_close_matches(name, map(str, properties), 1)
     if close:
         return (
