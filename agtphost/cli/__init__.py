@@ -62,7 +62,7 @@ The ``agtp`` command (interface section 2).
 - :mod:`.up`: ``agtp up``: create and start a trial host; :mod:`.up_output`: what it prints
 - :mod:`.up_hosts`: its ``--hosts``: several hosts with one store; :mod:`.up_hosts_output`: what that prints
 - :mod:`.trial_cluster`: supervises these; :mod:`.trial_host`: one of them; :mod:`.trial_database`: their PostgreSQL
-- :mod:`.upstreams`: ``agtp upstreams``: the state of a host's MCP servers, A2A agents and ACP servers
+- :mod:`.upstream`: ``agtp upstream``: the MCP servers, A2A agents and ACP agents behind a host
 - :mod:`.wellknown`: ``agtp wellknown``: the bootstrap document of a host, for operators who serve it elsewhere
 - :mod:`.approval_prompt`: ``agtp tools approve`` and ``agtp upstreams approve``: approve exactly what was shown
 - :mod:`.agent`: ``agtp agent``

@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "backup": ("Back up a host, also while it runs.", "backup.commands"),
     "store": ("Make a host's store in a database, and show who holds it.", "store"),
     "restore": ("Restore a host from a backup, verified.", "backup.restore"),
-    "upstreams": ("Show the state of upstream servers.", "upstreams"),
+    "upstreams": ("Show the state of upstream servers.", "upstream.commands"),
     "reload": ("Make a running host apply its changed configuration.", "reload"),
     "page": ("Get a sign-in link to the operators' page.", "page"),
     "agent": ("List, issue and manage agents.", "agent.commands"),
