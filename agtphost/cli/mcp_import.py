@@ -177,7 +177,7 @@ class _EntryReader:
             raise _LeftOut("the entry is disabled")
         if is_bridge(entry):
             raise _LeftOut("it is the bridge to an AGTP host")
-        kept = _SecretValues(name)
+        kept = SecretValues(name)
         if "url" in entry:
             return self._remote(name, entry, kept)
         command, arguments = entry.get("command"), entry.get("args", [])
@@ -198,7 +198,7 @@ class _EntryReader:
         filled_in = words != [command, *arguments]
         return ServerEntry(name=name, command=tuple(words), cwd=folder, env=env, secrets=kept.values, private=filled_in)
 
-    def _remote(self, name: str, entry: Mapping[str, Any], kept: _SecretValues) -> ServerEntry:
+    def _remote(self, name: str, entry: Mapping[str, Any], kept: SecretValues) -> ServerEntry:
         kind = entry.get("type", "http")
         if kind not in _HTTP:
             raise _LeftOut(f"its type is {kind}, and the host speaks Streamable HTTP")
@@ -250,7 +250,7 @@ class _EntryReader:
 
 
 @dataclass
-class _SecretValues:
+class SecretValues:
     """Values of one server that are stored in separate files."""
 
     server: str
