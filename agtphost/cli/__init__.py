@@ -14,6 +14,7 @@ The ``agtp`` command (interface section 2).
 - :mod:`.local_files`: keys and documents in files on this machine
 - :mod:`.plain_files`: bytes of files on this machine, for commands that need no keys
 - :mod:`.exchange`: send one request; its failures become exit statuses
+- :mod:`.config_edit`: change ``host.toml`` for a command, and let a running host apply it
 - one module per command, or per group of commands
 - :mod:`.abbreviations`: identifiers given by their first digits
 - :mod:`.approvals`: ``agtp approvals``: calls that wait for a person, and the person's decisions

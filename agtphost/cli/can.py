@@ -119,6 +119,12 @@ def _read(called: str, words: tuple[str, ...], tool: str | None) -> tuple[str, s
     return method, path, named, pairs(words) if words else None
 
 
+def tool_question(agent_id: str, tool: str) -> dict[str, Any]:
+    """Return the INSPECT that asks whether an agent may call a tool, which is named ``SERVER.TOOL``."""
+    asked = {"target": "decision", "method": "EXECUTE", "path": "/", "agent_id": agent_id, "assurance": "certificate"}
+    return {**asked, "input": _tool_input(tool, None), "partial": True}
+
+
 def _tool_input(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     payload = {"tool": name, **({} if arguments is None else {"arguments": arguments})}
     return {"action": ACTION, "payload_type": MCP_TOOLS, "payload": payload}

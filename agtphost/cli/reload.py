@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,11 +11,15 @@ from agtphost.cli.exchange import open_client, refusal, result_of
 from agtphost.cli.failures import ExitStatus
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
-from agtphost.cli.target import resolve
+from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.config.reloadable_keys import SECONDS
 from agtphost.contract.reserved import CONFIGURATION
 from agtphost.vocabulary.reasons import Reason
+
+if TYPE_CHECKING:
+    from agtphost.client.reply import Reply
+    from agtphost.client.sync import Client
 
 
 @click.command()
@@ -43,9 +47,8 @@ def command(check: bool, where: Connection, as_json: bool) -> None:
       agtp reload --json | jq .taken
     """
     target = resolve(where, identity=REGISTRAR)
-    method, path = CONFIGURATION[0]
     with open_client(target) as client:
-        reply = client.call(target.uri, method, path, {"check": True} if check else {}, timeout=SECONDS)
+        reply = request_reload(client, target, check=check)
         answer = reply.document if isinstance(reply.document, dict) else {}
         refused = answer.get("reason") == str(Reason.CONFIGURATION_REFUSED)
         if not reply.ok and not refused:
@@ -56,8 +59,14 @@ def command(check: bool, where: Connection, as_json: bool) -> None:
     elif refused:
         _print_refusal(outcome)
     else:
-        _show(outcome, check)
+        show_outcome(outcome, check)
     raise click.exceptions.Exit(int(ExitStatus.REFUSED if refused else ExitStatus.SUCCESS))
+
+
+def request_reload(client: Client, target: Target, *, check: bool = False) -> Reply:
+    """Return a host's answer to the request to apply its changed configuration."""
+    method, path = CONFIGURATION[0]
+    return client.call(target.uri, method, path, {"check": True} if check else {}, timeout=SECONDS)
 
 
 def _print_refusal(outcome: Mapping[str, Any]) -> None:
@@ -69,7 +78,8 @@ def _print_refusal(outcome: Mapping[str, Any]) -> None:
             click.echo(visible(f"    {problem['hint']}"), err=True)
 
 
-def _show(outcome: Mapping[str, Any], check: bool) -> None:
+def show_outcome(outcome: Mapping[str, Any], check: bool = False) -> None:
+    """Print what a reload has taken, and what waits for a restart."""
     taken, waiting = outcome.get("taken", ()), outcome.get("waiting", ())
     for each in taken:
         click.echo(visible(f"{'would be taken' if check else 'taken'}: {each}"))

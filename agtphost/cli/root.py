@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "backup": ("Back up a host, also while it runs.", "backup.commands"),
     "store": ("Make a host's store in a database, and show who holds it.", "store"),
     "restore": ("Restore a host from a backup, verified.", "backup.restore"),
-    "upstreams": ("Show the state of upstream servers.", "upstream.commands"),
+    "upstream": ("List, add and remove upstream servers.", "upstream.commands"),
     "reload": ("Make a running host apply its changed configuration.", "reload"),
     "page": ("Get a sign-in link to the operators' page.", "page"),
     "agent": ("List, issue and manage agents.", "agent.commands"),
@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("Create, show and rotate signing keys.", "key.commands"),
     "genesis": ("Issue and verify an Agent Genesis.", "genesis"),
     "document": ("Sign and verify an Identity Document.", "document"),
-    "cert": ("Issue, show and revoke certificates.", "cert.commands"),
+    "cert": ("Issue, show, renew and revoke certificates.", "cert.commands"),
     "delegation": ("Issue and show delegation tokens.", "delegation"),
     "methods": ("Show the methods of the drafts, or those of a host.", "methods"),
     "catalog": ("Show, compare, check, fetch and pin method catalogs.", "catalog.commands"),
@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """The commands: name to summary and module of this package. Each module has a ``command``."""
 
-ALIASES = {"demo": "up"}
+ALIASES = {"demo": "up", "upstreams": "upstream"}
 """Further names of commands, which ``--help`` does not list."""
 
 HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "store", "client"})

@@ -21,7 +21,7 @@ _NUMBER, _AUDIT_ID, _SIGNED = (_RECORD.index(name) for name in ("number", "audit
 
 def copy_store(source: StoreLocation, target: StoreLocation, server_id: str) -> dict[str, int]:
     """
-    Copy all rows of a store into a new one; after an error there is no new one.
+    Copy all rows of a store into a new one, which is removed after an error.
 
     :param server_id: the host that the records are of.
     :return: the numbers of copied rows, by table, without the tiles.

@@ -174,6 +174,22 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) 
     return _sound(examine(path, environ))
 
 
+def load_text(text: str, file: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """
+    Return the configuration that a text would be as the content of a file.
+
+    :param text: TOML.
+    :param file: absolute; relative paths in the text are relative to its directory.
+    :raises ConfigurationError: with every problem found, and its line in the text.
+    """
+    try:
+        document = tomltext.read(text)
+    except TomlError as error:
+        problem = Problem(message=f"the file {error}", file=str(file), line=error.line, hint=error.hint)
+        raise ConfigurationError([problem]) from None
+    return _sound(_examine(HostFile(file=file, document=document), environ))
+
+
 def read_tree(
     tree: Mapping[str, Any], file: Path, environ: Mapping[str, str], apart_from: Collection[Location] = ()
 ) -> Config:

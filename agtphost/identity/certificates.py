@@ -394,6 +394,35 @@ def issue_server_certificate(
     )
 
 
+def reissue_server_certificate(
+    authority: Authority, certificate: x509.Certificate, *, now: datetime, days: int = SERVER_CERTIFICATE_DAYS
+) -> x509.Certificate:
+    """
+    Issue a TLS server's certificate again, for the same key and the same names.
+
+    :param now: UTC.
+    :raises CertificateError: another authority issued it, or its key is not an elliptic-curve key.
+    """
+    if certificate.issuer != authority.certificate.subject:
+        raise CertificateError(f"it was issued by another authority: {certificate.issuer.rfc4514_string()}")
+    key = certificate.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise CertificateError("its key is not an elliptic-curve key")
+    builder = _end_entity(authority, certificate.subject, key, ExtendedKeyUsageOID.SERVER_AUTH, now, days)
+    names = server_names(certificate)
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return builder.sign(authority.key, hashes.SHA256())
+
+
+def server_names(certificate: x509.Certificate) -> list[x509.GeneralName]:
+    """Return the names and addresses that a server's certificate is for, in its order."""
+    try:
+        return list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except x509.ExtensionNotFound:
+        return []
+
+
 def _client(
     authority: Authority, key: VerifyingKey, subject: x509.Name, now: datetime, days: int
 ) -> x509.CertificateBuilder:

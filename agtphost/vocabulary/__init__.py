@@ -47,6 +47,6 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.times`: times as RFC 3339 texts
 - :mod:`.tool_paths`: paths of hosted tools over HTTP: ``/tools/SERVER/TOOL``
 - :mod:`.tomlparser`: the parser of TOML: Python's own, or a compiled one
-- :mod:`.tomltext`: TOML with the line of each key, and TOML written
+- :mod:`.tomltext`: TOML with the line of each key, and TOML written; :mod:`.tomledit`: elements of lists in TOML texts
 - :mod:`.yamltext`: the one YAML decoder for bodies from outside, where the operator asks for YAML
 """

@@ -62,4 +62,4 @@ class OwnAddress:
 
 
 NOWHERE = OwnAddress(frozenset())
-"""That of a host whose own URIs nobody is told."""
+"""The addresses of a host that publishes none of its own URIs."""

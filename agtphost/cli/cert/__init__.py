@@ -1,6 +1,7 @@
 """
-``agtp cert``: issue, show and revoke certificates.
+``agtp cert``: issue, show, renew and revoke certificates.
 
 - :mod:`.commands`: the group, and commands for certificates of servers, registrars and agents
+- :mod:`.renew`: ``agtp cert renew``: the host's own certificates, issued again
 - :mod:`.revoke`: ``agtp cert revoke`` and ``agtp cert crl``: the revocation list of an authority
 """

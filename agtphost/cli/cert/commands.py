@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.cli.cert.renew import renew_command
 from agtphost.cli.cert.revoke import crl_command, revoke_command
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.local_files import load_verifying_key
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Issue, show and revoke certificates."""
+    """Issue, show, renew and revoke certificates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,5 +253,6 @@ def describe(file: Path) -> dict[str, object]:
     }
 
 
+command.add_command(renew_command)
 command.add_command(revoke_command)
 command.add_command(crl_command)

@@ -1,4 +1,4 @@
-"""The ``agtp upstreams`` group: the state of a host's MCP servers, A2A agents and ACP servers (design decision 16)."""
+"""The ``agtp upstream`` group: the MCP servers, A2A agents and ACP agents behind a host (design decision 16)."""
 
 from __future__ import annotations
 
@@ -12,35 +12,51 @@ from agtphost.cli.exchange import ask, entries_of, object_of, result_of
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_table, visible
 from agtphost.cli.target import resolve
+from agtphost.cli.upstream.edit import add_command, remove_command
+from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import media_types
 
 APPROVE = {"a2a": ("a2a.card.approve", media_types.A2A), "acp": ("acp.agents.approve", media_types.ACP_RUN)}
 """The action that approves, and its payload type, by protocol."""
 
 
-@click.group()
+class _UpstreamGroup(click.Group):
+    """A group that also has the older names: ``agtp upstreams`` lists, and so does ``ls``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        alone = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        if ctx.info_name == "upstreams" and alone:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, "list" if cmd_name == "ls" else cmd_name)
+
+
+@click.group(cls=_UpstreamGroup)
 def command() -> None:
-    """Show a host's upstreams, and approve their changed definitions."""
+    """List, add and remove a host's upstreams, and approve their changed definitions."""
 
 
-@command.command()
+@command.command("list")
 @click.option("--stderr", "stderr", is_flag=True, help="Show the last lines that each server wrote to stderr.")
 @host_options
-def ls(stderr: bool, where: Connection, as_json: bool) -> None:
+def list_command(stderr: bool, where: Connection, as_json: bool) -> None:
     """
     List upstreams and their states.
 
     For MCP, A2A and ACP: state, failures, restarts, next attempt, latency, and pending approvals.
 
-    Only for operators: certificates in [audit] operators, and agents with the scope inspect:all.
+    Only for operators: certificates in [audit] operators, and agents with the scope inspect:all. Without --cert and
+    --as, the registrar asks. The older names `agtp upstreams` and `agtp upstreams ls` do the same.
 
     \b
     Examples:
-      agtp upstreams ls --as operator
-      agtp upstreams ls --as operator --stderr
-      agtp upstreams ls --as operator --json
+      agtp upstream list
+      agtp upstream list --as operator --stderr
+      agtp upstream list --json
     """
-    result = result_of(ask(resolve(where), "INSPECT", "/", {"target": "upstreams"}))
+    result = result_of(ask(resolve(where, identity=REGISTRAR), "INSPECT", "/", {"target": "upstreams"}))
     listed = entries_of(result.get("upstreams"), "upstreams")
     if as_json:
         print_json(listed)
@@ -72,7 +88,7 @@ def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
     name = f"{str(entry.get('protocol', '')).lower()}.{entry.get('name', '')}"
     for what, digest in waiting.items() if isinstance(waiting, dict) else ():
         agent = "" if what == "card" else f" {what}"
-        yield f"disabled, because it changed (SHA-256 {digest}): {name}{agent} (agtp upstreams approve {name}{agent})"
+        yield f"disabled, because it changed (SHA-256 {digest}): {name}{agent} (agtp upstream approve {name}{agent})"
 
 
 @command.command()
@@ -93,13 +109,13 @@ def approve(name: str, agent: str | None, consent: Consent, where: Connection, a
 
     \b
     Examples:
-      agtp upstreams approve a2a.helper --as operator
-      agtp upstreams approve acp.bee echo --as operator --yes
-      agtp upstreams approve a2a.helper --sha256 DIGEST --as operator --json
+      agtp upstream approve a2a.helper --as operator
+      agtp upstream approve acp.bee echo --as operator --yes
+      agtp upstream approve a2a.helper --sha256 DIGEST --as operator --json
     """
     protocol, _, upstream = name.partition(".")
     if protocol not in APPROVE or not upstream or (agent is None) == (protocol == "acp"):
-        raise click.UsageError("give a2a.NAME, or acp.NAME and AGENT; agtp upstreams ls shows which wait")
+        raise click.UsageError("give a2a.NAME, or acp.NAME and AGENT; agtp upstream list shows which wait")
     action, payload_type = APPROVE[protocol]
     target = resolve(where)
     payload = {"name": agent} if agent is not None else {}
@@ -134,3 +150,7 @@ def _seconds(value: Any, form: str) -> str:
 
 def _milliseconds(value: Any) -> str:
     return f"{value * 1000:.1f} ms" if isinstance(value, (int, float)) and value else "-"
+
+
+command.add_command(add_command)
+command.add_command(remove_command)

@@ -1,0 +1,198 @@
+"""Change the files of a deployment for a command: check, write, and let a running host apply the change."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agtphost.cli.exchange import refusal, result_of
+from agtphost.cli.failures import CommandError, NoConnection, WrongInput, configuration_error, local_file
+from agtphost.cli.host_config import NO_HOST, find_config, load_config
+from agtphost.cli.options import Connection
+from agtphost.cli.reload import request_reload
+from agtphost.cli.target import Target, resolve
+from agtphost.client.errors import CannotConnect, ConnectionLost, Timeout
+from agtphost.client.local_identities import REGISTRAR
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.identity import files
+from agtphost.vocabulary.tomledit import TomlEditError
+from agtphost.vocabulary.tomltext import TomlError
+
+if TYPE_CHECKING:
+    from agtphost.client.reply import Reply
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileChange:
+    """New content for a file of a deployment."""
+
+    file: Path
+    """Absolute, with symbolic links resolved."""
+
+    before: bytes
+    after: bytes
+
+    def write(self) -> None:
+        """
+        Write the new content; owner and mode stay.
+
+        :raises WrongInput: the file has changed since it was read, or cannot be written.
+        """
+        _replace(self.file, self.before, self.after)
+
+    def undo(self) -> None:
+        """Write the old content again. :raises WrongInput: as :meth:`write` does."""
+        _replace(self.file, self.after, self.before)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigEdit:
+    """A change of a ``host.toml``, checked and not yet written."""
+
+    file: Path
+    """Absolute, with symbolic links resolved."""
+
+    before: str
+    after: str
+
+    @property
+    def change(self) -> FileChange:
+        """The change of the file."""
+        return FileChange(file=self.file, before=self.before.encode(), after=self.after.encode())
+
+    @property
+    def diff(self) -> str:
+        """The changed lines as a unified diff."""
+        old, new = self.before.splitlines(keepends=True), self.after.splitlines(keepends=True)
+        return "".join(difflib.unified_diff(old, new, fromfile=self.file.name, tofile=self.file.name, n=1))
+
+
+def plan_edit(where: Connection, change: Callable[[str], str]) -> ConfigEdit:
+    """
+    Return a change of the named ``host.toml`` that leaves the file valid.
+
+    :param change: receives the text of the file, and returns the new text.
+    :raises agtphost.cli.failures.CommandError: the file is missing, cannot be edited, or would not be valid; the
+        message lists every problem with its line in the new text.
+    """
+    named = find_config(where)
+    if named is None:
+        raise WrongInput("no host.toml is named", NO_HOST)
+    file = named.absolute().resolve()
+    before = _read(file)
+    try:
+        after = change(before)
+    except TomlEditError as error:
+        place = f"{file}:{error.line}" if error.line else str(file)
+        raise WrongInput(f"{place}: the file {error}", "Edit it by hand, then run `agtp reload`.") from None
+    except TomlError as error:
+        raise WrongInput(f"{file}:{error.line}: the file {error}", error.hint) from None
+    from agtphost.config.loader import load_text
+
+    try:
+        load_text(after, named.absolute())
+    except ConfigurationError as error:
+        raise configuration_error(error) from None
+    return ConfigEdit(file=file, before=before, after=after)
+
+
+def apply_changes(changes: Sequence[FileChange], where: Connection) -> Mapping[str, Any] | None:
+    """
+    Write changes, and let the host apply them. If the host does not take them, the files are as before.
+
+    :return: the host's answer to the reload; None if no host runs, so that its next start applies them.
+    :raises agtphost.cli.failures.CommandError: the host refuses, or without a host, it would not start.
+    """
+    named = find_config(where)
+    if named is None:
+        raise WrongInput("no host.toml is named", NO_HOST)
+    # A host that never ran has no certificate yet, so there is none to ask.
+    target = resolve(where, identity=REGISTRAR) if load_config(named).tls.certificate.exists() else None
+    written: list[FileChange] = []
+    try:
+        for change in changes:
+            change.write()
+            written.append(change)
+        reply = None if target is None else _ask_to_reload(target)
+        if reply is None:
+            _rehearse(named)
+            return None
+        if not reply.ok:
+            raise _to_error(reply)
+    except CommandError:
+        for change in written:
+            change.undo()
+        raise
+    except (Timeout, ConnectionLost) as error:
+        listed = ", ".join(str(change.file) for change in written)
+        raise NoConnection(
+            f"{listed}: changed; whether the host has applied it is unknown: {error.explanation}",
+            "Run `agtp reload`.",
+        ) from None
+    return result_of(reply)
+
+
+def _ask_to_reload(target: Target) -> Reply | None:
+    """Return the host's answer, or None if nothing listens there."""
+    from agtphost.client.sync import Client
+
+    with Client(**target.client_options()) as client:
+        try:
+            return request_reload(client, target)
+        except CannotConnect:
+            return None
+
+
+def _to_error(reply: Reply) -> CommandError:
+    """Return the error for a refused reload: each problem of the configuration, or why this caller is refused."""
+    problems = reply.document.get("problems") if isinstance(reply.document, dict) else None
+    if not isinstance(problems, list):
+        return refusal(reply)
+    return configuration_error(ConfigurationError([_problem(each) for each in problems if isinstance(each, dict)]))
+
+
+def _problem(said: Mapping[str, Any]) -> Problem:
+    line = said.get("line")
+    return Problem(
+        message=str(said.get("message", "")),
+        file=str(said.get("file") or ""),
+        line=line if isinstance(line, int) else 0,
+        hint=str(said.get("hint") or ""),
+    )
+
+
+def _rehearse(file: Path) -> None:
+    """
+    Require that a host would start with the file.
+
+    :raises agtphost.cli.failures.CommandError: listing every problem.
+    """
+    from twisted.internet import reactor
+
+    from agtphost.host.rehearsal import rehearse
+
+    try:
+        problems = rehearse(file, os.environ, reactor).problems
+    except ConfigurationError as error:
+        raise configuration_error(error) from None
+    if problems:
+        raise configuration_error(ConfigurationError(list(problems)))
+
+
+def _read(file: Path) -> str:
+    with local_file(file, UnicodeDecodeError):
+        return file.read_bytes().decode("utf-8")
+
+
+def _replace(file: Path, expected: bytes, content: bytes) -> None:
+    with local_file(file, doing="written"):
+        if file.read_bytes() != expected:
+            raise WrongInput(f"{file} was changed by another program just now", "Run the command again.")
+        now = file.stat()
+        files.replace(file, content, now.st_mode & 0o7777)
+        if file.stat().st_uid != now.st_uid or file.stat().st_gid != now.st_gid:
+            os.chown(file, now.st_uid, now.st_gid)
