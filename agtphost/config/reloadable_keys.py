@@ -32,6 +32,7 @@ RESTART: Mapping[str, frozenset[str]] = {
         }
     ),
     "store": WHOLE,
+    "log": frozenset({"format"}),
     "cluster": WHOLE,
     "audit": frozenset(
         {

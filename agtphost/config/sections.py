@@ -376,7 +376,10 @@ class Query(Section):
 
 
 class Log(Section):
-    """The section ``[log]``: what is logged besides what concerns the operator."""
+    """The section ``[log]``: the form of the log, and what is logged besides what concerns the operator."""
+
+    format: Literal["text", "json"] = "text"
+    """``json``: each line of the log is one JSON object, with time, level, logger, message and the parts of a call."""
 
     access: bool = False
     """

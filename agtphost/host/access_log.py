@@ -18,6 +18,9 @@ from agtphost.audit.watchers import Watcher
 from agtphost.http.access_members import LONGEST_PATH
 
 NAMESPACE = "agtphost.access"
+MEMBERS = "access"
+"""Member of the log event that has the members of the line."""
+
 LINES_PER_TURN = 16
 """Lines that are written in one reactor turn."""
 
@@ -28,7 +31,7 @@ def access_line_writer() -> Callable[[Mapping[str, object]], None]:
 
     def write(told: Mapping[str, object]) -> None:
         # JSON in ASCII has no control characters: text chosen by a client cannot leave its member.
-        log.info("{line}", line=json.dumps(told, separators=(",", ":")))
+        log.info("{line}", **{"line": json.dumps(told, separators=(",", ":")), MEMBERS: told})
 
     return write
 

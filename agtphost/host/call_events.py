@@ -20,6 +20,9 @@ from agtphost.handlers.log_context import CALL, Call
 LONGEST_WAIT = 1.0
 """Seconds for which a line waits."""
 
+SUFFIX = " [{call}]"
+"""Follows the format of an event that was logged in the course of a call."""
+
 MOST_WAITING = 50
 """Lines of one call that wait."""
 
@@ -68,12 +71,14 @@ def _give_up(call: Call) -> None:
 def mark_event(event: LogEvent, call: Call) -> LogEvent:
     """Return the event with its call, in members and at the end of its text."""
     told: LogEvent = {**event, "call": call.text}
-    for name in ("audit_id", "response_id", "agent_id", "task_id"):
+    for name in ("audit_id", "response_id", "agent_id", "task_id", "caller"):
         told.setdefault(name, getattr(call, name))
+    if call.bound is not None:
+        told.setdefault("called", call.bound.display_name)
     if told.get("message"):
         # Observers of Twisted's older kind read this form.
         told["message"] = (*told["message"], f"[{call.text}]")
     form = told.get("log_format")
     if isinstance(form, str):
-        told["log_format"] = f"{form} [{{call}}]"
+        told["log_format"] = f"{form}{SUFFIX}"
     return told

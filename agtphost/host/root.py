@@ -17,6 +17,7 @@ from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.assembly import assemble
 from agtphost.host.host_loader import LoadedHost
+from agtphost.host.json_log import use_json_lines
 from agtphost.host.log_throttle import LogThrottling
 from agtphost.host.ordered_services import OrderedServices
 from agtphost.host.reload_candidate import Candidate
@@ -93,6 +94,8 @@ class HostService(Service):
         self._signals = SignalHandlers(reactor, self.reload)
         self._log = LogThrottling(reactor)
         config = loaded.config
+        if config.log.format == "json":
+            use_json_lines()
         self._lock = locate_store(config.store).lock(config.host.state_dir)
         self._standard_error = said or StandardError()
         self._reloading: Reloader | None = None

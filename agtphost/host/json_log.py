@@ -1,0 +1,91 @@
+"""
+Write the log as JSON, one object a line: ``[log] format = "json"``.
+
+Every line of a log file or of standard output is an object: the host's own, those of Twisted, output of handlers, and
+access lines, whose members are not nested. ``time`` is UTC with milliseconds. ``message`` is for people; the members
+around it are for programs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from twisted.logger import (
+    FileLogObserver,
+    ILogObserver,
+    LogBeginner,
+    LogEvent,
+    LogPublisher,
+    formatEvent,
+    globalLogBeginner,
+    globalLogPublisher,
+)
+
+from agtphost.host.access_log import MEMBERS as ACCESS_MEMBERS
+from agtphost.host.call_events import SUFFIX
+
+OF_CALL = ("caller", "called", "audit_id", "response_id", "agent_id", "task_id")
+"""Members of events that were logged in the course of a call."""
+
+LONGEST = 16_384
+"""Characters of a message or a traceback."""
+
+
+def use_json_lines(beginner: LogBeginner = globalLogBeginner, publisher: LogPublisher = globalLogPublisher) -> None:
+    """
+    Let every observer that writes to a file write JSON: those that exist, and those with which logging begins later.
+
+    ``twistd`` makes its observer after it has read the configuration, and writes its first lines before it starts the
+    host, so they could not be changed by a service.
+    """
+    _convert(publisher._observers)
+    begin = beginner.beginLoggingTo
+
+    def begin_as_json(observers: Iterable[ILogObserver], *args: Any, **options: Any) -> None:
+        given = list(observers)
+        _convert(given)
+        begin(given, *args, **options)
+
+    beginner.beginLoggingTo = begin_as_json  # type: ignore[method-assign]
+
+
+def _convert(observers: Iterable[ILogObserver]) -> None:
+    for observer in observers:
+        if isinstance(observer, FileLogObserver):
+            observer.formatEvent = to_json_line
+
+
+def to_json_line(event: LogEvent) -> str:
+    """Return an event as a JSON object in ASCII and a line feed; text chosen by others cannot leave its member."""
+    level = event.get("log_level")
+    members: dict[str, Any] = {
+        "time": _time(event.get("log_time")),
+        "level": "info" if level is None else level.name,
+        "logger": str(event.get("log_namespace") or event.get("log_system") or ""),
+    }
+    access = event.get(ACCESS_MEMBERS)
+    if isinstance(access, Mapping):
+        members |= access
+    else:
+        members["message"] = _message(event)[:LONGEST]
+        members |= {name: str(event[name]) for name in OF_CALL if event.get(name)}
+    failure = event.get("log_failure")
+    if failure is not None:
+        members["traceback"] = str(failure.getTraceback())[-LONGEST:]
+    return json.dumps(members, separators=(",", ":"), default=str) + "\n"
+
+
+def _time(seconds: Any) -> str:
+    when = datetime.fromtimestamp(float(seconds), UTC) if isinstance(seconds, (int, float)) else datetime.now(UTC)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(event: LogEvent) -> str:
+    """Return the text without the call, whose parts are members."""
+    form = event.get("log_format")
+    if isinstance(form, str) and form.endswith(SUFFIX) and event.get("call"):
+        event = {**event, "log_format": form.removesuffix(SUFFIX)}
+    return formatEvent(event)
