@@ -16,6 +16,8 @@ from tests.system.hosting import Host, agtp, running, sample
 WRITTEN = (
     (("QUERY", "/orders/{id}", "--function", "handlers.orders.find"), "/orders/17", {}, {"id": "17"}),
     (("BOOK", "/desk", "--function", "desks.book"), "/desk", {"text": "by the window"}, {"text": "by the window"}),
+    # Into the module that the one before wrote.
+    (("RESERVE", "/desk", "--function", "desks.reserve_one"), "/desk", {"text": "a"}, {"text": "a"}),
     (
         ("RUN", "/jobs", "--function", "jobs.night.run"),
         "/jobs",
@@ -45,7 +47,7 @@ def test_its_tests_pass(config: Path) -> None:
         cwd=config.parent,
         env={**os.environ, "PYTEST_ADDOPTS": ""},
     )
-    assert done.returncode == 0 and "9 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "12 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +79,7 @@ def test_it_is_sound_and_called(host: Host) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("QUERY", "/orders/{id}", "--function", "handlers.orders.find"), "exists"),
+        (("QUERY", "/orders/{id}", "--function", "handlers.orders.find"), "has find already"),
         (("GET", "/orders", "--function", "a.b"), "is an HTTP verb"),
         (("QEURY", "/orders", "--function", "a.b"), "QUERY"),
         (("QUERY", "orders", "--function", "a.b"), "orders"),

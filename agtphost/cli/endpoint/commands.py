@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from agtphost.cli.endpoint.module_edit import ModuleEditError, add_function, bound_names
 from agtphost.cli.endpoint.scaffold import EndpointPlan
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.host_config import require_config
@@ -35,8 +36,10 @@ def new(method: str, path: str, function: str, config: Path | None, as_json: boo
     Write a declaration, a function and a test.
 
     The test passes without changes. The module goes to the first directory of [endpoints] python_path, the declaration
-    to [endpoints] directory, and the test to tests/ in the directory of host.toml. Existing files are not changed. Then
-    validate the host with `agtp check`; a restarted host serves the endpoint.
+    to [endpoints] directory, and the test to tests/ in the directory of host.toml. Other files are not changed. Then
+    validate the host with `agtp check`. After `agtp reload` it serves the endpoint; in production, after a restart.
+
+    If the module exists, the function is added at its end with the imports that it needs, and every other line stays.
 
     \b
     Examples:
@@ -55,25 +58,45 @@ def new(method: str, path: str, function: str, config: Path | None, as_json: boo
     declaration = settings.endpoints.directory / f"{plan.slug}.toml"
     test = settings.folder / "tests" / f"test_{plan.slug}.py"
     from_test = Path(os.path.relpath(modules, test.parent))
+    package = source.with_suffix("") / "__init__.py"
+    source = package if package.is_file() else source
     files = {
-        source: plan.source(),
+        source: _add_to(source, plan) if source.exists() else plan.source(),
         declaration: plan.declaration(),
         test: plan.test(Path(os.path.relpath(declaration, modules)), from_test),
     }
-    for file in files:
+    for file in (declaration, test):
         if file.exists():
             raise WrongInput(f"{file} exists", "Choose another module or name; existing files are not changed.")
     for file, content in files.items():
         with local_file(file, doing="written"):
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(content, encoding="utf-8")
+            file.write_bytes(content.encode("utf-8"))
     written = [os.path.relpath(file) for file in files]
     if as_json:
         print_json({"endpoint": f"{method} {path}", "files": dict(zip(KINDS, written, strict=True))})
         return
     for kind, name in zip(KINDS, written, strict=True):
         click.echo(f"{kind:<12} {name}")
-    click.echo(f"next: pytest {written[2]}, agtp check, then restart the host", err=True)
+    click.echo(f"next: pytest {written[2]}, agtp check, then agtp reload (in production, restart the host)", err=True)
+
+
+def _add_to(source: Path, plan: EndpointPlan) -> str:
+    """
+    Return the text of a module that exists with the function of an endpoint added.
+
+    :raises WrongInput: it cannot be added.
+    """
+    with local_file(source, UnicodeDecodeError):
+        text = source.read_bytes().decode("utf-8")
+    try:
+        bound = bound_names(text)
+        longer = f"{''.join(word.title() for word in plan.name.split('_'))}Answer"
+        names = ("Answer", longer, *(f"{longer}{number}" for number in range(2, 100)))
+        answer = next(each for each in names if each not in bound)
+        return add_function(text, plan.definitions(answer), plan.name)
+    except ModuleEditError as error:
+        raise WrongInput(f"{source} {error}", "Choose another name for the function, or another module.") from None
 
 
 def _plan(method: str, path: str, function: str, custom: tuple[str, ...]) -> EndpointPlan:

@@ -66,13 +66,8 @@ class EndpointPlan:
     # The files
 
     def source(self) -> str:
-        """Return the text of the module."""
-        takes = ", ".join(f"{name}: {self._kind(name)}" for name in self.parameters)
-        told = "\n".join(f"    :param {name}: describe the parameter here" for name in self.parameters)
-        first = self.parameters[0]
+        """Return the text of a new module."""
         literal = "Literal, TypedDict" if PROCEDURE in self.parameters else "TypedDict"
-        members = "\n".join(f"    {name}: str" for name in self.parameters)
-        given = ", ".join(f'"{name}": {name}' for name in self.parameters)
         return f'''"""{self.method} {self.path}"""
 
 from __future__ import annotations
@@ -82,14 +77,27 @@ from typing import {literal}
 from agtphost import EndpointError, endpoint
 
 
-class Answer(TypedDict):
+{self.definitions("Answer")}'''
+
+    def definitions(self, answer: str) -> str:
+        """
+        Return the text of the function and of the class of its answers.
+
+        :param answer: name of that class.
+        """
+        takes = ", ".join(f"{name}: {self._kind(name)}" for name in self.parameters)
+        told = "\n".join(f"    :param {name}: describe the parameter here" for name in self.parameters)
+        first = self.parameters[0]
+        members = "\n".join(f"    {name}: str" for name in self.parameters)
+        given = ", ".join(f'"{name}": {name}' for name in self.parameters)
+        return f'''class {answer}(TypedDict):
     """The answer to callers: each member is in the output schema."""
 
 {members}
 
 
 @endpoint
-def {self.name}({takes}) -> Answer:
+def {self.name}({takes}) -> {answer}:
     """
     Return the input.
 
