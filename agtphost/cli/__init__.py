@@ -14,6 +14,8 @@ The ``agtp`` command (interface section 2).
 - :mod:`.local_files`: keys and documents in files on this machine
 - :mod:`.plain_files`: bytes of files on this machine, for commands that need no keys
 - :mod:`.exchange`: send one request; its failures become exit statuses
+- :mod:`.groups`: verbs that all groups share, and ``--config`` in front of a command
+- :mod:`.near_names`: endpoints that are close to one that a host does not have
 - :mod:`.config_edit`: change ``host.toml`` for a command, and let a running host apply it
 - one module per command, or per group of commands
 - :mod:`.abbreviations`: identifiers given by their first digits

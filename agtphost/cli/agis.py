@@ -14,6 +14,7 @@ from agtphost.cli import agis_conversion, agis_match, agis_publication
 from agtphost.cli.agis_similarity import similarity
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import JSON_MODE, WrongInput, local_file
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.plain_files import read_octets
@@ -30,7 +31,7 @@ BOM = b"\xef\xbb\xbf"
 """Byte order mark that some editors write before UTF-8 text."""
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Examine and convert AGIS documents."""
 

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from agtphost.cli.exchange import entries_of, open_client, refusal, require_success, result_of
 from agtphost.cli.failures import CommandError, HostRefused, NoConnection
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_document, print_fields, print_json, print_table, visible
@@ -43,7 +44,7 @@ RETRY_DELAY = 5.0
 """Seconds between attempts to reach a host that went away while it was watched."""
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Decide about calls that wait for a person."""
 
@@ -313,6 +314,28 @@ def reject(approval_id: str, reason: str | None, where: Connection, as_json: boo
       agtp approvals reject ID --as operator --json
     """
     _decide(approval_id, "rejected", reason, where, as_json)
+
+
+@command.command()
+@approval_argument
+@click.option("--accept", "decision", flag_value="accepted", help="Approve the call; the same as `approve`.")
+@click.option("--reject", "decision", flag_value="rejected", help="Reject the call; the same as `reject`.")
+@reason_option
+@host_options
+def decide(approval_id: str, decision: str | None, reason: str | None, where: Connection, as_json: bool) -> None:
+    """
+    Approve or reject one call.
+
+    The options are those of `agtp contracts decide`.
+
+    \b
+    Examples:
+      agtp approvals decide ID --accept --reason "ticket 4711"
+      agtp approvals decide ID --reject --json
+    """
+    if decision is None:
+        raise click.UsageError("give one of --accept and --reject")
+    _decide(approval_id, decision, reason, where, as_json)
 
 
 @command.command()

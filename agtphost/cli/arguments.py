@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.local_files import read_octets
 from agtphost.vocabulary import jsontext
+
+_JSON_VALUE = re.compile(r"[-0-9\[{]|(?:true|false|null)\Z")
+"""The beginning of a JSON value that is not a text."""
 
 
 def pairs(words: Iterable[str]) -> dict[str, Any]:
@@ -32,6 +36,50 @@ def pairs(words: Iterable[str]) -> dict[str, Any]:
             raise WrongInput(f"the parameter {key} is given twice")
         found[key] = parsed
     return found
+
+
+def fit_to_schema(arguments: Mapping[str, Any], schema: Mapping[str, Any], texts: Collection[str]) -> dict[str, Any]:
+    """
+    Return arguments with texts of the command line read as the type that the schema of a tool asks for.
+
+    A text that does not have the form of that type stays a text, and the host's refusal says what is wrong with it.
+
+    :param schema: JSON Schema of the arguments.
+    :param texts: names of the arguments that were given as ``key=value``.
+    """
+    properties = schema.get("properties")
+    declared = properties if isinstance(properties, dict) else {}
+    return {
+        name: _fit(value, declared.get(name)) if name in texts and isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
+
+
+def _fit(text: str, schema: Any) -> Any:
+    kinds = schema.get("type") if isinstance(schema, dict) else None
+    wanted = [kinds] if isinstance(kinds, str) else kinds if isinstance(kinds, list) else []
+    if not wanted or "string" in wanted:
+        return text
+    try:
+        value = jsontext.decode(text.encode("utf-8", "surrogateescape"))
+    except jsontext.JSONTextError:
+        return text
+    return value if any(_is_of(value, kind) for kind in wanted) else text
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Return whether a JSON value has a type of JSON Schema."""
+    if isinstance(value, bool) or value is None:
+        return bool(kind == ("null" if value is None else "boolean"))
+    if isinstance(value, (int, float)):
+        return bool(kind == "number" or (kind == "integer" and float(value).is_integer()))
+    return bool(kind == ("array" if isinstance(value, list) else "object"))
+
+
+def may_be_typed(words: Iterable[str]) -> frozenset[str]:
+    """Return the names of ``key=value`` words whose text could be a JSON value other than a text."""
+    split = (word.partition("=") for word in words)
+    return frozenset(name for name, _, text in split if not name.endswith(":") and _JSON_VALUE.match(text))
 
 
 def _json(octets: bytes, what: str) -> Any:

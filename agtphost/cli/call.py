@@ -11,6 +11,7 @@ from agtphost.cli.arguments import data_octets, header_fields, parameters
 from agtphost.cli.confirmation import confirming
 from agtphost.cli.exchange import call_with_approval, exit_status_of, open_client, refusal, signing_keys, verify
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.near_names import close_endpoints
 from agtphost.cli.options import Connection, RequestOptions, connection_options, request_options
 from agtphost.cli.output import print_document, print_json, visible
 from agtphost.cli.target import resolve
@@ -103,14 +104,17 @@ def command(
         reply = call_with_approval(client, target, method, path, given, stream=request.follow(as_json), **options)
         if verified:
             verify(reply, signing_keys(target, client))
+        near = "" if as_json else close_endpoints(client, target, reply, method, path)
     if as_json:
         _print_json(reply, verified)
         raise click.exceptions.Exit(int(exit_status_of(reply)))
-    _print(reply, include)
+    if reply.ok or include or not reply.explanation:
+        # The error below has what a refusal's body says.
+        _print(reply, include)
     if verified:
         click.echo(f"record verified: {reply.audit_id}", err=True)
     if not reply.ok:
-        raise refusal(reply)
+        raise refusal(reply, near)
 
 
 def _trace(traceparent: str | None) -> list[tuple[str, str]]:

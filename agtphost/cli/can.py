@@ -16,6 +16,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, to_text
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
+from agtphost.client.reply import particulars_of
 from agtphost.client.tools import ACTION
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.catalog import is_method_name
@@ -166,6 +167,8 @@ def render_decision(agent: str, decision: Mapping[str, Any]) -> list[str]:
         lacking = details.get("missing_scopes") or details.get("scopes") if isinstance(details, dict) else None
         if lacking:
             lines.append(f"  lacks    {to_text(lacking)}")
+        if isinstance(details, dict) and details.get("faults"):
+            lines.extend(f"  fault    {line}" for line in particulars_of({"faults": details["faults"]}))
         lines.extend(render_rule(refusal.get("rule")))
         if refusal.get("remedy"):
             lines.append(f"  remedy   {refusal['remedy']}")

@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from agtphost.cli.exchange import ask, entries_of, result_of
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, host_options, wide_option
 from agtphost.cli.output import Column, print_answer, print_entries, print_json, visible
 from agtphost.cli.target import resolve
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """List, revoke and sweep negotiated contracts; decide about proposals."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.local_files import load_signing_key, load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, print_summary
@@ -19,7 +20,7 @@ _TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 """A JWS in compact form, as opposed to a file name."""
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Issue and show delegation tokens, which are valid for one delegation each."""
 

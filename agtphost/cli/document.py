@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.local_files import deliver, load_signing_key, load_verifying_key, output_option, read_octets
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, print_summary
@@ -16,7 +17,7 @@ from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis, GenesisError
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Sign and verify an Agent Identity Document."""
 

@@ -11,6 +11,7 @@ import click
 from agtphost.audit.domains import EXPIRED, ORG_DOMAIN, RENEWED
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.exchange import ask, result_of
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import Connection, connection_options, host_options
 from agtphost.cli.output import print_entries, print_json, visible
@@ -22,7 +23,7 @@ HOURS = 24.0
 """Most hours of grace."""
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """
     Report changes of agents' domains (org_domain).

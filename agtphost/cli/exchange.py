@@ -69,8 +69,12 @@ def open_client(target: Target, confirm: Confirm | None = None) -> Iterator[Clie
         raise failure_of(error) from None
 
 
-def refusal(reply: Reply) -> HostRefused:
-    """Return the error for an unsuccessful answer; ``--json`` prints its body."""
+def refusal(reply: Reply, suggestion: str = "") -> HostRefused:
+    """
+    Return the error for an unsuccessful answer; ``--json`` prints its body.
+
+    :param suggestion: a sentence with names that may be meant.
+    """
     said = f"{reply.status} {reply.text}".rstrip()
     if reply.explanation:
         said = f"{said}: {reply.explanation}"
@@ -86,7 +90,9 @@ def refusal(reply: Reply) -> HostRefused:
         remedy = f"{remedy} {another}" if remedy else another
     # The host's text goes on separate lines below the sentence that says what happened.
     audit = (f"Audit-ID: {reply.audit_id}",) if reply.audit_id else ()
-    return HostRefused(said, "\n  ".join(line for line in (remedy, *reply.particulars, *audit) if line), answer=answer)
+    return HostRefused(
+        said, "\n  ".join(line for line in (suggestion, remedy, *reply.particulars, *audit) if line), answer=answer
+    )
 
 
 def _explain_hold(pending: PendingApproval, audit_id: str | None) -> Iterator[str]:

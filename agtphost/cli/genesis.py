@@ -11,6 +11,7 @@ import click
 
 from agtphost.cli.dns_lookup import resolver_of, txt_records
 from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.local_files import deliver, load_signing_key, load_verifying_key, output_option, read_octets
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, print_summary
@@ -21,7 +22,7 @@ from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.provisioning import timestamp
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Issue and verify an Agent Genesis, which determines the Agent-ID."""
 

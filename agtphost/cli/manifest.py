@@ -10,6 +10,7 @@ import click
 
 from agtphost.cli.exchange import ANOTHER_VERSION, open_client, require_success
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.local_files import load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, connection_options
 from agtphost.cli.output import print_fields, print_json, print_table, visible
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 SCHEME = "agtp://"
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Show and check a server's manifest."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.import_output import deliver
 from agtphost.cli.local_files import read_octets, write_new
@@ -33,7 +34,7 @@ LARGE = ("paths", "components")
 """Members of a document that have an entry for each operation, or each schema."""
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Import and export OpenAPI documents."""
 

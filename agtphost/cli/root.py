@@ -2,58 +2,74 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from agtphost import __version__
+from agtphost.cli.groups import config_option, require_config_use, take_config
 from agtphost.vocabulary import platforms
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "up": ("Start a trial host in the foreground.", "up"),
-    "run": ("Run a host in the foreground.", "run"),
-    "init": ("Create a deployment directory.", "init"),
-    "check": ("Validate a host.toml completely.", "check"),
-    "call": ("Send one request and show the answer.", "call"),
-    "propose": ("Propose an endpoint that a host does not have.", "propose"),
-    "contracts": ("List, revoke and sweep negotiated contracts.", "contracts"),
-    "resolve": ("Show what a URI addresses, verified.", "resolve"),
-    "tools": ("List, call and approve hosted tools.", "tools"),
-    "registry": ("Find agents by their cards, call them, and register more.", "registry.commands"),
-    "mcp-bridge": ("Serve a host's tools to any MCP client.", "mcp_bridge"),
-    "status": ("Show the state of a host, and why it is not ready.", "status"),
-    "client": ("Add a host to Claude, VS Code or Cursor.", "client.commands"),
-    "backup": ("Back up a host, also while it runs.", "backup.commands"),
-    "store": ("Make a host's store in a database, and show who holds it.", "store"),
-    "restore": ("Restore a host from a backup, verified.", "backup.restore"),
-    "upstream": ("List, add and remove upstream servers.", "upstream.commands"),
-    "reload": ("Make a running host apply its changed configuration.", "reload"),
-    "page": ("Get a sign-in link to the operators' page.", "page"),
-    "agent": ("List, issue and manage agents.", "agent.commands"),
-    "domain": ("Report expired domains to a host.", "domain"),
-    "audit": ("Fetch, walk, verify and export records.", "audit.commands"),
-    "approvals": ("Decide about calls that wait for a person.", "approvals"),
-    "explain": ("Explain a decision about a call.", "explain"),
-    "can": ("Ask whether an agent may make a call.", "can"),
-    "endpoint": ("Write your own endpoints.", "endpoint.commands"),
-    "key": ("Create, show and rotate signing keys.", "key.commands"),
-    "genesis": ("Issue and verify an Agent Genesis.", "genesis"),
-    "document": ("Sign and verify an Identity Document.", "document"),
-    "cert": ("Issue, show, renew and revoke certificates.", "cert.commands"),
-    "delegation": ("Issue and show delegation tokens.", "delegation"),
-    "methods": ("Show the methods of the drafts, or those of a host.", "methods"),
-    "catalog": ("Show, compare, check, fetch and pin method catalogs.", "catalog.commands"),
-    "agis": ("Check and convert AGIS documents.", "agis"),
-    "openapi": ("Import and export OpenAPI documents.", "openapi"),
-    "manifest": ("Show and check a server's manifest.", "manifest"),
-    "wellknown": ("Print the document of /.well-known/agtp.", "wellknown"),
-    "conformance": ("Test a server over the wire, requirement by requirement.", "conformance"),
-    "docs": ("Print a page of the documentation, or list them.", "docs"),
-    "completion": ("Print the completion script of a shell.", "completion"),
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Set up and run a host": {
+        "up": ("Start a trial host in the foreground.", "up"),
+        "init": ("Create a deployment directory.", "init"),
+        "run": ("Run a host in the foreground.", "run"),
+        "check": ("Validate a host.toml completely.", "check"),
+        "reload": ("Make a running host apply its changed configuration.", "reload"),
+        "status": ("Show the state of a host, and why it is not ready.", "status"),
+        "page": ("Get a sign-in link to the operators' page.", "page"),
+        "upstream": ("List, add and remove upstream servers.", "upstream.commands"),
+        "store": ("Make a host's store in a database, and show who holds it.", "store"),
+        "backup": ("Back up a host, also while it runs.", "backup.commands"),
+        "restore": ("Restore a host from a backup, verified.", "backup.restore"),
+    },
+    "Call": {
+        "call": ("Send one request and show the answer.", "call"),
+        "tools": ("List, call and approve hosted tools.", "tools"),
+        "can": ("Ask whether an agent may make a call.", "can"),
+        "explain": ("Explain a decision about a call.", "explain"),
+        "propose": ("Propose an endpoint that a host does not have.", "propose"),
+        "contracts": ("List, revoke and sweep negotiated contracts.", "contracts"),
+        "resolve": ("Show what a URI addresses, verified.", "resolve"),
+        "methods": ("Show the methods of the drafts, or those of a host.", "methods"),
+        "registry": ("Find agents by their cards, call them, and register more.", "registry.commands"),
+        "mcp-bridge": ("Serve a host's tools to any MCP client.", "mcp_bridge"),
+        "client": ("Add a host to Claude, VS Code or Cursor.", "client.commands"),
+    },
+    "Agents, rights and decisions": {
+        "agent": ("List, issue and manage agents.", "agent.commands"),
+        "approvals": ("Decide about calls that wait for a person.", "approvals"),
+        "domain": ("Report expired domains to a host.", "domain"),
+        "delegation": ("Issue and show delegation tokens.", "delegation"),
+        "genesis": ("Issue and verify an Agent Genesis.", "genesis"),
+        "document": ("Sign and verify an Identity Document.", "document"),
+    },
+    "Evidence and keys": {
+        "audit": ("Fetch, walk, verify and export records.", "audit.commands"),
+        "key": ("Create, show and rotate signing keys.", "key.commands"),
+        "cert": ("Issue, show, renew and revoke certificates.", "cert.commands"),
+    },
+    "Build and publish": {
+        "endpoint": ("Write your own endpoints.", "endpoint.commands"),
+        "openapi": ("Import and export OpenAPI documents.", "openapi"),
+        "agis": ("Check and convert AGIS documents.", "agis"),
+        "catalog": ("Show, compare, check, fetch and pin method catalogs.", "catalog.commands"),
+        "manifest": ("Show and check a server's manifest.", "manifest"),
+        "wellknown": ("Print the document of /.well-known/agtp.", "wellknown"),
+        "conformance": ("Test a server over the wire, requirement by requirement.", "conformance"),
+        "docs": ("Print a page of the documentation, or list them.", "docs"),
+        "completion": ("Print the completion script of a shell.", "completion"),
+    },
 }
-"""The commands: name to summary and module of this package. Each module has a ``command``."""
+"""The commands by the section of help: name to summary and module of this package. Each module has a ``command``."""
+
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+"""All commands, in the order of help."""
 
 ALIASES = {"demo": "up", "upstreams": "upstream"}
 """Further names of commands, which ``--help`` does not list."""
@@ -104,7 +120,7 @@ class LazyGroup(click.Group):
             if error.name in platforms.POSIX_MODULES:
                 raise _make_platform_error(cmd_name) from None
             raise
-        command: click.Command = module.command
+        command: click.Command = take_config(module.command)
         if "_AGTP_COMPLETE" in os.environ:
             from agtphost.cli.completion_sources import attach
 
@@ -145,8 +161,28 @@ class LazyGroup(click.Group):
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (summary, _) in COMMANDS.items()])
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, summary) for name, (summary, _) in commands.items()], col_max=16)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a name; for an unknown one, suggest close names, and commands of groups with this name."""
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+            require_config_use(ctx, command, args[0])
+            return name, command, rest
+        except click.NoSuchCommand as error:
+            near = [*difflib.get_close_matches(args[0], COMMANDS, 3, 0.5), *self._of_groups(ctx, args[0])]
+            raise click.NoSuchCommand(args[0], possibilities=near[:5], ctx=error.ctx) from None
+
+    def _of_groups(self, ctx: click.Context, name: str) -> Iterator[str]:
+        """Yield the commands of groups with a name, such as ``audit verify`` for ``verify``."""
+        for group in COMMANDS:
+            command = None if platforms.lacks_host() and group in HOST_COMMANDS else self.get_command(ctx, group)
+            if isinstance(command, click.Group) and command.get_command(ctx, name) is not None:
+                yield f"{group} {name}"
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -177,3 +213,6 @@ def agtp() -> None:
       agtp tools call files.list_files
       agtp call agtp://agents.example.com DISCOVER
     """
+
+
+agtp.params.append(config_option())

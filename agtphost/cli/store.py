@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
@@ -22,7 +23,7 @@ from agtphost.vocabulary.foreign_errors import explain
 _CONFIG = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Make the store of a host in a database, copy it there and back, and show who holds it."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.approval_prompt import Consent, consent_options, digest_to_approve
-from agtphost.cli.arguments import parameters
+from agtphost.cli.arguments import fit_to_schema, may_be_typed, parameters
 from agtphost.cli.exchange import (
     ask,
     call_with_approval,
@@ -20,6 +20,7 @@ from agtphost.cli.exchange import (
     verify,
 )
 from agtphost.cli.failures import ExitStatus, HostRefused
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
 from agtphost.cli.output import print_document, print_json, print_table, visible
 from agtphost.cli.target import Target, resolve
@@ -38,7 +39,7 @@ NO_SUCH_TOOL = (Reason.UNKNOWN_TOOL, Reason.TOOLS_NOT_LISTED, Reason.UNSUPPORTED
 """Refusal reasons that mean that no MCP server has the tool, as far as the host knows."""
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """List, call and approve the tools of a host's MCP servers."""
 
@@ -188,11 +189,14 @@ def call(
     The exit status is 1 if the host refuses or the tool reports an error, and 5 if a person has to approve the call
     first.
 
+    Text after = is read as the type that the tool's schema asks for: days=3 is a number where the tool takes one. Text
+    after := is always JSON.
+
     \b
     Examples:
       agtp tools call files.list_files
       agtp tools call files.read_file path=welcome.txt
-      agtp tools call weather.forecast city=Oslo days:=3 --json
+      agtp tools call weather.forecast city=Oslo days=3 --json
       agtp tools call files.list_files --no-cert
       agtp tools call files.delete_note name=old --wait-approval 600
     """
@@ -200,9 +204,15 @@ def call(
     target = resolve(where)
     options = request.keywords()
     with open_client(target) as client:
+        typed = may_be_typed(words)
+        tools = _listed_tools(client, target) if typed else []
+        entry = next((each for each in tools if each.get("name") == name), {})
+        schema = entry.get("inputSchema", entry.get("input_schema"))
+        arguments = fit_to_schema(arguments, schema, typed) if isinstance(schema, dict) else arguments
         input = execute(name, arguments)
         reply = call_with_approval(client, target, "EXECUTE", "/", input, stream=request.follow(as_json), **options)
-        listed = _of_another_adapter(client, target, name) if _is_unknown(reply) else None
+        tools = (tools or _listed_tools(client, target)) if _is_unknown(reply) else []
+        listed = next((each for each in tools if each.get("name") == name and payload_type_of(each) != MCP_TOOLS), None)
         if listed is not None:
             input, path = execute_listed(listed, arguments), str(listed.get("path", "/"))
             reply = call_with_approval(
@@ -242,11 +252,10 @@ def _is_unknown(reply: Reply) -> bool:
     return not reply.ok and reply.reason in NO_SUCH_TOOL
 
 
-def _of_another_adapter(client: Client, target: Target, name: str) -> Mapping[str, Any] | None:
-    """Return the entry of a tool that belongs to another payload adapter of the host, or None."""
+def _listed_tools(client: Client, target: Target) -> list[dict[str, Any]]:
+    """Return the entries of all tools that the caller may call; none if the host does not list them."""
     reply = client.call(target.uri, "DISCOVER", "/tools")
-    listed = entries_of(reply.result, "tools") if reply.ok else []
-    return next((each for each in listed if each.get("name") == name and payload_type_of(each) != MCP_TOOLS), None)
+    return entries_of(reply.result, "tools") if reply.ok else []
 
 
 def _proof(audit_id: str | None, verified: bool, no_verify: bool) -> str:

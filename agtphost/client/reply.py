@@ -155,7 +155,7 @@ class Reply:
     @property
     def particulars(self) -> tuple[str, ...]:
         """Further details of a refusal, where they are short: which field, which scope, which name."""
-        return tuple(_particulars(self.document))
+        return tuple(particulars_of(self.document))
 
     def raise_for_status(self) -> Reply:
         """
@@ -225,7 +225,8 @@ class Reply:
         return escape_octets(self.body)
 
 
-def _particulars(document: Mapping[str, Any]) -> Iterator[str]:
+def particulars_of(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines on the details of a refusal, where they are short."""
     faults = document.get("faults")
     for fault in faults[:MOST_PARTICULARS] if isinstance(faults, list) else ():
         if isinstance(fault, dict):

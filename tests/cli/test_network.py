@@ -129,7 +129,9 @@ def test_call_refused_is_status_1_with_its_reason(run: Run, server: AgtpServer, 
     result = run("call", "-", "QUERY", "/x")
     assert result.exit_code == 1
     assert re.search(rf"error: {status} .*It was wrong. \[some-reason\]\n  Do better.", result.stderr)
-    assert json.loads(result.stdout)["reason"] == "some-reason"
+    assert result.stdout == "", "a refusal is printed once"
+    shown = run("call", "-", "QUERY", "/x", "--include").stdout
+    assert f"AGTP/1.0 {status}" in shown and '"reason": "some-reason"' in shown
 
 
 @pytest.mark.parametrize(

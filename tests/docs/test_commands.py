@@ -145,7 +145,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "docs/evidence.rst": ("1,204 refusals of agent-unauthenticated",),
     "docs/mcp-front.rst": ('{"jsonrpc"', "url = "),
     "docs/metrics.rst": ("scrape_configs:", '{"kind":"agtp"'),
-    "docs/operations.rst": ("AGTP-Agent-Warning: deprecated;",),
+    "docs/operations.rst": ("AGTP-Agent-Warning: deprecated;", '{"time":'),
     "docs/traces.rst": ("trace    {",),
     "docs/design/interface.rst": ("ca.pem ",),
     "docs/architecture.rst": ("  agents (TLS 1.3, client certificates)", "agents (TLS 1.3, client certificates)"),

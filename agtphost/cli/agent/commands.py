@@ -17,6 +17,7 @@ from agtphost.cli.audit.store import open_records
 from agtphost.cli.cert.commands import describe
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import find_config, load_config, require_config
 from agtphost.cli.identities import LocalAgent, agent_id_of
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_options, wide_option
@@ -33,7 +34,7 @@ ENDED = frozenset(status.value for status in YEARS)
 HEADINGS = {"state": "NOW"}
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """
     List, issue and manage agents.

@@ -13,13 +13,14 @@ from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.report import report_command
 from agtphost.cli.audit.verify import verify_command
 from agtphost.cli.exchange import inspect, open_client, signing_keys
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options, wide_option
 from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.target import resolve
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Fetch, walk, verify, prove and export records."""
 

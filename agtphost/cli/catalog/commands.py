@@ -10,6 +10,7 @@ import click
 
 from agtphost.cli.catalog.pins import catalog_in, fetch, pin
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.local_files import MAX_BODY, read_octets
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, connection_options, json_option
@@ -32,7 +33,7 @@ RECIPE_FILES = ("recipes.toml", "agtp-recipes.toml")
 ENDPOINTS = "endpoints"
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Show, compare, check, fetch and pin method catalogs."""
 

@@ -13,6 +13,7 @@ import click
 from agtphost.cli.cert.renew import renew_command
 from agtphost.cli.cert.revoke import crl_command, revoke_command
 from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_answer, print_json
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Issue, show, renew and revoke certificates."""
 

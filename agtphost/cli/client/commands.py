@@ -16,6 +16,7 @@ from agtphost.cli.agent.admission import admit
 from agtphost.cli.client import agents, fronts
 from agtphost.cli.client.entries import ClientFile, is_bridge, option_of
 from agtphost.cli.failures import CommandError, WrongInput
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, add_options, json_option
 from agtphost.cli.output import print_entries, print_json, visible
@@ -23,7 +24,7 @@ from agtphost.cli.output import print_entries, print_json, visible
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Add this host to the configuration of an MCP client, and remove it again."""
 

@@ -10,6 +10,7 @@ import click
 from agtphost.cli.endpoint.module_edit import ModuleEditError, add_function, bound_names
 from agtphost.cli.endpoint.scaffold import EndpointPlan
 from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json
@@ -20,7 +21,7 @@ KINDS = ("function", "declaration", "test")
 """The kinds of files of an endpoint."""
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Write your own endpoints."""
 

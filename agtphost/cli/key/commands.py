@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.key.rotate import history_command, rotate_command
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, json_option
@@ -14,7 +15,7 @@ from agtphost.cli.output import print_answer
 from agtphost.identity.keys import SigningKey, VerifyingKey
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """
     Create and show signing keys (Ed25519).

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from agtphost.cli.arguments import parameters
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.local_files import read_octets
 from agtphost.cli.options import (
     EXISTING,
@@ -89,7 +90,7 @@ def _ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[Co
 id_argument = click.argument("card_id", metavar="CARD", shell_complete=_ids)
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def command() -> None:
     """Find agents by their cards, call them, and register more."""
 

@@ -9,6 +9,7 @@ import click
 
 from agtphost.cli.approval_prompt import Consent, consent_options, digest_to_approve
 from agtphost.cli.exchange import ask, entries_of, object_of, result_of
+from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_table, visible
 from agtphost.cli.target import resolve
@@ -20,17 +21,14 @@ APPROVE = {"a2a": ("a2a.card.approve", media_types.A2A), "acp": ("acp.agents.app
 """The action that approves, and its payload type, by protocol."""
 
 
-class _UpstreamGroup(click.Group):
-    """A group that also has the older names: ``agtp upstreams`` lists, and so does ``ls``."""
+class _UpstreamGroup(VerbGroup):
+    """A group whose older name lists: ``agtp upstreams``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         alone = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
         if ctx.info_name == "upstreams" and alone:
             args = ["list", *args]
         return super().parse_args(ctx, args)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return super().get_command(ctx, "list" if cmd_name == "ls" else cmd_name)
 
 
 @click.group(cls=_UpstreamGroup)

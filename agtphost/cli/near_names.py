@@ -1,0 +1,57 @@
+"""Endpoints that are close to one that a host does not have, of all that the caller may call there."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING
+
+from agtphost.vocabulary.reasons import Reason
+
+if TYPE_CHECKING:
+    from agtphost.cli.target import Target
+    from agtphost.client.reply import Reply
+    from agtphost.client.sync import Client
+
+MOST = 3
+"""Names that are suggested."""
+
+CLOSENESS = 0.6
+"""Share of characters that two paths must have in common, as difflib counts."""
+
+NO_ENDPOINT = (Reason.NOT_FOUND, Reason.METHOD_NOT_ALLOWED, Reason.METHOD_VIOLATION)
+"""Refusal reasons that mean that nothing has that method and path."""
+
+_PARAMETER = re.compile(r"\{[^{}/]*\}")
+
+
+def close_endpoints(client: Client, target: Target, reply: Reply, method: str, path: str) -> str:
+    """
+    Return a sentence that names endpoints close to the one that a host does not have; empty if none is close.
+
+    The host lists endpoints for the caller, so nothing is suggested that the caller may not see.
+    """
+    if reply.ok or reply.reason not in NO_ENDPOINT:
+        return ""
+    answer = client.call(target.uri, "DISCOVER", "/methods")
+    listed = answer.result if answer.ok and isinstance(answer.result, list) else []
+    known = [(str(each.get("method")), str(each.get("path"))) for each in listed if isinstance(each, dict)]
+    scores = {f"{verb} {at}": _closeness(verb, at, method, path) for verb, at in known}
+    near = [name for name, score in sorted(scores.items(), key=lambda each: -each[1]) if score >= CLOSENESS][:MOST]
+    return f"Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _closeness(method: str, template: str, wanted_method: str, wanted_path: str) -> float:
+    """Return how close an endpoint is, from 0: the path decides, and the same method counts for a tenth."""
+    path = 1.0 if _matches(template, wanted_path) else _ratio(_PARAMETER.sub("*", template), wanted_path)
+    return path + 0.1 * (method == wanted_method) if path >= CLOSENESS else 0.0
+
+
+def _ratio(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
+
+
+def _matches(template: str, path: str) -> bool:
+    """Return whether a path is one of a template."""
+    pattern = "[^/]+".join(map(re.escape, _PARAMETER.split(template)))
+    return re.fullmatch(pattern, path) is not None
