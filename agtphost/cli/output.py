@@ -9,11 +9,14 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import click
 
 from agtphost import extras
+from agtphost.vocabulary.jsontext import prepare_encoder
 
 
 def visible(text: str) -> str:
@@ -41,14 +44,64 @@ def print_json(value: Any) -> None:
     """
     pieces: list[str] = []
     length = 0
-    for piece in json.JSONEncoder(indent=2).iterencode(value):
+
+    def add(piece: str) -> None:
+        nonlocal length
         pieces.append(piece)
         length += len(piece)
         if length >= WRITTEN_AT_ONCE:
             click.echo("".join(pieces), nl=False)
             pieces.clear()
             length = 0
+
+    _indent(value, "", add)
     click.echo("".join(pieces))
+
+
+def _indent(value: Any, margin: str, add: Callable[[str], None]) -> None:
+    """
+    Write a JSON text as :class:`json.JSONEncoder` with an indentation of two does.
+
+    That encoder is written in Python, and takes half of the time in which the manifest of 5,000 endpoints is shown.
+    Here the encoder in C writes tables and lists without others inside, which most are.
+
+    :param margin: spaces at the beginning of the line that holds the value's last bracket.
+    :param add: called with each piece of the text.
+    """
+    inner = f"{margin}  "
+    encode = _encoder(inner)
+    is_table = isinstance(value, dict)
+    if not _is_filled(value):
+        add(encode(value))
+    elif not any(map(_is_filled, value.values() if is_table else value)):
+        text = encode(value)
+        add(f"{text[0]}\n{inner}{text[1:-1]}\n{margin}{text[-1]}")
+    else:
+        separator = "{" if is_table else "["
+        for name, member in value.items() if is_table else ((None, item) for item in value):
+            start = f"{separator}\n{inner}{_name(name) if is_table else ''}"
+            if _is_filled(member):
+                add(start)
+                _indent(member, inner, add)
+            else:
+                add(start + encode(member))
+            separator = ","
+        add(f"\n{margin}{'}' if is_table else ']'}")
+
+
+def _name(name: Any) -> str:
+    """Return the beginning of a member; a name may be a number or null, which the encoder knows to write."""
+    return f"{encode_basestring_ascii(name)}: " if isinstance(name, str) else json.dumps({name: 0})[1:-2]
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, (dict, list, tuple)) and bool(value)
+
+
+@cache
+def _encoder(margin: str) -> Callable[[Any], str]:
+    """Return an encoder that begins a line with a margin before each member."""
+    return prepare_encoder(json.JSONEncoder(separators=(f",\n{margin}", ": ")))
 
 
 def print_document(value: Any) -> None:

@@ -6,8 +6,13 @@ import json
 import os
 import sys
 import tracemalloc
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agtphost.cli.output import WRITTEN_AT_ONCE, print_json
 
@@ -34,3 +39,21 @@ def test_pieces_are_the_text(number: int, capsys: pytest.CaptureFixture[str]) ->
     """However many pieces there are, together they are the text and the end of its line."""
     print_json([SHARED] * number)
     assert capsys.readouterr().out == json.dumps([SHARED] * number, indent=2) + "\n"
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.lists(inner, max_size=3).map(tuple)
+            | st.dictionaries(st.text() | st.integers() | st.booleans() | st.none(), inner, max_size=3)
+        ),
+        max_leaves=20,
+    )
+)
+def test_the_text_is_that_of_the_encoder_of_python(value: Any) -> None:
+    """Tables and lists of every kind and depth are indented as json.dumps does it, with the same names and numbers."""
+    with redirect_stdout(StringIO()) as printed:
+        print_json(value)
+    assert printed.getvalue() == json.dumps(value, indent=2) + "\n"
