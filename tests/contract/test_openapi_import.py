@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.contract.manifest_validation import UPSTREAM_ERRORS
-from agtphost.contract.openapi.document_text import DocumentTextError, read_document
+from agtphost.contract.openapi.document_text import DocumentTextError, read_document, read_json
 from agtphost.contract.openapi.importer import (
     Imported,
     ImportedEndpoint,
@@ -279,6 +279,13 @@ def test_yaml_means_what_json_would() -> None:
     "text",
     [
         *(b"a: 1\na: 2\n", b'{"a": 1, "a": 2}', b"{", b"a: [", b"a: !!python/name:os.system x", b"a: .nan"),
+        *(
+            b"[1e999]",
+            b'{"a": "\\udc00"}',
+            b'{"\\ud800": 1}',
+            b"[" * 201 + b"]" * 201,
+            b'{"a":' * 201 + b"1" + b"}" * 201,
+        ),
         *(b"\xff", b'{"a": NaN}', b"a: &a [*a]", b"[" * 5000, b"1: x\n'1': y"),
         b"a: &a [x,x,x,x,x,x,x,x,x,x]\n"
         + b"".join(b"%c: &%c [%s]\n" % (n + 1, n + 1, b",".join([b"*%c" % n] * 10)) for n in range(97, 105)),
@@ -288,6 +295,16 @@ def test_bad_texts_are_refused(text: bytes) -> None:
     """Names twice, broken syntax, tags, NaN, circles, depth and alias bombs, each by an error of our own."""
     with pytest.raises(DocumentTextError):
         read_document(text)
+
+
+def test_json_within_the_bounds_is_read_unchanged() -> None:
+    """Depth, pairs of surrogates, escapes and large numbers have the value that Python's own decoder finds."""
+    for text in (
+        b"[" * 200 + b"]" * 200,
+        b'{"a": ["\\ud83d\\ude00", "\\\\ud800", 1.5e300, 18446744073709551616, {"b": [[], {}, null]}]}',
+        b'\xef\xbb\xbf{"a": "gr\xc3\xb6\xc3\x9fe"}',
+    ):
+        assert read_document(text) == read_json(text) == json.loads(text)
 
 
 TOML = st.recursive(
@@ -598,6 +615,16 @@ def test_the_media_type_of_the_answer_is_asked_for(kind: str, accept: str | None
 def test_a_success_without_a_body_is_declared(responses: dict[str, Any], http: str, empty: bool) -> None:
     """The document says which answers have none; the host takes an empty one for malformed otherwise."""
     assert operation_with(responses=responses, http=http).table["handler"].get("empty_response", False) is empty
+
+
+@each_row(
+    ("codes", "said"),
+    [(["303", "400"], True), (["302"], True), (["200", "303"], False), (["default", "303"], False), (["400"], False)],
+)
+def test_a_success_that_is_a_redirect_is_named(codes: list[str], said: bool) -> None:
+    """No call follows it, so the caller gets upstream_error; Jira has ten such operations."""
+    made = operation_with(responses={code: {"description": "So."} for code in codes})
+    assert any(review.startswith("[errors] success is a redirect (30") for review in made.reviews) is said
 
 
 # Verbs and texts of real documents

@@ -159,6 +159,13 @@ class _OperationReader:
         chosen = next((code for code in ("200", "201", *good) if code in table), "default")
         if len(good) > 1:
             self._losses["further successful responses"] += len(good) - 1
+        moved = sorted(str(code) for code in table if re.fullmatch(r"3(?:[0-9]{2}|XX)", str(code)))
+        if moved and not good and "default" not in table:
+            # Other answers than 2xx are failures of the upstream, though this one may have done what was asked.
+            self._reviews.append(
+                f"[errors] success is a redirect ({', '.join(moved)}), which no call follows: its caller gets "
+                "upstream_error; use an operation that answers with 2xx"
+            )
         response = self._facts.references.follow(table.get(chosen))
         bodies = {code: self._facts.references.follow(table[code]).get("content") for code in good}
         empty = any(not body for code, body in bodies.items() if str(code) not in NO_BODY)
