@@ -171,7 +171,7 @@ def test_a_declaration_that_the_host_would_refuse_says_so() -> None:
     from agtphost.contract.declaration import Declaration, Rules
 
     said: list[str] = []
-    Declaration(table, Rules(catalog=CATALOG), lambda _, message, __: said.append(message)).endpoint("", 0)
+    Declaration(table, Rules(catalog=CATALOG), lambda _, message, *__: said.append(message)).endpoint("", 0)
     assert any("not an error name" in message for message in said)
     assert any("external_service" in message for message in said)
 
@@ -615,6 +615,14 @@ def test_the_media_type_of_the_answer_is_asked_for(kind: str, accept: str | None
 def test_a_success_without_a_body_is_declared(responses: dict[str, Any], http: str, empty: bool) -> None:
     """The document says which answers have none; the host takes an empty one for malformed otherwise."""
     assert operation_with(responses=responses, http=http).table["handler"].get("empty_response", False) is empty
+
+
+def test_a_body_of_an_answer_that_has_none_is_left_out() -> None:
+    """Bitbucket describes one of a 204: the empty object that the host makes of such an answer is valid output."""
+    error = {"type": "object", "required": ["message"], "properties": {"message": {"type": "string"}}}
+    response = {"description": "No vote.", "content": {"application/json": {"schema": error}}}
+    made = operation_with(responses={"204": response}, http="get")
+    assert compile_schema(made.table["output_schema"], role="output").is_valid({})
 
 
 @each_row(

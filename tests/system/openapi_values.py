@@ -172,6 +172,8 @@ class Values:
             high = high - 1 if below and high is not None else high
         else:
             high = min(below - 1, below - 1 if high is None else high)
+        # The host refuses integers that a reader with doubles would change (docs/threats.rst).
+        low = None if low is None else max(low, -(2**53))
         if low is None:
             low = 1 if high is None or high >= 1 else high - 10
         if high is None:

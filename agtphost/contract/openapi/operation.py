@@ -178,7 +178,8 @@ class _OperationReader:
         return outcome or "The upstream completed the request.", self._output(response, chosen), "201" in good
 
     def _output(self, response: Mapping[str, Any], code: str) -> dict[str, Any]:
-        content = response.get("content")
+        # Bitbucket declares a body of a 204; HTTP has none, and what the host makes of it is an empty object.
+        content = None if str(code) in NO_BODY else response.get("content")
         kind, schema = (
             choose_content(content, self._facts.references, self._losses)
             if isinstance(content, Mapping) and content
