@@ -94,12 +94,6 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "conformance/runner.py:_outcome",
         "http/a2a_runs.py:TaskRuns.begin",
     ),
-    "The parser of a language that the operator writes names the part that is wrong; there is no table of its texts.": (
-        "contract/recipes/expression.py:Expression.__init__",
-        "contract/recipes/expression.py:Expression.evaluate",
-        "contract/schema_rules.py:Walk._pattern",
-        "methods/standard/pure/queries.py:Query.value",
-    ),
     "It runs between fork and exec, and imports nothing.": ("adapters/mcp/launcher.py:exec_command",),
 }
 """By the reason: the functions in which the text of a foreign exception is taken as it is."""

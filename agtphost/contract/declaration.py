@@ -64,8 +64,8 @@ _ACTION = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+)*", re.ASCII)
 _ERROR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,64}", re.ASCII)
 
-Say = Callable[[Location, str, str], None]
-"""Takes a location in the table, a sentence, and a hint."""
+Say = Callable[[Location, str, str, str], None]
+"""Takes a location in the table, a sentence, a hint, and the text of a foreign library that the sentence translates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,12 +180,12 @@ class Declaration:
             **found,  # type: ignore[arg-type]
         )
 
-    def _add_fault(self, location: Location, message: str, hint: str = "") -> None:
+    def _add_fault(self, location: Location, message: str, hint: str = "", original: str = "") -> None:
         self._wrong = True
         if location and location[0] in self._doubtful:
             return
         hint = hint or self._name_cure(location) or example(ENDPOINT, location)
-        self._report(location, message, hint.replace("write [", f"write [{self._prefix}"))
+        self._report(location, message, hint.replace("write [", f"write [{self._prefix}"), original)
 
     def _add_unfound(self, error: HintsError | None) -> None:
         if error is None:
@@ -369,6 +369,7 @@ class Declaration:
                     (name, *where),
                     said,
                     header_cure(self._table, self._prefix, (name, *where)) or keyword_example(where, fault.message),
+                    fault.original,
                 )
             return None
 

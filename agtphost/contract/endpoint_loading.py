@@ -132,9 +132,11 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
         line = document.line(at)
         label = _label(table)
 
-        def say(location: Location, message: str, hint: str, at: Location = at, label: str = label) -> None:
+        def say(
+            location: Location, message: str, hint: str, original: str, at: Location = at, label: str = label
+        ) -> None:
             where = document.line((*at, *location))
-            problems.append(Problem(message=f"{label}{message}", file=file, line=where, hint=hint))
+            problems.append(Problem(message=f"{label}{message}", file=file, line=where, hint=hint, original=original))
 
         declaration = Declaration(
             table, rules, say, source.parent if isinstance(source, Path) else None, "endpoint." if at else ""

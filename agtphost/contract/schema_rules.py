@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
@@ -39,7 +39,7 @@ from agtphost.contract.schema_keywords import (
 )
 from agtphost.contract.schema_places import INTO, MAX_APPLIED, MAX_WAYS, AppliedSchemas, SchemaPlace, growth_faults
 from agtphost.contract.schema_references import References, TooManySchemas
-from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.foreign_errors import explain, original_of
 
 MAX_OCTETS = 64 << 10
 """Octets of a schema's JSON text; the largest real ones have a third of this."""
@@ -84,6 +84,9 @@ class SchemaFault:
 
     message: str
     """What is wrong, as one sentence without its subject."""
+
+    original: str = field(default="", compare=False)
+    """The text of a foreign library that the message translates; empty without one."""
 
     def __str__(self) -> str:
         return f"{self.pointer or '/'}: {self.message}"
@@ -193,8 +196,8 @@ class Walk:
         self.cleaned = {}
         """The schema with only the keywords that were checked."""
 
-    def _add_fault(self, pointer: str, message: str) -> None:
-        self.faults.append(SchemaFault(pointer=pointer, message=message))
+    def _add_fault(self, pointer: str, message: str, original: str = "") -> None:
+        self.faults.append(SchemaFault(pointer=pointer, message=message, original=original))
 
     def _write_out(self) -> None:
         """Continue with the same schema with every reference rewritten to a place in it."""
@@ -363,8 +366,8 @@ class Walk:
                 if sum(self.states.values()) > self._expressions:
                     self._add_fault("", f"has regular expressions of more than {self._expressions} states in all")
             except (re2.error, UnicodeError) as error:
-                reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
-                self._add_fault(here[:160], f"is not a regular expression that matches in linear time: {reason}")
+                message = f"is not a regular expression that matches in linear time: {explain(error)}"
+                self._add_fault(here[:160], message, original_of(error)[:400])
 
     def _reference(self, value: Any, here: str, pointer: str) -> None:
         if not isinstance(value, str):

@@ -140,7 +140,7 @@ class Synthesizer:
         :raises ValueError: this host can no longer run it; the message says why.
         """
         faults: list[str] = []
-        recipe = read_recipe(table, self._rules, lambda at, message, hint: faults.append(message))
+        recipe = read_recipe(table, self._rules, lambda at, message, *_: faults.append(message))
         if recipe is None or faults:
             raise ValueError("; ".join(faults[:3]) or "it is not a recipe")
         return recipe

@@ -119,9 +119,9 @@ class Declarations:
         for number, table in enumerate(self._tables, 1):
             name = f"{table.get('method')} {table.get('path')}"
 
-            def say(location: Location, message: str, hint: str, name: str = name) -> None:
+            def say(location: Location, message: str, hint: str, original: str, name: str = name) -> None:
                 where = ".".join(str(part) for part in location)
-                problems.append(Problem(message=f"{name}: {where}: {message}", hint=hint))
+                problems.append(Problem(message=f"{name}: {where}: {message}", hint=hint, original=original))
 
             endpoint = Declaration(table, rules, say).endpoint("", number)
             if endpoint is not None:

@@ -4,7 +4,8 @@ What the errors of the system and of foreign libraries mean, in our words: what 
 The texts of OpenSSL, SQLite, the operating system and Python's parsers name neither the setting nor the way out.
 :func:`explain` replaces them, :func:`original_of` keeps them for ``--json`` and the log. Errors are recognized by the
 names of their classes, so that no library is imported for this. The errors of PostgreSQL are explained in
-:mod:`agtphost.stores.postgres.error_texts`, those of TOML in :mod:`agtphost.vocabulary.tomltext`.
+:mod:`agtphost.stores.postgres.error_texts`, those of TOML in :mod:`agtphost.vocabulary.tomltext`, those of RE2 and
+JMESPath in :mod:`agtphost.vocabulary.expression_errors`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import errno
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+from agtphost.vocabulary.expression_errors import explain_jmespath, explain_re2
 
 Meaning = tuple[str, str]
 """What is wrong, and what to do about it; the second may be empty."""
@@ -184,6 +187,10 @@ def split(error: BaseException) -> Meaning:
         return _explain_tls(error)
     if "sqlite3.Error" in kinds:
         return _explain_sqlite(error)
+    if "re2._re2.Error" in kinds:
+        return explain_re2(error)
+    if "jmespath.exceptions.JMESPathError" in kinds:
+        return explain_jmespath(error)
     if "twisted.internet.error.CannotListenError" in kinds:
         return split(getattr(error, "socketError", error))
     if kinds & {"socket.gaierror", "twisted.internet.error.DNSLookupError"}:
@@ -194,6 +201,8 @@ def split(error: BaseException) -> Meaning:
         return _SYSTEM[errno.ECONNRESET]
     if isinstance(error, UnicodeDecodeError):
         return f"it is not {_charset(error.encoding)} (octet {error.start})", f"save it as {_charset(error.encoding)}"
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        return "it has half of a surrogate pair", "remove that character"
     if isinstance(error, UnicodeError):
         return "a name is empty, too long, or has characters that are not allowed", "correct the name"
     if isinstance(error, OSError):
@@ -261,8 +270,10 @@ _FOREIGN: Final = _ARCHIVES | {
     "OpenSSL.SSL.Error",
     "binascii.Error",
     "click.exceptions.UsageError",
+    "jmespath.exceptions.JMESPathError",
     "json.decoder.JSONDecodeError",
     "psycopg.Error",
+    "re2._re2.Error",
     "sqlite3.Error",
     "tomllib.TOMLDecodeError",
     "twisted.internet.error.ConnectError",

@@ -323,7 +323,7 @@ class _OpenApiImport:
     def _problems(self, table: Mapping[str, Any]) -> Iterator[str]:
         """Yield what the host would refuse in the declaration."""
         said: list[str] = []
-        Declaration(table, self._rules, lambda _, message, __: said.append(message)).endpoint("", 0)
+        Declaration(table, self._rules, lambda _, message, *__: said.append(message)).endpoint("", 0)
         yield from said
 
     def _file(self, draft: _Draft) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from agtphost import extras
+from agtphost.vocabulary.foreign_errors import explain, original_of
 
 MARK = "="
 """The beginning of an expression, where constants are allowed too."""
@@ -33,8 +34,8 @@ MAX_NODES = 128
 MAX_DEPTH = 16
 """Depth of nested tables and lists in one mapping."""
 
-Say = Callable[[tuple[str | int, ...], str, str], None]
-"""Takes a location within the value, a sentence, and a hint."""
+Say = Callable[[tuple[str | int, ...], str, str, str], None]
+"""Takes a location within the value, a sentence, a hint, and the text of JMESPath that the sentence translates."""
 
 
 class ExpressionError(ValueError):
@@ -62,9 +63,10 @@ class Expression:
 
         try:
             self._compiled = jmespath.compile(text)
-        except (JMESPathError, RecursionError) as error:
-            first = str(error).partition("\n")[0] or "it is nested too deeply"
-            raise ExpressionError(f"{text!r} is not JMESPath: {first[:200]}") from None
+        except RecursionError:
+            raise ExpressionError(f"{text[:64]!r} is not JMESPath: it is nested too deeply") from None
+        except JMESPathError as error:
+            raise ExpressionError(f"{text!r} is not JMESPath: {explain(error)}") from error
         self.text = text
         tree = self._compiled.parsed
         _check(tree, text)
@@ -94,9 +96,10 @@ class Expression:
         try:
             return self._compiled.search(scope)
         except JMESPathError as error:
-            raise ExpressionError(f"{self.text!r} cannot be evaluated: {str(error)[:200]}") from None
+            raise ExpressionError(f"{self.text!r} cannot be evaluated: {explain(error)}") from error
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise ExpressionError(f"{self.text!r} cannot be evaluated: {type(error).__name__}") from None
+            why = "a value does not suit the functions that are called"
+            raise ExpressionError(f"{self.text!r} cannot be evaluated: {why}") from error
 
     def holds(self, scope: Mapping[str, Any]) -> bool:
         """Return whether the result is true: not null, false, or empty, as in JMESPath."""
@@ -111,6 +114,8 @@ def _check(tree: Mapping[str, Any], text: str) -> None:
     for count, node in enumerate(_nodes(tree), 1):
         if count > MAX_NODES:
             raise ExpressionError(f"{text[:64]!r} has more than {MAX_NODES} parts")
+        if node["type"] == "slice" and node["children"][2] == 0:
+            raise ExpressionError(f"{text[:64]!r} has a slice with steps of 0; write 1, or leave it out")
         if node["type"] == "function_expression":
             name, given = node["value"], len(node["children"])
             known = arguments.get(name)
@@ -206,13 +211,14 @@ _Filling = Callable[[Mapping[str, Any]], Any]
 def _filling(value: Any, at: tuple[str | int, ...], say: Say, names: set[str]) -> _Filling:
     """Return a function that fills ``value``; constant parts are built once."""
     if len(at) > MAX_DEPTH:
-        say(at, f"it is nested more than {MAX_DEPTH} deep", "")
+        say(at, f"it is nested more than {MAX_DEPTH} deep", "", "")
         return _constant(None)
     if isinstance(value, str) and value.startswith(MARK):
         try:
             expression = Expression(value[len(MARK) :])
         except ExpressionError as error:
-            say(at, str(error), "JMESPath is described at jmespath.org; constants do not begin with =")
+            hint = "JMESPath is described at jmespath.org; constants do not begin with ="
+            say(at, str(error), hint, original_of(error))
             return _constant(None)
         names.update(expression.names)
         return expression.evaluate
@@ -224,7 +230,7 @@ def _filling(value: Any, at: tuple[str | int, ...], say: Say, names: set[str]) -
         items = [_filling(inner, (*at, index), say, names) for index, inner in enumerate(value)]
         return lambda scope: [item(scope) for item in items]
     if value is not None and not isinstance(value, (str, int, float, bool)):
-        say(at, f"{str(value)[:64]!r} is a {type(value).__name__}, which JSON lacks", "write it as text")
+        say(at, f"{str(value)[:64]!r} is a {type(value).__name__}, which JSON lacks", "write it as text", "")
     return _constant(value)
 
 

@@ -59,6 +59,7 @@ from agtphost.contract.semantic import FOR_TOOLS, MEMBERS, is_statement, semanti
 from agtphost.errors import Problem
 from agtphost.vocabulary import paths, tomltext
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.foreign_errors import original_of
 from agtphost.vocabulary.tomltext import Location, TomlError
 
 LONGEST_TIMEOUT = 3_600.0
@@ -73,7 +74,7 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
 VERSION = re.compile(r"[0-9A-Za-z.+_:-]{1,64}", re.ASCII)
 _ERROR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
-Say = Callable[[Location, str, str], None]
+Say = Callable[[Location, str, str, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +127,11 @@ def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[lis
         label = table.get("name") if isinstance(table, Mapping) else None
         prefix = f"recipe {label[:64]}: " if isinstance(label, str) else ""
 
-        def say(location: Location, message: str, hint: str, at: Location = at, prefix: str = prefix) -> None:
+        def say(
+            location: Location, message: str, hint: str, original: str, at: Location = at, prefix: str = prefix
+        ) -> None:
             line = document.line((*at, *location))
-            problems.append(Problem(message=f"{prefix}{message}", file=file, line=line, hint=hint))
+            problems.append(Problem(message=f"{prefix}{message}", file=file, line=line, hint=hint, original=original))
 
         def line_inside(location: Location, at: Location = at) -> int:
             return document.line((*at, *location))
@@ -185,9 +188,9 @@ class _RecipeReader:
 
     count: int = 0
 
-    def say(self, location: Location, message: str, hint: str = "") -> None:
+    def say(self, location: Location, message: str, hint: str = "", original: str = "") -> None:
         self.wrong = True
-        self.tell(location, message, hint or self._name_cure(location) or example(RECIPE, location))
+        self.tell(location, message, hint or self._name_cure(location) or example(RECIPE, location), original)
 
     def _name_cure(self, location: Location, missing: str = "") -> str:
         """Return a cure with a name that the host's files have; empty if they have none."""
@@ -257,8 +260,8 @@ class _RecipeReader:
             self.say((name,), f"{name} {str(value)[:64]!r} is not {form}")
 
     def _mapping(self, value: Any, at: Location) -> ValueMapping:
-        def say(location: Location, message: str, hint: str) -> None:
-            self.say((*at, *location), message, hint)
+        def say(location: Location, message: str, hint: str, original: str) -> None:
+            self.say((*at, *location), message, hint, original)
 
         mapping = ValueMapping(value, say)
         self._names(mapping.names, at)
@@ -397,7 +400,8 @@ class _RecipeReader:
                 raise ExpressionError("when must be a text")
             expression = Expression(text.removeprefix("="))
         except ExpressionError as error:
-            self.say((*at, "when"), str(error), 'a JMESPath expression such as "book.year > `1900`"')
+            hint = 'a JMESPath expression such as "book.year > `1900`"'
+            self.say((*at, "when"), str(error), hint, original_of(error))
             return None
         self._names(expression.names, (*at, "when"))
         return expression
@@ -476,5 +480,6 @@ class _RecipeReader:
         except SchemaError as error:
             for fault in all_faults(schema, error):
                 where = tuple(tokens(fault.pointer))
-                self.say(("endpoint", name, *where), f"endpoint.{name} {fault}", keyword_example(where, fault.message))
+                hint = keyword_example(where, fault.message)
+                self.say(("endpoint", name, *where), f"endpoint.{name} {fault}", hint, fault.original)
             return None

@@ -198,7 +198,7 @@ def _mapping(value: Any, number: int, visible: Sequence[str]) -> ValueMapping:
         if text.startswith(MARK):
             _expression(text[len(MARK) :], number, visible)
 
-    def say(at: tuple[str | int, ...], message: str, hint: str) -> None:
+    def say(at: tuple[str | int, ...], message: str, hint: str, _: str) -> None:
         raise wrong("steps", number, f"at {'.'.join(map(str, at))[:80]}: {message}", hint)
 
     return ValueMapping(value, say)

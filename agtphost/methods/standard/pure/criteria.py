@@ -20,6 +20,7 @@ import re2
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure.comparisons import Comparisons, NoteComparison
 from agtphost.methods.standard.pure.material import MISSING, at, is_place
+from agtphost.vocabulary.foreign_errors import explain
 
 MAX_CONDITIONS = 64
 """Conditions of one call, those inside of others counted in."""
@@ -180,8 +181,8 @@ class _Compiler:
             if len(wanted) > MAX_PATTERN:
                 raise self._wrong(f"the pattern has more than {MAX_PATTERN} characters")
             return re2.compile(wanted, options)
-        except re2.error:
-            raise self._wrong("the pattern is not a regular expression of RE2") from None
+        except (re2.error, UnicodeError) as error:
+            raise self._wrong(f"the pattern is not a regular expression of RE2: {explain(error)}") from None
 
 
 def _is_object(value: Any) -> bool:

@@ -19,6 +19,7 @@ from agtphost.contract.recipes.expression import MAX_CHARACTERS, Expression, Exp
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure.comparisons import Comparisons
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.reasons import Reason
 
 MAX_STEPS = 1_000_000
@@ -115,7 +116,7 @@ class Query:
         try:
             return self._interpreter.visit(self._tree, record)
         except (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            said = str(error).partition("\n")[0][:160]
+            said = _reason(error)
             raise parameters.invalid(
                 self._name, f"The expression cannot be worked out: {said}.", "Correct it, or the data."
             ) from None
@@ -148,6 +149,19 @@ def import_parser() -> None:
     """Import what reads expressions, if it is installed."""
     if extras.is_installed("jmespath"):
         importlib.import_module("jmespath.visitor")
+
+
+class _TooLong(ValueError):
+    """An expression makes a list that is too long; the message says so."""
+
+
+def _reason(error: Exception) -> str:
+    """Return why an expression cannot be evaluated."""
+    from jmespath.exceptions import JMESPathError
+
+    if isinstance(error, JMESPathError):
+        return explain(error)
+    return str(error) if isinstance(error, _TooLong) else "a value does not suit the functions that are called"
 
 
 def _nodes(tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -196,7 +210,7 @@ def _interpreter(count: Callable[[], None], comparisons: Comparisons) -> Any:
             if not isinstance(base, list):
                 return None
             if sum(len(each) if isinstance(each, list) else 1 for each in base) > MAX_FLAT:
-                raise ValueError(f"a list that it makes has more than {MAX_FLAT} members")
+                raise _TooLong(f"a list that it makes has more than {MAX_FLAT} members")
             merged: list[Any] = []
             for each in base:
                 if isinstance(each, list):
