@@ -50,6 +50,7 @@ _EXAMPLES: Mapping[str, Sequence[Any]] = {
     "by": [["operators"]],
     "zone": ["zone:example"],
     "allow": [["QUERY"]],
+    "port": [4480],
     "endpoint": ["tcp:4480:interface=127.0.0.1"],
     "call": ["files.*"],
     "through": ["NOTIFY /message"],
@@ -85,6 +86,9 @@ _TEXTS: Sequence[str] = (
     "HTTP:example.com",
 )
 """Texts of the forms that keys have, from the least to the most particular."""
+
+_NAMING = frozenset({"port"})
+"""Keys whose numbers name something. The bound that is nearest to a wrong one is no better than any other number."""
 
 _WRITTEN = re.compile(r"write (\S+) = (.+)", re.DOTALL)
 """A hint that is a line."""
@@ -125,10 +129,10 @@ class CureFinder:
 
     def complete(self, fault: ConfigFault) -> str:
         """Return what to do about a fault: its own hint if that works, or a line to write instead or as well."""
-        if not fault.hint:
-            return self.find(fault)
-        written = _WRITTEN.fullmatch(fault.hint)
         at = _key_of(fault)
+        if not fault.hint or (at and at[-1] in _NAMING):
+            return self.find(fault) or fault.hint
+        written = _WRITTEN.fullmatch(fault.hint)
         if written is not None and at and written[1] == key_text(str(at[-1])) and self._trial is not None:
             with contextlib.suppress(tomllib.TOMLDecodeError):
                 if not self._try(at, tomllib.loads(f"value = {written[2]}")["value"]):
