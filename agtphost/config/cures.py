@@ -130,9 +130,9 @@ class CureFinder:
     def complete(self, fault: ConfigFault) -> str:
         """Return what to do about a fault: its own hint if that works, or a line to write instead or as well."""
         at = _key_of(fault)
-        if not fault.hint or (at and at[-1] in _NAMING):
-            return self.find(fault) or fault.hint
         written = _WRITTEN.fullmatch(fault.hint)
+        if not fault.hint or (written is not None and at and at[-1] in _NAMING):
+            return self.find(fault) or fault.hint
         if written is not None and at and written[1] == key_text(str(at[-1])) and self._trial is not None:
             with contextlib.suppress(tomllib.TOMLDecodeError):
                 if not self._try(at, tomllib.loads(f"value = {written[2]}")["value"]):
