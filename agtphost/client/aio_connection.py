@@ -153,7 +153,9 @@ class AsyncioConnection(asyncio.Protocol):
 def _reason(exc: Exception | None) -> ClientError | None:
     """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
     if isinstance(exc, ssl.SSLError) and not isinstance(exc, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-        return tls.to_refusal(exc.reason or "")
+        refusal = tls.to_refusal(exc.reason or "")
+        refusal.__cause__ = exc
+        return refusal
     if exc is None or isinstance(exc, (ConnectionError, ssl.SSLError)):
         return None
     return ConnectionLost(

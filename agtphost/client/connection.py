@@ -29,6 +29,7 @@ from agtphost.client.reply import Reply
 from agtphost.client.requests import PreparedCall
 from agtphost.client.terminal import escape
 from agtphost.client.tls_context import HandshakeNotes
+from agtphost.vocabulary.foreign_errors import split
 from agtphost.wire.codec import Limits
 
 CLOSE_SECONDS = 1.0
@@ -158,15 +159,21 @@ def _fire(final: Deferred[Reply], found: Reply | Exception) -> None:
         final.callback(found)
 
 
+def _caused(refusal: ClientError, error: BaseException) -> ClientError:
+    """Return an error that keeps the one of the library that it translates."""
+    refusal.__cause__ = error
+    return refusal
+
+
 def _refusal_of(reason: Failure, notes: HandshakeNotes) -> ClientError | None:
     """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
     error = reason.value
     if isinstance(error, SSL.Error):
-        return tls.to_refusal(_reason_of(error), notes.message)
+        return _caused(tls.to_refusal(_reason_of(error), notes.message), error)
     if isinstance(error, (network.ConnectionDone, network.ConnectionLost, network.ConnectionAborted)):
         return None
     return ConnectionLost(
-        f"The connection broke: {escape(str(error))}",
+        f"The connection broke: {escape(split(error)[0])}.",
         "Whether the server carried the request out is unknown.",
         answered=False,
     )

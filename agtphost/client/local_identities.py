@@ -88,6 +88,8 @@ def pair(certificate: Path, key: Path | None) -> tuple[Path, Path]:
 
 def present(path: Path, what: str, remedy: str = "") -> Path:
     """``path``, if there is such a file. :raises InvalidCall: otherwise."""
+    if path.is_dir():
+        raise InvalidCall(f"{what} is a directory: {path}.", remedy or "Name a file in PEM.")
     if not path.is_file():
         close = difflib.get_close_matches(path.name, _names_next_to(path), 1, 0.75)
         meant = f"Did you mean {path.with_name(close[0])}? " if close else ""

@@ -26,22 +26,32 @@ from agtphost.vocabulary.foreign_errors import explain, split, to_sentence
 
 _TRUST_REMEDY = "Give the CA that issued it (--cacert), or have the server's certificate replaced."
 
-_VERIFY_REMEDIES = {
-    "certificate has expired": "The server's operator has to renew it.",
-    "certificate is not yet valid": "Check this machine's clock.",
+_UNTRUSTED = ("no authority that is trusted here has issued it", _TRUST_REMEDY)
+_RENEW = "The server's operator has to renew it."
+_VERIFICATIONS = {
+    "certificate has expired": ("it has expired", _RENEW),
+    "certificate is not yet valid": ("it is not valid yet", "Check this machine's clock."),
+    "certificate revoked": ("it was revoked", _RENEW),
+    "CA cert does not verify": ("its authority's certificate is not one", _TRUST_REMEDY),
+    "unsuitable certificate purpose": ("it is not one for servers", _RENEW),
+    "unsupported certificate purpose": ("it is not one for servers", _RENEW),
+    "EE certificate key too weak": ("its key is too short", _RENEW),
+    "CA signature digest algorithm too weak": ("it is signed with SHA-1 or MD5", _RENEW),
 }
+"""What OpenSSL's verification says, in our words, and what to do; everything else means :data:`_UNTRUSTED`."""
 
+_OTHER_CERTIFICATE = "Give the certificate and key of an agent of that host (--cert, --key)."
 _ALERTS = {
-    "certificate required": "This server wants a client certificate: give --cert and --key.",
-    "unknown ca": "The server does not trust the CA of the client certificate.",
-    "bad certificate": "The server does not take the client certificate.",
-    "certificate expired": "The client certificate has expired: have it renewed.",
-    "certificate revoked": "The client certificate was revoked.",
-    "certificate unknown": "The server does not take the client certificate.",
-    "unsupported certificate": "The server does not take client certificates of this kind.",
-    "access denied": "The server does not admit this client certificate.",
+    "certificate required": ("it wants a client certificate", "Give --cert and --key."),
+    "unknown ca": ("it does not trust the authority of the client certificate", _OTHER_CERTIFICATE),
+    "bad certificate": ("it does not take the client certificate", _OTHER_CERTIFICATE),
+    "certificate expired": ("the client certificate has expired", "Have it renewed: agtp agent renew."),
+    "certificate revoked": ("the client certificate was revoked", "Have another one issued."),
+    "certificate unknown": ("it does not take the client certificate", _OTHER_CERTIFICATE),
+    "unsupported certificate": ("it does not take client certificates of this kind", _OTHER_CERTIFICATE),
+    "access denied": ("it does not admit this client certificate", _OTHER_CERTIFICATE),
 }
-"""The alerts by which a server refuses a client certificate, as OpenSSL words them."""
+"""The alerts by which a server refuses a client certificate, as OpenSSL words them: in our words, and what to do."""
 
 _VERSION_WORDS = ("protocol version", "unsupported protocol", "wrong version number", "no protocols")
 
@@ -183,15 +193,15 @@ def to_refusal(reason: str, verify_message: str = "") -> TLSRefused:
     """
     words = reason.lower().replace("_", " ")
     if verify_message:
-        remedy = _VERIFY_REMEDIES.get(verify_message, _TRUST_REMEDY)
-        return TLSRefused(f"The server's certificate is not trusted: {escape(verify_message)}.", remedy)
+        what, remedy = _VERIFICATIONS.get(verify_message, _UNTRUSTED)
+        return TLSRefused(f"The server's certificate is not trusted: {what}.", remedy)
     if any(word in words for word in _VERSION_WORDS):
         return TLSRefused("The server does not speak TLS 1.3.", "AGTP needs TLS 1.3; check host and port.")
     if "alert" in words:
-        for alert, remedy in _ALERTS.items():
+        for alert, (what, remedy) in _ALERTS.items():
             if alert in words:
-                return TLSRefused(f"The server refused this client: {alert}.", remedy)
-    return TLSRefused(f"The TLS handshake failed: {escape(words) or 'the server ended it'}.", "Check host and port.")
+                return TLSRefused(f"The server refused this client: {what}.", remedy)
+    return TLSRefused("The TLS handshake failed.", "Check that host and port are those of an AGTP host.")
 
 
 _NAME_MISMATCH = frozenset({62, 64})
