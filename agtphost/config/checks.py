@@ -16,7 +16,7 @@ from agtphost.config.admin import admin_faults
 from agtphost.config.anchor_checks import anchor_faults
 from agtphost.config.cluster import cluster_faults
 from agtphost.config.delegation import delegation_faults
-from agtphost.config.faults import ConfigFault
+from agtphost.config.faults import ConfigFault, describe_absence
 from agtphost.config.gateway import gateway_faults
 from agtphost.config.launch_script import likely_servers
 from agtphost.config.mcp_front import mcp_front_faults
@@ -237,7 +237,7 @@ def _key_files(config: Config) -> Iterator[ConfigFault]:
                 continue
             yield ConfigFault(
                 location=location,
-                message=f"names a file that does not exist: {path}",
+                message=describe_absence(path),
                 hint=HINTS.get(location, INIT_PRODUCTION),
                 concerns=(
                     ("host", "profile"),
@@ -341,13 +341,11 @@ def _directories(config: Config) -> Iterator[ConfigFault]:
             hint=_place_hint(at, endpoints.directory, config, 'write directory = "endpoints"'),
         )
     if catalog.path is not None and not catalog.path.is_file():
-        yield ConfigFault(location=("catalog", "path"), message=f"names a file that does not exist: {catalog.path}")
+        yield ConfigFault(location=("catalog", "path"), message=describe_absence(catalog.path))
     recipes = config.recipes.file
     if recipes is not None and not recipes.is_file():
         at = ("recipes", "file")
-        yield ConfigFault(
-            location=at, message=f"names a file that does not exist: {recipes}", hint=_place_hint(at, recipes, config)
-        )
+        yield ConfigFault(location=at, message=describe_absence(recipes), hint=_place_hint(at, recipes, config))
 
 
 def _issuers(config: Config) -> Iterator[ConfigFault]:
@@ -443,7 +441,7 @@ def _place_hint(location: Location, absent: Path, config: Config, otherwise: str
 
 def _program(server: MCPServerSection, where: Location, context: LoadContext) -> Iterator[ConfigFault]:
     if server.ca is not None and not server.ca.is_file():
-        yield ConfigFault(location=(*where, "ca"), message=f"names a file that does not exist: {server.ca}")
+        yield ConfigFault(location=(*where, "ca"), message=describe_absence(server.ca))
     if server.command is None:
         return
     if not server.cwd.is_dir():

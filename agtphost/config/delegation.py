@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
-from agtphost.config.faults import ConfigFault
+from agtphost.config.faults import ConfigFault, describe_absence
 from agtphost.config.values import CanonicalAgentID, FilePath, Items, Seconds, Section, Table, Token, load_context
 from agtphost.config.witness_settings import HostURI
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
@@ -110,7 +110,7 @@ def delegation_faults(section: DelegationSection, server_id: str) -> Iterator[Co
         for name in ("cert", "key", "ca"):
             path = getattr(peer, name)
             if path is not None and not path.is_file():
-                yield ConfigFault(location=(*location, name), message=f"names a file that does not exist: {path}")
+                yield ConfigFault(location=(*location, name), message=describe_absence(path))
         if peer.server_id and peer.server_id == server_id:
             yield ConfigFault(location=(*location, "server_id"), message="is this host itself")
         if peer.server_id and peer.server_id in server_ids:

@@ -15,6 +15,7 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar, Union
 
 from pydantic import BaseModel, ValidationError
@@ -79,6 +80,13 @@ class ConfigFault:
 
     original: str = ""
     """The text of a foreign library that the message translates; empty without one."""
+
+
+def describe_absence(path: Path) -> str:
+    """Return what is wrong with a path that should be a file and is none."""
+    if path.is_dir():
+        return f"names a directory, where a file is expected: {path}"
+    return f"names a file that does not exist: {path}"
 
 
 def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[ConfigFault], list[Location]]:

@@ -184,6 +184,14 @@ def listener_of(listen: str) -> Listener:
     return Listener(kind, port.lstrip("0") or "0" if port.isdecimal() else port, named.get("interface", ""))
 
 
+def options_of(listen: str) -> frozenset[str]:
+    """Return the names of the options of an endpoint string; none for a socket of systemd."""
+    kind, *rest = _PART.split(listen)
+    if kind == "systemd" or rest[:1] == ["systemd"]:
+        return frozenset()
+    return frozenset(part.partition("=")[0] for part in rest if "=" in part)
+
+
 def certificates_count(listen: str | None, wanted: bool, client_auth: str) -> bool:
     """
     Whether clients of a listener can prove by certificate who they are.

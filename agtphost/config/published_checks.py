@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 
-from agtphost.config.faults import ConfigFault
+from agtphost.config.faults import ConfigFault, describe_absence
 from agtphost.config.presence import NoPresence, bootstrap_facts
 from agtphost.config.sections import Config
 from agtphost.vocabulary.tomltext import Location
@@ -57,7 +57,7 @@ def _wellknown(config: Config) -> Iterator[ConfigFault]:
         if path is None:
             continue
         if not path.is_file():
-            yield ConfigFault(location=("wellknown", name), message=f"names a file that does not exist: {path}")
+            yield ConfigFault(location=("wellknown", name), message=describe_absence(path))
         elif name == "key" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             yield ConfigFault(
                 location=("wellknown", name),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agtphost.config.faults import ConfigFault
 from agtphost.config.gateway import GatewaySection
-from agtphost.config.http import HttpSection, Listener, certificates_count, is_port, listener_of
+from agtphost.config.http import HttpSection, Listener, certificates_count, is_port, listener_of, options_of
 from agtphost.config.mcp_front import MCPFront
 from agtphost.config.registry import RegistrySection
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
+from agtphost.vocabulary.foreign_errors import LONGEST_SOCKET_PATH
 from agtphost.vocabulary.mount_paths import MountPath
 from agtphost.vocabulary.tomltext import Location
 
@@ -37,6 +39,16 @@ AT_HOME = (
 """Where an agent is that is the only one of its front: at the root too."""
 
 KINDS = ("ssl", "tcp", "tcp6", "unix", "systemd")
+
+_OF_TCP = frozenset({"port", "interface", "backlog"})
+OPTIONS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("ssl", "tcp", "tcp6"), _OF_TCP),
+    "unix": frozenset({"address", "mode", "backlog", "lockfile"}),
+}
+"""Options of endpoint strings, by kind. Those of sockets of systemd are its own."""
+
+FILE_OPTIONS = frozenset({"privatekey", "certkey", "extracertchain", "certificate", "key"})
+"""Options by which Twisted's ``ssl`` names the files that the section has keys for, in lower case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +200,22 @@ def _listener(config: Config, surface: Surface) -> Iterator[ConfigFault]:
             location=place,
             message=f"has the port {listener.port[:32]!r}, which is no number from 1 to 65535",
             hint=f'such as listen = "{listener.kind}:8443:interface=127.0.0.1"',
+        )
+        return
+    unknown = sorted(options_of(surface.listen).difference(OPTIONS.get(listener.kind, options_of(surface.listen))))
+    if unknown:
+        files = ", and name the files in certificate and key" if unknown[0].lower() in FILE_OPTIONS else ""
+        yield ConfigFault(
+            location=place,
+            message=f"has the option {unknown[0][:32]!r}, which {listener.kind} does not take here",
+            hint=f"leave it out{files}",
+        )
+        return
+    if listener.kind == "unix" and len(os.fsencode(listener.port)) > LONGEST_SOCKET_PATH:
+        yield ConfigFault(
+            location=place,
+            message=f"has a path of {len(os.fsencode(listener.port))} octets, which is too long for a socket",
+            hint=f"choose one of at most {LONGEST_SOCKET_PATH} octets",
         )
         return
     if not (listener.secure or listener.local or surface.section.behind_proxy):

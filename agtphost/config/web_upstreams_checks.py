@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agtphost.config.faults import ConfigFault
+from agtphost.config.faults import ConfigFault, describe_absence
 from agtphost.config.http import listener_of
 from agtphost.config.sections import Config
 from agtphost.config.web_upstreams import WebUpstreamSection
@@ -29,7 +29,7 @@ def _upstreams(upstreams: Sequence[WebUpstreamSection], protocol: str) -> Iterat
             yield ConfigFault(location=(*where, "name"), message=f"is that of number {seen[upstream.name] + 1} already")
         seen.setdefault(upstream.name, index)
         if upstream.ca is not None and not upstream.ca.is_file():
-            yield ConfigFault(location=(*where, "ca"), message=f"names a file that does not exist: {upstream.ca}")
+            yield ConfigFault(location=(*where, "ca"), message=describe_absence(upstream.ca))
         if upstream.bearer is not None and any(name.lower() == "authorization" for name in upstream.headers):
             yield ConfigFault(location=(*where, "headers"), message="has Authorization, which bearer is for")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agtphost.config.faults import ConfigFault
+from agtphost.config.faults import ConfigFault, describe_absence
 from agtphost.config.sections import Config
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
@@ -66,7 +66,7 @@ def _hosts(config: Config) -> Iterator[ConfigFault]:
         for name in ("cert", "key", "ca"):
             path = getattr(entry, name)
             if path is not None and not path.is_file():
-                yield ConfigFault(location=(*location, name), message=f"names a file that does not exist: {path}")
+                yield ConfigFault(location=(*location, name), message=describe_absence(path))
         if entry.signing_key is not None:
             yield from _key(config, (*location, "signing_key"), entry.signing_key)
 

@@ -74,7 +74,9 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
     def note(event: Any) -> None:
         level = event.get("log_level")
         if level is not None and level >= LogLevel.warn:
-            remarks.append(formatEvent(event))
+            # The foreign text that a message translates is for the log of a start.
+            form = (event.get("log_format") or "").replace("; original: {original}", "")
+            remarks.append(formatEvent({**event, "log_format": form}))
 
     remarks += map(str, problems_in(config.file, missing_scripts(config.mcp.server)))
     globalLogPublisher.addObserver(note)

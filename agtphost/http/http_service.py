@@ -149,7 +149,7 @@ class HttpService(ListeningService):
         assert error is not None
         # The other listeners serve all the same.
         for what in self._what:
-            log.critical(
+            log.error(
                 "{what} cannot be served on {where}: {why}; original: {original}",
                 what=what,
                 where=place_of(self._endpoint),

@@ -290,11 +290,16 @@ def _present(
         context.use_privatekey(load_pem_private_key(key, password=None))
         context.check_privatekey()
     except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        original = original_of(error) or repr(error)
+        if isinstance(error, TypeError):  # The one error of this kind: a passphrase was needed, and none given.
+            what, cure = split(error)
+            reader.blame(key_file, f"cannot be used: {what}", cure, original)
+            return
         reader.blame(
             key_file,
             f"does not hold the private key of {certificate_file}",
             "it is PEM without a passphrase, made together with the certificate",
-            original_of(error) or repr(error),
+            original,
         )
 
 

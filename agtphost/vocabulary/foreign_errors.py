@@ -51,6 +51,9 @@ _SYSTEM: Final[Mapping[int, Meaning]] = {
     errno.EAFNOSUPPORT: ("this machine has no addresses of that kind", "choose another address"),
 }
 
+LONGEST_SOCKET_PATH: Final = 103
+"""Octets of the path of a socket that every POSIX system accepts: of macOS; Linux has 107."""
+
 _UNRESOLVED: Final[Meaning] = ("its name has no address", "correct the host's name, or check the DNS settings")
 
 _TLS: Final[tuple[tuple[str, Meaning], ...]] = (
@@ -297,6 +300,8 @@ def _charset(encoding: str) -> str:
 
 def _explain_system(error: OSError) -> Meaning:
     if error.errno is None:
+        if "AF_UNIX path too long" in str(error):
+            return "its path is too long for a socket", f"choose one of at most {LONGEST_SOCKET_PATH} octets"
         return _SYSTEM[errno.ETIMEDOUT] if isinstance(error, TimeoutError) else (str(error) or type(error).__name__, "")
     return _SYSTEM.get(error.errno) or (f"the system reports {errno.errorcode.get(error.errno, error.errno)}", "")
 

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from twisted.internet import reactor
 from twisted.logger import formatEvent, globalLogPublisher
 
 from agtphost import extras
+from agtphost.client.tls import to_refusal
 from agtphost.config import load
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.start_failure import StandardError
@@ -66,6 +69,9 @@ COMMANDS = {
         "genesis verify none.json", "none.json cannot be read: it does not exist\n.*Correct the", "Errno 2"
     ),
     "directory": Command("cert show .", r"\. cannot be read: it is a directory\n  Name a file", "IsADirectoryError"),
+    "authority that is a directory": Command(
+        "call agtp://127.0.0.1:1 DISCOVER --cacert .", "certificate is a directory: .*Name a file in PEM", ""
+    ),
     "path through a file": Command(
         "key new text.pem/x", "text.pem/x cannot be written: a part of its path", "Errno 20"
     ),
@@ -117,6 +123,25 @@ def test_a_wrong_argument_is_answered_in_our_words(run: Run, folder: Path, name:
     assert row.original in problem.get("original", ""), answer
 
 
+@each_row(
+    ("reason", "verification", "says"),
+    [
+        ("certificate verify failed", "certificate has expired", "certificate is not trusted: it has expired"),
+        ("certificate verify failed", "self-signed certificate in certificate chain", "no authority that is trusted"),
+        ("certificate verify failed", "unable to get local issuer certificate", "no authority that is trusted"),
+        ("TLSV1_ALERT_UNKNOWN_CA", "", "refused this client: it does not trust the authority"),
+        ("sslv3 alert certificate expired", "", "the client certificate has expired"),
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "", "it wants a client certificate"),
+        ("tlsv1 alert internal error", "", "The TLS handshake failed."),
+    ],
+)
+def test_a_failed_handshake_is_answered_in_our_words(reason: str, verification: str, says: str) -> None:
+    """The words of OpenSSL's verification and alerts are not shown."""
+    refused = to_refusal(reason, verification)
+    assert says in str(refused) and not FOREIGN.search(str(refused)) and refused.remedy
+    assert "self-signed" not in str(refused) and "local issuer" not in str(refused)
+
+
 class Setting(NamedTuple):
     """A wrong setting: what reads it, what it answers, and what it keeps of the library's words."""
 
@@ -130,6 +155,15 @@ def read_tls(folder: Path, **changed: str) -> object:
     for name, text in changed.items():
         (folder / "state" / name.replace("_", ".")).write_text(text)
     return ServerTLS.load(load(folder / "host.toml", {}).tls)
+
+
+def encrypted_key() -> str:
+    """Return the PEM of a private key with a passphrase."""
+    encryption = serialization.BestAvailableEncryption(b"secret")
+    pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
+    )
+    return pem.decode("ascii")
 
 
 def make_directory(folder: Path) -> Path:
@@ -154,6 +188,11 @@ SETTINGS = {
     "[tls] client_ca: empty": Setting(lambda at: read_tls(at, ca_pem=""), "ca.pem: is empty .name a file", "PEM"),
     "[tls] key: text": Setting(
         lambda at: read_tls(at, server_key="x"), "server.key: does not hold the private key", "PEM"
+    ),
+    "[tls] key: with a passphrase": Setting(
+        lambda at: read_tls(at, server_key=encrypted_key()),
+        "server.key: cannot be used: the key has a passphrase .remove it: openssl pkey",
+        "TypeError: Password was not given",
     ),
     "HTTPS certificate: text": Setting(
         lambda at: names_of(write_text(at)), "it holds no PEM text .name a PEM", "PEM file"

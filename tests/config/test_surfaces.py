@@ -48,6 +48,20 @@ def test_a_listener_has_the_number_of_a_port(port: str, tmp_path: Path) -> None:
         load(written(tmp_path, f"[metrics]\nlisten = 'tcp:{port}:interface=127.0.0.1'\n"), {})
 
 
+@each_row(
+    ("listen", "said"),
+    [
+        ("tcp:8080:interface=127.0.0.1:timeout=5", "has the option 'timeout', which tcp does not take here.*leave"),
+        ("ssl:8443:privateKey=a:certKey=b", "'certKey'.*leave it out, and name the files in certificate and key"),
+        (f"unix:/tmp/{'x' * 120}", "has a path of 125 octets.*choose one of at most 103"),
+    ],
+)
+def test_an_endpoint_string_that_cannot_be_used_is_a_start_error(listen: str, said: str, tmp_path: Path) -> None:
+    """The fault names the option or the path; before, it was the text of Twisted, or of the system at the start."""
+    with pytest.raises(ConfigurationError, match=said):
+        load(written(tmp_path, f"[metrics]\nlisten = '{listen}'\n"), {})
+
+
 def test_sections_share_a_listener(tmp_path: Path) -> None:
     """Each has paths of its own; one agent alone is at the root too."""
     config = load(written(tmp_path, SHARED), {"TOKEN": "x" * 32})
