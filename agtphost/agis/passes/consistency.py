@@ -28,7 +28,9 @@ _STORE = re.compile(r"\b(?:into|from|in|of) the \S+ (?:table|index|queue|collect
 _INTERNAL = re.compile(
     r"\b(?:record|document|entry|entries|item|message|value|key)s?\b.{0,40} (?:into|from|in|of) the \S+"
     r" (?:table|index|queue|collection|cache)\b"
-    r"|\b(?:rows?|columns?|records?) (?:of|in|into|from|to) (?:the |a |an )?\S+ (?:database|table)\b"
+    # "The columns of a table" may be what a service is about; "a row of the users table" is how it works.
+    r"|\b(?:rows?|columns?|records?) (?:of|in|into|from|to) (?:the |a |an )?(?!(?:the|an?|one|each|this|its)\b)\S+"
+    r" (?:database|table)\b"
     r"|\bcalls the \S+ (?:API|service|function|endpoint)\b"
     r"|\b(?:sends|makes|issues|performs) (?:a |an |the )?(?:HTTP|REST|API|RPC) (?:call|request)\b",
     re.IGNORECASE,
