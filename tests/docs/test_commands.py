@@ -113,7 +113,7 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/supply-chain.rst", "podman "): CONTAINER,
     **{
         ("docs/supply-chain.rst", beginning): COMPOSE
-        for beginning in ("agtp init agtphost", "chown ", "docker compose up", "docker compose exec")
+        for beginning in ("agtp init deployment", "chown ", "docker compose up", "docker compose exec")
     },
     **{
         ("docs/standby.rst", beginning): CHART + "test_the_deployment_of_the_page_is_sound"

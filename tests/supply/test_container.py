@@ -63,7 +63,7 @@ def test_the_container_may_little() -> None:
     assert service["security_opt"] == ["no-new-privileges:true"]
     user = re.search(r"^USER ([0-9]+)$", recipe, re.MULTILINE)
     assert user is not None and int(user[1]) > 0
-    assert f"--uid {user[1]} " in recipe and f"chown -R {user[1]} agtphost" in COMPOSE.read_text()
+    assert f"--uid {user[1]} " in recipe and f"chown -R {user[1]} deployment" in COMPOSE.read_text()
     health = re.search(r"CMD (\[.*agtp.*\])$", recipe, re.MULTILINE)
     assert health is not None and service["healthcheck"]["test"] == ["CMD", *json.loads(health[1])]
     assert "STOPSIGNAL SIGTERM" in recipe and service["stop_signal"] == "SIGTERM"
@@ -72,11 +72,11 @@ def test_the_container_may_little() -> None:
 def test_what_compose_runs_works(tmp_path: Path) -> None:
     """Outside of a container: the page's command makes it, it is served and healthy; a stopped one is not."""
     page = (ROOT / "docs" / "supply-chain.rst").read_text()
-    (init,) = re.findall(r"^ {4}agtp (init agtphost .+)$", page, re.MULTILINE)
+    (init,) = re.findall(r"^ {4}agtp (init deployment .+)$", page, re.MULTILINE)
     assert f"agtp {init}" in COMPOSE.read_text()
     words = init.replace("0.0.0.0", "127.0.0.1").split()
     assert agtp(*words, "--port", str(free_port()), cwd=tmp_path).returncode == 0
-    config = tmp_path / "agtphost" / "host.toml"
+    config = tmp_path / "deployment" / "host.toml"
     test = composed()["services"]["agtphost"]["healthcheck"]["test"]
     health = [word.replace("/etc/agtphost", str(config.parent)) for word in test[2:]]
     with running(config):
@@ -86,3 +86,10 @@ def test_what_compose_runs_works(tmp_path: Path) -> None:
         (config.parent / "state" / "registrar.pem").rename(tmp_path / "registrar.pem")
         assert agtp(*health).returncode == 0
     assert agtp(*health).returncode == 3
+
+
+def test_the_mounted_directory_is_no_part_of_the_checkout() -> None:
+    """The deployment has a name of its own: ./agtphost is the package in a checkout, and would be mounted instead."""
+    (volume,) = composed()["services"]["agtphost"]["volumes"]
+    source = volume.partition(":")[0].removeprefix("./")
+    assert not (ROOT / source / "__init__.py").exists() and f"/{source}/" in (ROOT / ".gitignore").read_text().split()
