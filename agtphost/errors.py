@@ -12,10 +12,12 @@ Three families, by whose fault it is:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from agtphost.vocabulary.foreign_errors import original_of, split
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 
@@ -176,3 +178,23 @@ class ConfigurationError(Exception):
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+
+
+@contextmanager
+def report_unreadable() -> Iterator[None]:
+    """
+    Report a file or a directory that this user may not read as a fault of the configuration.
+
+    A start looks at many files before it reads one; each look may fail.
+
+    :raises ConfigurationError: in place of a :class:`PermissionError` that names a file.
+    """
+    try:
+        yield
+    except PermissionError as error:
+        if not error.filename:
+            raise
+        _, cure = split(error)
+        message = "cannot be read: this user has no right to"
+        problem = Problem(message=message, file=str(error.filename), hint=cure, original=original_of(error))
+        raise ConfigurationError([problem]) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from twisted.application.service import IService
 from twisted.python import usage
 
-from agtphost.errors import ConfigurationError
+from agtphost.errors import ConfigurationError, report_unreadable
 from agtphost.vocabulary import platforms
 
 
@@ -51,7 +51,8 @@ def makeService(options: Options) -> IService:
 
     path = Path(options["config"])
     try:
-        return HostService(load_host(load(path, os.environ), os.environ), reactor, os.environ, StandardError())
+        with report_unreadable():
+            return HostService(load_host(load(path, os.environ), os.environ), reactor, os.environ, StandardError())
     except ConfigurationError as error:
         print(reasons(path, error.problems), file=sys.stderr)
         raise SystemExit(1) from None

@@ -12,6 +12,19 @@ import click
 from agtphost.cli.colour import Verdict, has_colours, paint
 from agtphost.cli.output import visible
 
+_PATH = re.compile(r"(?:File|Directory|Path) '(?P<path>.*)' (?P<fault>does not exist|is .+?)\.?", re.DOTALL)
+_PATH_FAULTS = {
+    "does not exist": ("does not exist", "Correct the path."),
+    "is not readable": ("cannot be read: this user has no right to", "Change its owner or mode."),
+    "is not writable": (
+        "cannot be written: this user has no right to",
+        "Change its owner or mode.",
+    ),
+    "is a directory": ("is a directory", "Name a file."),
+    "is a file": ("is a file", "Name a directory."),
+}
+"""What Click says of a path that does not suit, in our words, and what to do."""
+
 _VALUE = re.compile(r"(?P<value>.+?) is not (?:in the range |one of |a valid )(?P<rest>.+?)\.?", re.DOTALL)
 
 
@@ -79,6 +92,10 @@ def translate_usage(error: click.UsageError) -> tuple[str, str]:
 def _translate_value(error: click.BadParameter, path: str) -> tuple[str, str]:
     """Return what is wrong with the value of an option or an argument."""
     name, kind = _name(error), getattr(error.param, "type", None)
+    unsuitable = _PATH.fullmatch(error.message)
+    if unsuitable is not None and unsuitable["fault"] in _PATH_FAULTS:
+        what, cure = _PATH_FAULTS[unsuitable["fault"]]
+        return f"{name}: {unsuitable['path']} {what}", cure
     match = _VALUE.fullmatch(error.message)
     if match is None or kind is None:
         return f"{name}: {error.message}", f"`{path} --help` explains it."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -149,7 +150,9 @@ class DeclaredNames:
             return ""
         for place in (self.folder, *(each for each in sorted(self.folder.iterdir()) if each.is_dir())):
             module = place.joinpath(*parts)
-            if place not in self.python_path and (module.with_suffix(".py").is_file() or module.is_dir()):
+            # os.path answers no where this user may not look; pathlib raises.
+            found = os.path.isfile(module.with_suffix(".py")) or os.path.isdir(module)
+            if found and place not in self.python_path:
                 return self._relative(place)
         return ""
 

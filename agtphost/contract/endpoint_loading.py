@@ -7,6 +7,7 @@ A file holds one endpoint at its top level, or several as ``[[endpoint]]``.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.endpoint_table import conflicts
 from agtphost.errors import Problem
 from agtphost.vocabulary import tomltext
+from agtphost.vocabulary.foreign_errors import original_of, split
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.tomltext import Document, Location, TomlError
 
@@ -78,6 +80,13 @@ def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[
         return [], [Problem(message=f"{directory} is not a directory", hint=hint)]
     endpoints: list[Endpoint] = []
     problems: list[Problem] = []
+    try:
+        os.scandir(directory).close()
+    except OSError as error:
+        # glob() finds nothing in a directory that cannot be read, and says nothing.
+        what, cure = split(error)
+        message = f"the directory cannot be read: {what}"
+        return [], [Problem(message=message, file=str(directory), hint=cure, original=original_of(error))]
     for file in sorted(directory.glob("*.toml")):
         found, wrong = read_endpoints(file, str(file), rules)
         endpoints.extend(found)

@@ -23,7 +23,7 @@ from agtphost.config import Config, examine, problems_in
 from agtphost.config.launch_script import missing_scripts
 from agtphost.config.surfaces import surfaces
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
-from agtphost.errors import ConfigurationError, Problem
+from agtphost.errors import ConfigurationError, Problem, report_unreadable
 from agtphost.host import expiry_watch, host_loader
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_first_start, place_problems
@@ -59,6 +59,7 @@ class Rehearsal:
     """The warnings that a start would log."""
 
 
+@report_unreadable()
 def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
     """
     Find everything that keeps a host from starting, in its configuration and elsewhere.
@@ -151,7 +152,7 @@ def _store_warnings(config: Config) -> Iterator[str]:
     floor, store = config.store.free_space_floor, locate_store(config.store)
     yield from store.warnings()
     place = store.disk
-    if place is None or not place.is_dir():
+    if place is None:
         return
     free = store.free_space()
     if free is not None and free < 2 * floor:

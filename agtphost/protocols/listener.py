@@ -109,6 +109,9 @@ def to_problem(failure: Failure, endpoint: IStreamServerEndpoint | None = None) 
     if isinstance(error, CannotListenError) and getattr(error.socketError, "errno", None) == errno.EADDRINUSE:
         who = holder(int(error.port)) if _is_port(error.port) else ""
         cure = f"{who} listens there: stop it, or choose another port" if who else cure
+    if isinstance(error, CannotListenError) and isinstance(error.socketError, PermissionError):
+        what = "this user has no right to listen there"
+        cure = "choose a port above 1023, or give the host CAP_NET_BIND_SERVICE or a socket of systemd"
     return Problem(
         message=f"the host cannot listen{f' on {where}' if where else ''}: {what}",
         hint=f"{cure or 'choose another address or port'}, in [listen]",

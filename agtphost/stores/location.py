@@ -234,7 +234,8 @@ class SQLiteLocation(StoreLocation):
         return [path for path in found if path.exists()]
 
     def free_space(self) -> int:
-        return shutil.disk_usage(self._path.parent).free
+        # Before the first start its directory is not there yet.
+        return shutil.disk_usage(next(each for each in self._path.absolute().parents if each.is_dir())).free
 
     def size(self) -> int:
         return self._path.stat().st_size if self._path.exists() else 0
