@@ -168,6 +168,7 @@ def _caused(refusal: ClientError, error: BaseException) -> ClientError:
 def _refusal_of(reason: Failure, notes: HandshakeNotes) -> ClientError | None:
     """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
     error = reason.value
+    assert error is not None
     if isinstance(error, SSL.Error):
         return _caused(tls.to_refusal(_reason_of(error), notes.message), error)
     if isinstance(error, (network.ConnectionDone, network.ConnectionLost, network.ConnectionAborted)):

@@ -140,7 +140,7 @@ def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[lis
         if recipe is None:
             continue
         if recipe.identifier in recipes:
-            say(("name",), f"{recipe.identifier} is declared twice", "give one of them another version")
+            say(("name",), f"{recipe.identifier} is declared twice", "give one of them another version", "")
             continue
         recipes[recipe.identifier] = recipe
     return list(recipes.values()), sorted(problems, key=lambda problem: problem.line)
@@ -166,7 +166,7 @@ def read_recipe(
     :return: None if anything is wrong.
     """
     if not isinstance(table, Mapping):
-        say((), "it must be a table", "write [[recipe]]")
+        say((), "it must be a table", "write [[recipe]]", "")
         return None
     return _RecipeReader(table, rules, say, line_of).recipe(file)
 
