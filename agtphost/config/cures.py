@@ -36,6 +36,7 @@ _EXAMPLES: Mapping[str, Sequence[Any]] = {
     "server_id": ["agents.example.com"],
     "state_dir": ["state"],
     "description": ["What this is."],
+    "agent": ["demo"],
     "agents": ["agents"],
     "directory": ["endpoints"],
     "python_path": [["."]],

@@ -33,8 +33,8 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[HttpClientTok
     problems: list[Problem] = []
     for index, client in enumerate(config.http.client):
         agent, objection = find_agent(directory, client.agent)
-        if client.token is None:
-            continue  # reading the file has reported it
+        if client.token is None or not client.agent:
+            continue  # Reading the file has reported it.
         if agent is None:
             problems.append(
                 Problem(

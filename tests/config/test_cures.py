@@ -46,6 +46,7 @@ GRANT = '[[grant]]\nagent = "demo"\nallow = ["QUERY"]\n'
         (HOST + SERVER.replace('"files"', '"Files of mine"'), 5, '(write name = "files-of-mine")'),
         (HOST + '[[methods.signing_key]]\nkey = "k.pem"\n', 4, 'name is missing (write name = "...")'),
         (HOST + f'[query]\ndocuments = "{"x" * 400}"\n', 5, "documents is longer than a path can be"),
+        (HOST + "[[http.client]]\nname = 'a'\ntoken = 'file:t'\n", 4, 'agent is missing (write agent = "demo")'),
         (HOST + "[listen]\nport = 99999\n", 5, "at most 65535, not 99999 (leave port out for the default, 4480)"),
         (HOST + "[listen]\nport = -1\n", 5, "at least 0, not -1 (leave port out for the default, 4480)"),
         (HOST + "[wellknown]\nport = 0\n", 5, "must be at least 1, not 0 (write port = 4480)"),
