@@ -23,6 +23,7 @@ The words of the protocol: data and grammar, importing nothing.
   profiles
 - :mod:`.catalog_versions`: versions of the method catalog: semver, and which one two parties use
 - :mod:`.bounds`: what such a bound says: its members, units and shares
+- :mod:`.expression_errors`: errors of regular expressions and JMESPath, in our words, with what to do
 - :mod:`.foreign_errors`: errors of the system and of foreign libraries in our words, with what to do
 - :mod:`.escaping`: untrusted texts with invisible and reordering characters escaped
 - :mod:`.quotas`: the bounds of all state that requests make the host keep, in one list
