@@ -17,7 +17,7 @@ SCOPE = {"input": {"isbn": "1", "list": [{"n": 1}, {"n": 2}]}, "book": {"title":
 def mapping(value: Any) -> tuple[ValueMapping, list[str]]:
     """The mapping, and what was said of it."""
     said: list[str] = []
-    return ValueMapping(value, lambda location, message, hint: said.append(f"{location} {message}")), said
+    return ValueMapping(value, lambda location, message, *_: said.append(f"{location} {message}")), said
 
 
 @each_row(
