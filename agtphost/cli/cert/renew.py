@@ -155,7 +155,7 @@ def _reissue(
 
 
 def _write_request(one: _ServerFile, output: Path, as_json: bool) -> None:
-    """Write a certificate signing request (RFC 2986) with the subject and the names of the present certificate."""
+    """Write a certificate signing request with the subject and the names of the present certificate."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
