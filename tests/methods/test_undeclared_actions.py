@@ -72,3 +72,4 @@ def test_an_action_of_a_framework_without_its_payload_type_is_told_so() -> None:
     body = body_of(response)
     assert (response.status, body["reason"]) == (422, "unsupported-payload-type")
     assert MCP in body["supported_payload_types"]
+    assert "names no payload_type" in body["explanation"] and MCP in body["remedy"]

@@ -292,7 +292,15 @@ class ActionGate:
             raise Refusal(Reason.PAYLOAD_TYPE_CONFLICT)
         adapter = self._by_type.get(named or carried)
         if adapter is None:
-            raise Refusal(Reason.UNSUPPORTED_PAYLOAD_TYPE, details={"supported_payload_types": sorted(self._by_type)})
+            types = sorted(self._by_type)
+            if not named and not carried:
+                raise Refusal(
+                    Reason.UNSUPPORTED_PAYLOAD_TYPE,
+                    "The request names no payload_type, so no adapter of this host reads it.",
+                    remedy=f"Add payload_type: one of {', '.join(types)}." if types else None,
+                    details={"supported_payload_types": types},
+                )
+            raise Refusal(Reason.UNSUPPORTED_PAYLOAD_TYPE, details={"supported_payload_types": types})
         return adapter
 
     @staticmethod
