@@ -5,8 +5,8 @@ The chain of an issued agent begins with the genesis audit entry, which holds th
 checked. An agent issued while the host runs is admitted once that entry is durable.
 
 The agent's public documents are a state item that is put with this entry. A host that has the store and not the files,
-as one that takes over on another machine, admits the agent by the item. Only its lifecycle ends an agent: one that was
-revoked is not admitted by its item.
+as one that takes over on another machine, admits the agent by the item. One that was revoked is known by its item, too,
+so that its calls end with 410 at each host.
 """
 
 from __future__ import annotations
@@ -108,15 +108,19 @@ class AgentAdmission(Service):
         restored: list[Agent] = []
         for item in self._held.all(AGENT):
             state = self._states.find_recorded(item.key)
-            if self._directory.by_id(item.key) is not None or state is None or state.status is LifecycleStatus.RETIRED:
+            if self._directory.by_id(item.key) is not None or state is None:
                 continue
             agent = self._restore(item.value)
             if agent is None or agent.agent_id != item.key:
                 continue
+            retired = state.status is LifecycleStatus.RETIRED
             if agent.hosted and self._directory.by_name(agent.name) is not None:
-                log.error("{name} ({agent_id}) is not admitted: another agent has its label", **_names_of(agent))
+                # The label of an agent that was revoked may have become another's.
+                if not retired:
+                    log.error("{name} ({agent_id}) is not admitted: another agent has its label", **_names_of(agent))
                 continue
-            log.warn("{name} ({agent_id}) has no files here and is admitted by the store", **_names_of(agent))
+            if not retired:
+                log.warn("{name} ({agent_id}) has no files here and is admitted by the store", **_names_of(agent))
             self._directory.admit([agent])
             restored.append(agent)
         if restored:

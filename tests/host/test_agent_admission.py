@@ -209,15 +209,24 @@ async def test_an_agent_is_admitted_by_the_store_where_its_files_are_not(tmp_pat
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_revoked_agent_is_not_admitted_by_the_store(tmp_path: Path) -> None:
-    """Nor one whose label another agent has by now, nor one that the trusted issuers did not issue."""
+async def test_a_revoked_agent_is_known_by_the_store(tmp_path: Path) -> None:
+    """Its calls end with 410 where its files are not, too, unless another agent has its label."""
     async with running(tmp_path) as host:
         await host.admit(DESK)
         await host.ledger.submit(transition("active", "retired", "agent-genesis-revoked", DESK.agent_id))
     async with running(tmp_path) as host:
         host.admission._restore = restored
         host.admission.startService()
+        assert host.directory.by_id(DESK.agent_id) is not None
+    async with running(tmp_path, replace(DESK, agent_id="f" * 64)) as host:
+        host.admission._restore = restored
+        host.admission.startService()
         assert host.directory.by_id(DESK.agent_id) is None
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_store_admits_no_agent_that_files_would_not(tmp_path: Path) -> None:
+    """Neither one whose label another agent has by now, nor one that the trusted issuers did not issue."""
     folder = tmp_path / "label"
     folder.mkdir()
     async with running(folder) as host:
