@@ -70,6 +70,23 @@ def test_a_standby_that_stops_takes_nothing_with_it(tmp_path: Path) -> None:
         assert group.hosts["a"].stop() == 0
 
 
+def test_a_standby_issues_no_agent_that_it_cannot_admit(tmp_path: Path) -> None:
+    """``--admit`` and ``client connect`` say where the host is that serves, and make nothing."""
+    with cluster(tmp_path, "a", "b") as group:
+        group.stand_by("b")
+        before = sorted(tmp_path.rglob("*.pem"))
+        (tmp_path / "vs").mkdir()
+        for words in (
+            ("agent", "new", "visitor", "--admit"),
+            ("client", "connect", "vscode", "--file", str(tmp_path / "vs" / "mcp.json")),
+        ):
+            refused = agtp(*words, cwd=group.folder, environ=group.environ("b"))
+            assert refused.returncode == 2, refused.stdout
+            assert f"the host here, b, stands by, so it cannot admit an agent; a serves, at " in refused.stderr
+            assert f"{group.state('a')}. Nothing was issued" in refused.stderr
+        assert sorted(tmp_path.rglob("*.pem")) == before
+
+
 def test_a_host_with_the_name_of_another_is_refused(tmp_path: Path) -> None:
     """While the other one lives: exit status 1, with where that one is."""
     with cluster(tmp_path, "a", "b") as group:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agtphost.cli.exchange import ask
 from agtphost.cli.failures import CommandError, WrongInput
 from agtphost.cli.options import Connection
+from agtphost.cli.standby_status import standby_fields
 from agtphost.cli.target import resolve
 from agtphost.stores.settings import locate_store
 
@@ -21,6 +22,20 @@ PATIENCE = 15.0
 
 PAUSE = 0.4
 """Seconds between two attempts. An attempt that comes too early is a refusal on record."""
+
+
+def require_no_standby(config: Config) -> None:
+    """
+    Check, before an agent is issued, that the host here is not one that stands by: that one cannot admit an agent.
+
+    :raises WrongInput: it stands by; the message says where the host is that serves.
+    """
+    if seen := standby_fields(Connection(config=config.file)):
+        serving = f"{seen['serving']} serves, at {seen['serving_at']}" if seen["serving"] else "no host serves"
+        raise WrongInput(
+            f"the host here, {seen['name']}, stands by, so it cannot admit an agent; {serving}. Nothing was issued",
+            "Type the command on the machine of the host that serves.",
+        )
 
 
 def admit(config: Config, name: str) -> bool:

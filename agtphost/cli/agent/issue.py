@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agent.admission import admit
+from agtphost.cli.agent.admission import admit, require_no_standby
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.genesis import tier_1_evidence
@@ -101,6 +101,8 @@ def new_command(
     if (parent / name).exists():
         raise WrongInput(f"{parent / name} exists", "An agent is issued only once: choose another name.")
     _require_free_label(settings, name)
+    if admitted and not hosted:
+        require_no_standby(settings)
     inspected = None if package is None else _inspect_package(package, package_hash, package_ca)
     described = _describe_agent(name, said) if inspected is None else _describe_packaged_agent(name, said, inspected)
     _require_domain(settings, described)

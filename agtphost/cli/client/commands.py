@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from agtphost.bridge import client_config
-from agtphost.cli.agent.admission import admit
+from agtphost.cli.agent.admission import admit, require_no_standby
 from agtphost.cli.client import agents, fronts
 from agtphost.cli.client.entries import ClientFile, is_bridge, option_of
 from agtphost.cli.failures import CommandError, WrongInput
@@ -114,6 +114,8 @@ def connect(
         wanted = fronts.FrontEntry(name=place.name, server=place.server, token=token, opened=opened, dry=dry)
         fronts.connect(place.read(client, started=False), settings, wanted, as_json)
         return
+    if not dry:
+        require_no_standby(settings)
     file = place.read(client)
     name, entries = place.name, file.entries()
     present = entries.get(name)
