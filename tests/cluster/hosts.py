@@ -108,11 +108,11 @@ class Cluster:
         file.write_text(text)
         return file
 
-    def hand_over(self) -> None:
-        """Stop the host that serves, wait until the other one serves, and start the first again as a standby."""
+    def take_over(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End the host that serves, wait until the other one serves, and start the first again as a standby."""
         leader, standby = self.names
-        self.hosts[leader].process.send_signal(signal.SIGTERM)
-        assert gone(self.hosts[leader]) == 0
+        self.hosts[leader].process.send_signal(how)
+        assert gone(self.hosts[leader]) == (0 if how == signal.SIGTERM else -how)
         self.hosts[standby].wait()
         self.names = (standby, leader)
         self.stand_by(leader)

@@ -56,7 +56,7 @@ def test_cases_pass_across_a_takeover_as_they_do_on_one_host(tmp_path: Path, alo
             nonlocal done
             done += 1
             if done % every == 0 and done // every <= TAKEOVERS:
-                group.hand_over()
+                group.take_over()
 
         with connect(access_to(group.hosts["east"])) as target:
             found = outcomes(run(target, every_case(), plan, report))
