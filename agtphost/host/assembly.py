@@ -109,6 +109,8 @@ def assemble(
         services.lasting.delegated.service,
         orchestration_service(services, lambda: generations.core.connected),
         *_outside_services(services, generations, manager),
+        # Before the listeners wait for their answers.
+        making.listening,
         # After the port accepts; it stops first, so that no new connection comes while the others end.
         *(() if pod_label is None else (pod_label,)),
     ):

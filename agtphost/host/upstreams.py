@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from twisted.application.service import MultiService
+from twisted.application.service import IService, MultiService
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent
 from agtphost.adapters.a2a.tasks import TERMINAL
@@ -101,6 +101,11 @@ class UpstreamFactory:
         self.cancellations = TaskCancellations(
             *(reactor, evidence.held, evidence.states, self._submit), evidence.clock.seconds
         )
+
+    @property
+    def listening(self) -> IService:
+        """The service that ends the requests that listen for changes."""
+        return self._calls.listening
 
     def build(self, services: HostServices) -> Upstreams:
         """

@@ -205,6 +205,21 @@ def test_a_call_that_runs_is_answered_before_the_stop(tmp_path: Path) -> None:
     assert answer.audit_id in {record.audit_id for record in stored(database(host))}
 
 
+def test_a_request_that_listens_holds_no_stop_up(tmp_path: Path) -> None:
+    """It ends with an answer, although an hour is left; a host that waits for it takes longer than `stop` does."""
+    host = Host(sample(tmp_path, append="\n[limits]\ndrain_timeout = 120\n")).wait()
+    payload = {"notifications": {"toolsListChanged": True}, "seconds": 3600}
+    listening = {"action": "mcp.subscriptions.listen", "payload_type": MCP, "payload": payload}
+    with RawLink(host) as link:
+        link.send(request("EXECUTE", "/mcp/files", {"parameters": listening, "context": {"stream": True}}))
+        begun = link.answer()
+        assert begun is not None and begun.status == 202 and b"acknowledged" in begun.body
+        assert host.stop() == 0
+        ended = link.answer()
+        assert ended is not None and ended.status == 200
+        assert link.answer() is None
+
+
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """One host for every SIGHUP; each test leaves its files as it found them."""

@@ -19,6 +19,7 @@ from zope.interface import implementer
 
 from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.adapters.mcp.elicitation import CallContext
+from agtphost.adapters.mcp.listening_requests import ListeningRequests
 from agtphost.adapters.mcp.notifications import LEVELS, NotificationQueue
 from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
 from agtphost.adapters.mcp.requests import IsMcpServer, McpCall
@@ -78,6 +79,7 @@ class CallTracker:
         self.items = StateTable() if held is None else held
         self._running: dict[tuple[str, str], list[CallContext]] = {}
         self._levels: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self.listening = ListeningRequests(clock)
         self.request_states = RequestStates(clock, lambda: secrets.token_urlsafe(24))
 
     async def perform(self, context: BuiltInContext, call: McpCall) -> Answer:

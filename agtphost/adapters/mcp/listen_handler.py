@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from agtphost.adapters.callers import owner_of
@@ -50,7 +49,7 @@ class ListenForChanges:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Listen until time is up, or the caller leaves.
+        Listen until time is up, the caller leaves, or the host stops.
 
         :raises Refusal: 422 where the request asks for no stream; 429 where too many listen.
         """
@@ -73,7 +72,7 @@ class ListenForChanges:
                 subscribed.append((server, instance, subscriber))
                 if instance is not server:
                     await self._start(instance)
-            await self._pass_time(context)
+            await self._pass_time()
             for queue in queues:
                 await queue.drain()
         finally:
@@ -115,17 +114,9 @@ class ListenForChanges:
         except UpstreamFailure as failure:
             raise refusal("mcp", instance.settings.name, failure) from failure
 
-    async def _pass_time(self, context: BuiltInContext) -> None:
-        if not self._chosen:
-            return
-        clock = self._chosen[0][0].clock
-        over: Deferred[None] = Deferred()
-        timer = clock.callLater(self._seconds, over.callback, None)
-        try:
-            await over
-        finally:
-            if timer.active():
-                timer.cancel()
+    async def _pass_time(self) -> None:
+        if self._chosen:
+            await self._chosen[0][0].calls.listening.wait(self._seconds)
 
 
 class _VisibleLists:
