@@ -28,6 +28,9 @@ from tests.system.trail import marks
 pytestmark = postgres.needed
 
 ROUNDS = length(1, 50)
+AWAY_SECONDS = length(0.0, 10.0)
+"""How long a host is frozen or cut off; it is longer where the takeover takes longer, 3.5 s or so."""
+
 BUSY = 20
 LINKS, EACH = 10, 10
 """Connections of a host that is frozen, and requests in each of their sockets."""
@@ -60,6 +63,7 @@ def freeze(group: Cluster, leader: str, standby: str, *, revoke: bool = False, b
         # It is in the middle of a transaction, perhaps, which has to end before another host can take the lease.
         link.send(b"".join(request("BOOK", "/stay", {"mark": f"busy-{number}"}) for number in range(busy)))
         frozen.process.send_signal(signal.SIGSTOP)
+        since = time.monotonic()
         sent = [f"{leader}-{time.monotonic()}-{number}" for number in range(LINKS * EACH)]
         for number, link in enumerate(links):
             own = sent[number * EACH : (number + 1) * EACH]
@@ -68,9 +72,15 @@ def freeze(group: Cluster, leader: str, standby: str, *, revoke: bool = False, b
         until(lambda: other.port)
         if revoke:
             command(group, standby, "agent", "deactivate", "demo", "--reason", "drill")
+        stay_away(since)
         frozen.process.send_signal(signal.SIGCONT)
         assert gone(frozen) == SUPERSEDED, frozen.output
     return sent
+
+
+def stay_away(since: float) -> None:
+    """Wait until a host has been away for :data:`AWAY_SECONDS`."""
+    time.sleep(max(0.0, since + AWAY_SECONDS - time.monotonic()))
 
 
 def command(group: Cluster, name: str, *words: str) -> None:
@@ -155,15 +165,20 @@ def cut_off(folder: Path, proxy: Proxy, fault: str = "") -> Counter[str]:
         config, probes = probed(group, "a", ways)
         leader = group.start("a", fault=fault, config=config).wait()
         standby = group.stand_by("b")
-        with RawLink(leader) as link:
-            assert link.ask("BOOK", "/stay", {"mark": "before"}).status == 200
+        with connected(leader) as links:
+            assert links[0].ask("BOOK", "/stay", {"mark": "before"}).status == 200
             # Its statements get no answer, and its ledger does not know yet that none will come.
-            proxy.cut = lambda octets: "silence"
+            proxy.cut, since = (lambda octets: "silence"), time.monotonic()
             if not fault:
                 until(lambda: probe(f"{probes}/readyz")[0] == 503)
             standby.wait()
-            refused = link.ask("BOOK", "/stay", {"mark": "replaced"})
-            assert (refused.status, refused.reason) == (503, "store-unavailable")
+            stay_away(since)
+            for link in links:
+                link.send(b"".join(request("BOOK", "/stay", {"mark": "replaced"}) for _ in range(EACH)))
+            for link in links:
+                for _ in range(EACH):
+                    refused = link.answer()
+                    assert refused is not None and (refused.status, refused.reason) == (503, "store-unavailable")
             proxy.cut = lambda octets: ""
             assert gone(leader) == SUPERSEDED
         assert "was taken over by b (" in leader.output
@@ -171,16 +186,17 @@ def cut_off(folder: Path, proxy: Proxy, fault: str = "") -> Counter[str]:
         return marks(group.config)
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 def test_a_host_that_is_cut_off_from_its_store_runs_no_handler(tmp_path: Path, proxy: Proxy) -> None:
-    """Its clients stay connected and get 503; it ends with status 75 once it reaches the store again."""
+    """Its clients stay connected, and all their calls get 503; it ends with status 75 once it reaches the store again."""
     assert cut_off(tmp_path, proxy) == {"before": 1}
 
 
 @pytest.mark.slow
 def test_control_a_host_that_is_cut_off_and_trusts_an_old_beat_runs_handlers(tmp_path: Path, proxy: Proxy) -> None:
     """Its calls get 503 too, after they were carried out."""
-    assert cut_off(tmp_path, proxy, "trusting") == {"before": 1, "replaced": 1}
+    assert cut_off(tmp_path, proxy, "trusting")["replaced"] > 0
 
 
 def block(folder: Path, fault: str = "") -> tuple[Cluster, int]:

@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def stdio(host: Host, *words: str) -> StdioServerParameters:
 class HttpBridge:
     """One bridge that serves HTTP."""
 
-    def __init__(self, host: Host, *words: str) -> None:
+    def __init__(self, host: Host, *words: str, environ: Mapping[str, str] | None = None) -> None:
         self.url = ""
         self.lines: list[str] = []
         self.process = forking.start(
@@ -52,6 +52,7 @@ class HttpBridge:
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             cwd=host.config.parent,
+            env={**os.environ, **(environ or {})},
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -75,9 +76,13 @@ class HttpBridge:
 
 
 @contextmanager
-def http_bridge(host: Host, *words: str) -> Iterator[HttpBridge]:
-    """A bridge that is ready, and gone afterwards."""
-    bridge = HttpBridge(host, *words)
+def http_bridge(host: Host, *words: str, environ: Mapping[str, str] | None = None) -> Iterator[HttpBridge]:
+    """
+    A bridge that is ready, and gone afterwards.
+
+    :param environ: further variables.
+    """
+    bridge = HttpBridge(host, *words, environ=environ)
     try:
         until(lambda: bridge.url or bridge.process.poll() is not None)
         assert bridge.url, bridge.lines
