@@ -16,7 +16,7 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 
 from agtphost.client import Client
-from agtphost.client.errors import CannotConnect, VerificationFailed
+from agtphost.client.errors import CannotConnect, HandshakeEnded, VerificationFailed
 from agtphost.client.mcp.endpoints import EndpointCall
 from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply
@@ -116,7 +116,8 @@ class HostLink:
             try:
                 reply = await attempt()
                 break
-            except CannotConnect:
+            except (CannotConnect, HandshakeEnded):
+                # Nothing was sent: a load balancer without a host behind it ends the handshake.
                 if self.clock.seconds() + pause > end:
                     raise
                 await deferLater(self.clock, pause)

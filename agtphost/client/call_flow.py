@@ -22,7 +22,7 @@ from agtphost.client.caller import Caller, CallOptions, ClientOptions, no_manife
 from agtphost.client.catalogs import agree, check_versions
 from agtphost.client.confirmation import consequence
 from agtphost.client.conversation import CLIENT_LIMITS
-from agtphost.client.errors import ConnectionLost, NotConfirmed, Timeout, VerificationFailed
+from agtphost.client.errors import ClientError, ConnectionLost, NotConfirmed, Timeout, VerificationFailed
 from agtphost.client.location import Ask, locating, question
 from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
@@ -393,13 +393,26 @@ class Calls(Generic[L]):
         return await self._run_limited(self._attempts(call, stream, deadline), deadline)
 
     async def _attempts(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
-        attempt = 1
+        policy, attempt = self._caller.policy, 1
+        failed_at: float | None = None
         while True:
-            reply = await self._reconnecting(call, stream, deadline)
-            self._caller.note(call, reply)
-            wait = self._caller.policy.wait_after(reply, call.repeatable, attempt)
-            if wait is None or wait >= deadline.seconds_left:
-                return reply
+            try:
+                reply = await self._reconnecting(call, stream, deadline)
+            except ClientError as error:
+                failed_at = self._now() if failed_at is None else failed_at
+                failing = self._now() - failed_at
+                wait = policy.wait_after_loss(
+                    error, call.repeatable, attempt, failing, streaming=stream is not None
+                )
+                if wait is None or wait >= deadline.seconds_left:
+                    raise
+            else:
+                self._caller.note(call, reply)
+                failing = 0.0 if failed_at is None else self._now() - failed_at
+                wait = policy.wait_after(reply, call.repeatable, attempt, failing)
+                if wait is None or wait >= deadline.seconds_left:
+                    return reply
+                failed_at = self._now() if failed_at is None else failed_at
             deadline.remaining("waiting to call again")
             await self._sleep(wait)
             attempt += 1

@@ -125,6 +125,13 @@ class ClientOptions(TypedDict, total=False):
     retries: int
     """How many times a repeatable call answered with 429 or 503 is made again: 0."""
 
+    retry_seconds: float
+    """
+    Seconds from its first failure on in which a repeatable call is made again, where no host can be reached, a
+    connection ends without an answer, or the answer is 429 or 503: 0. Some seconds more than ``[cluster]
+    takeover_after`` outlast the takeover by another host.
+    """
+
     limits: Limits
     """Sizes of an answer."""
 
@@ -163,7 +170,7 @@ class Caller:
             certificate = self.settings.peer_certificate()
             agent_id = None if certificate is None else certificate.agent_id
         self.identity = Identity(agent_id=agent_id, scopes=options.get("scopes"), session_id=options.get("session_id"))
-        self.policy = RetryPolicy(statuses=options.get("retries", 0))
+        self.policy = RetryPolicy(statuses=options.get("retries", 0), seconds=options.get("retry_seconds", 0.0))
         resolver = options.get("resolver")
         given = (resolver,) if isinstance(resolver, (str, AgtpUri)) else resolver or ()
         self.resolvers = tuple(parse_uri(each) for each in given)

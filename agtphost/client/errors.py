@@ -20,6 +20,7 @@ __all__ = [
     "CatalogMismatch",
     "ClientError",
     "ConnectionLost",
+    "HandshakeEnded",
     "InvalidCall",
     "NotConfirmed",
     "ProtocolBroken",
@@ -62,6 +63,14 @@ class TLSRefused(ClientError):
     A client or server refused the other's TLS version, certificate or name: core v08 section 10.1.
 
     No request was answered. If it was this client that refused, none was sent.
+    """
+
+
+class HandshakeEnded(TLSRefused):
+    """
+    The server ended the connection during the TLS handshake without giving a reason; no request was sent.
+
+    A load balancer without a server behind it does that, and so does a host that stops.
     """
 
 

@@ -18,7 +18,7 @@ from service_identity import VerificationError
 from service_identity.cryptography import verify_certificate_hostname, verify_certificate_ip_address
 from service_identity.exceptions import CertificateError as NoUsableNames
 
-from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
+from agtphost.client.errors import CannotConnect, HandshakeEnded, InvalidCall, TLSRefused
 from agtphost.client.terminal import escape
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.identity.peer import PeerCertificate
@@ -192,6 +192,10 @@ def to_refusal(reason: str, verify_message: str = "") -> TLSRefused:
     :param verify_message: what OpenSSL's verification says, if it was that.
     """
     words = reason.lower().replace("_", " ")
+    if not words and not verify_message:
+        return HandshakeEnded(
+            "The server ended the TLS handshake.", "Check that host and port are those of an AGTP host."
+        )
     if verify_message:
         what, remedy = _VERIFICATIONS.get(verify_message, _UNTRUSTED)
         return TLSRefused(f"The server's certificate is not trusted: {what}.", remedy)
@@ -221,7 +225,7 @@ def handshake_failed(error: OSError, host: str) -> TLSRefused:
         if error.verify_code in _NAME_MISMATCH:
             return wrong_name(host)
         return to_refusal("certificate verify failed", error.verify_message)
-    if isinstance(error, ssl.SSLEOFError):
+    if isinstance(error, (ssl.SSLEOFError, ConnectionError)):
         return to_refusal("")
     if isinstance(error, ssl.SSLError):
         return to_refusal(error.reason or "")

@@ -7,7 +7,7 @@ from typing import Any
 
 from agtphost.cluster.standby import Sighting
 from agtphost.http.bounded_request import BoundedRequest, tail_of
-from agtphost.metrics.resource import ProbeResource
+from agtphost.metrics.resource import ProbeResource, query_of, unready_status
 from agtphost.vocabulary import jsontext
 
 STANDBY_COUNTS = b"standby=ok"
@@ -33,11 +33,11 @@ class StandbyResource(ProbeResource):
         return tail_of(request, 200, octets, kind="text/plain; version=0.0.4; charset=utf-8")
 
     def answer_readiness(self, request: BoundedRequest) -> bytes:
-        """Answer 503 and who serves; 200 to those who count a standby as ready, if it would take over."""
+        """Answer that it is not ready, and who serves; 200 to those who count a standby as ready, if it would take over."""
         seen = self._last()
         said: dict[str, Any] = {"status": "standby", "serving": seen.serving, "term": seen.term}
         if seen.fault:
             said["reasons"] = [{"what": "takeover", "why": seen.summary}]
-        query = request.uri.partition(b"?")[2].split(b"&")
-        status = 200 if STANDBY_COUNTS in query and not seen.fault else 503
+        counts = STANDBY_COUNTS in query_of(request) and not seen.fault
+        status = 200 if counts else unready_status(request)
         return tail_of(request, status, jsontext.encode(said), kind="application/json")

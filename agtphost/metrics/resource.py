@@ -13,6 +13,22 @@ from agtphost.vocabulary import jsontext
 
 METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
 
+STATUS_OPTION = b"unready=404"
+"""
+The query with which a host that is not ready answers 404 instead of 503: for a load balancer that tells a host that is
+alive, and finishes its calls, from one that is dead or frozen (``http-check disable-on-404`` of HAProxy).
+"""
+
+
+def unready_status(request: BoundedRequest) -> int:
+    """Return the status with which a host that is not ready answers a probe."""
+    return 404 if STATUS_OPTION in query_of(request) else 503
+
+
+def query_of(request: BoundedRequest) -> list[bytes]:
+    """Return the options in the query of a probe."""
+    return request.uri.partition(b"?")[2].split(b"&")
+
 
 class ProbeResource(Resource):
     """The HTTP resource of ``/metrics``, ``/healthz`` and ``/readyz``, for a host in any state."""
@@ -71,7 +87,7 @@ class MonitoringResource(ProbeResource):
         return tail_of(request, 200, octets, kind=kind)
 
     def answer_readiness(self, request: Any) -> bytes:
-        """Answer 503 with the reasons while the host should get no calls."""
+        """Answer 503, or 404 if the query asks for that, with the reasons while the host should get no calls."""
         found = [{"what": each.what, "why": each.why} for each in obstacles(self._look())]
         said = {"status": "not ready" if found else "ready", **({"reasons": found} if found else {})}
-        return tail_of(request, 503 if found else 200, jsontext.encode(said), kind="application/json")
+        return tail_of(request, unready_status(request) if found else 200, jsontext.encode(said), kind="application/json")

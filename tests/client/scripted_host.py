@@ -73,6 +73,9 @@ class ScriptedHost:
         self, credentials: Credentials, script: Script, *, pair: Pair | None = None, client_auth: bool = False
     ) -> None:
         self.script = script
+        self.refusing = 0
+        """How many connections are ended before a handshake, as by a load balancer without a server behind it."""
+
         self.requests: list[Request] = []
         self.connections = 0
         """TCP connections accepted."""
@@ -136,6 +139,9 @@ class ScriptedHost:
             except OSError:
                 return
             self.connections += 1
+            if self.connections <= self.refusing:
+                raw.close()
+                continue
             self._channels.add(raw)
             self._spawn(self._serve, raw, self.connections)
 

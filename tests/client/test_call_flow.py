@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from queue import Queue
+from typing import Any
 
 import pytest
 import pytest_twisted
@@ -17,12 +18,13 @@ from agtphost.client import (
     AgentGone,
     CannotConnect,
     ConnectionLost,
+    HandshakeEnded,
     InvalidCall,
     ProtocolBroken,
     Timeout,
     VerificationFailed,
 )
-from agtphost.client.reply import Reply
+from agtphost.client.reply import Reply, reply_of
 from agtphost.client.retries import RetryPolicy
 from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary import jsontext
@@ -30,6 +32,7 @@ from agtphost.wire import Headers, Response
 from tests.client.credentials import CALLER_ID, Credentials
 from tests.client.drivers import Driver
 from tests.client.scripted_host import Exchange, ScriptedHost, answer, echo, pause, refuse, sealed
+from tests.rows import each_row
 
 NewClient = Callable[..., Driver]
 AGENT = "0123456789abcdef" * 4
@@ -578,3 +581,75 @@ async def test_an_agent_without_a_host_needs_a_resolver(new_client: NewClient) -
     async with new_client() as client:
         with pytest.raises(InvalidCall, match="resolver"):
             await client.call(f"agtp://{AGENT}", "QUERY")
+
+
+LOST = [
+    ("QUERY", {}, 5.0, 200),
+    ("BOOK", {"idempotency_key": "k"}, 5.0, 200),
+    ("BOOK", {"idempotent": True}, 5.0, 200),
+    ("BOOK", {}, 5.0, 0),
+    ("QUERY", {"idempotent": False}, 5.0, 0),
+    ("QUERY", {}, 0.0, 0),
+]
+
+
+@each_row(("method", "options", "seconds", "status"), LOST)
+@pytest_twisted.ensureDeferred
+async def test_which_lost_calls_are_made_again(
+    credentials: Credentials, new_client: NewClient, method: str, options: Any, seconds: float, status: int
+) -> None:
+    """METH-053: what is safe to repeat, for the seconds that the caller allowed; everything else is an error."""
+
+    def script(exchange: Exchange) -> None:
+        if len(host.requests) <= 2:
+            exchange.hang_up()
+        elif len(host.requests) == 3:
+            exchange.send(refuse(503, "store-unavailable"))
+        elif len(host.requests) == 4:
+            exchange.send(refuse(409, "idempotency-in-progress"))
+        else:
+            exchange.send(answer())
+
+    with ScriptedHost(credentials, script) as host:
+        host.refusing = 1 if status else 0
+        async with new_client(retry_seconds=seconds) as client:
+            if status:
+                assert (await client.call(host.uri, method, "/", **options)).status == status
+                assert len(host.requests) == 5
+            else:
+                with pytest.raises(ConnectionLost):
+                    await client.call(host.uri, method, "/", **options)
+                assert len(host.requests) == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_host_that_stays_away_is_given_up(credentials: Credentials, new_client: NewClient) -> None:
+    """The error is that of the last attempt, after the seconds that the caller allowed."""
+    with ScriptedHost(credentials, echo) as host:
+        host.refusing = 1_000_000
+        async with new_client(retry_seconds=0.4) as client:
+            with pytest.raises(HandshakeEnded):
+                await client.call(host.uri, "QUERY")
+    assert 2 <= host.connections <= 8
+    async with new_client(retry_seconds=0.2) as client:
+        with pytest.raises(CannotConnect):
+            await client.call(host.uri, "QUERY")
+
+
+def reply_with(status: int, retry_after: str = "") -> Reply:
+    """Return an answer, with Retry-After if it is given."""
+    fields = [("Retry-After", retry_after)] if retry_after else []
+    return reply_of(Response(status=status, headers=Headers(fields)), line=b"", body=b"", agent_id=None, interims=0)
+
+
+def test_a_retry_waits_as_long_as_the_host_asks_for() -> None:
+    """Retry-After is kept where it fits into the time, and else the answer is the caller's."""
+    policy = RetryPolicy(seconds=10.0, jitter=lambda: 1.0)
+    fits, does_not = (reply_with(503, retry) for retry in ("7", "11"))
+    assert policy.wait_after(fits, True, 1) == 7
+    assert policy.wait_after(fits, True, 2, failing=4.0) is None
+    assert policy.wait_after(does_not, True, 1) is None
+    assert policy.wait_after(reply_with(503), True, 1) == 0.1
+    assert policy.wait_after(reply_with(503), True, 60) == 1.0
+    assert policy.wait_after(reply_with(503), False, 1) is None
+    assert policy.wait_after(reply_with(500), True, 1) is None

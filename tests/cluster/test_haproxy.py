@@ -7,14 +7,15 @@ import signal
 import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests import postgres
-from tests.cluster.hosts import Cluster, answers_after, check, cluster, gone, load
+from tests.cluster.client_calls import calling
+from tests.cluster.hosts import TAKEOVER_AFTER, Cluster, answers_after, check, cluster, gone, load
 from tests.system.hosting import ETC, Host, free_port, until
 from tests.system.raw_link import Answer, RawLink, request
 from tests.system.trail import marks
@@ -105,42 +106,89 @@ def answer_after_sigterm(reached: Balanced, host: Host) -> Answer | None:
         return link.answer()
 
 
-@needed
-@postgres.needed
-def test_a_balancer_that_cuts_connections_is_noticed(tmp_path: Path) -> None:
-    """The control: where it ends those to a host that is not ready, the call that runs gets no answer."""
-    with cluster(tmp_path, "east") as group:
+@contextmanager
+def balanced(folder: Path, *edits: tuple[str, str]) -> Iterator[tuple[Cluster, Balanced]]:
+    """
+    Run a host that serves and one that stands by, each with ports of its own, behind HAProxy.
+
+    :param edits: changes of etc/haproxy.cfg.
+    """
+    with cluster(folder, "east", "west") as group:
         assert group.hosts["east"].stop() == 0
         east, at_east = start_probed(group, "east")
         east.wait()
-        cutting = ("fall 2 rise 1", "fall 2 rise 1 on-marked-down shutdown-sessions")
-        with balancing(tmp_path, {"east": at_east, "west": at_east}, cutting) as port:
+        west, at_west = start_probed(group, "west")
+        until(lambda: "agtphost standby" in west.output)
+        with balancing(folder, {"east": at_east, "west": at_west}, *edits) as port:
             reached = Balanced(port, group.state("east"))
-            with load(reached, 1) as journal:
-                answers_after(journal, 0)
-            assert answer_after_sigterm(reached, east) is None
+            until(lambda: is_reachable(reached))
+            yield group, reached
+
+
+def is_reachable(reached: Balanced) -> bool:
+    """Return whether a connection through HAProxy gets to a host."""
+    with suppress(OSError), RawLink(reached):
+        return True
+    return False
+
+
+@needed
+@postgres.needed
+def test_a_balancer_that_takes_a_stopping_host_for_dead_is_noticed(tmp_path: Path) -> None:
+    """The control: with 503 instead of 404 it ends the connections, and the call that runs gets no answer."""
+    with balanced(tmp_path, ("/readyz?unready=404", "/readyz")) as (group, reached):
+        with load(reached, 1) as journal:
+            answers_after(journal, 0)
+        assert answer_after_sigterm(reached, group.hosts["east"]) is None
 
 
 @needed
 @postgres.needed
 def test_calls_go_to_the_host_that_serves(tmp_path: Path) -> None:
     """Through one port: by the first host, and after its SIGTERM by the other; no call is lost, nor one that runs."""
-    with cluster(tmp_path, "east", "west") as group:
-        assert group.hosts["east"].stop() == 0
-        east, at_east = start_probed(group, "east")
-        east.wait()
-        west, at_west = start_probed(group, "west")
-        until(lambda: "agtphost standby" in west.output)
-        with balancing(tmp_path, {"east": at_east, "west": at_west}) as port:
-            reached = Balanced(port, group.state("east"))
-            with load(reached) as journal:
-                answers_after(journal, 0)
-                answer = answer_after_sigterm(reached, east)
-                assert answer is not None and answer.status == 200
-                assert gone(east) == 0
-                ended = max(journal.times)
-                west.wait()
-                answers_after(journal, ended)
-            check(group, journal)
-            assert not journal.others, journal.others
+    with balanced(tmp_path) as (group, reached):
+        east, west = (group.hosts[name] for name in group.names)
+        with load(reached) as journal, calling(reached.state, reached.port, 20.0) as results:
+            answers_after(journal, 0)
+            answer = answer_after_sigterm(reached, east)
+            assert answer is not None and answer.status == 200
+            assert gone(east) == 0
+            ended, before = max(journal.times), results.good
+            west.wait()
+            answers_after(journal, ended)
+            until(lambda: results.good > before)
+        check(group, journal)
+        assert not journal.others, journal.others
+        assert not results.failed, results.failed
         assert group.term() == 3
+
+
+def frozen_call_ends(folder: Path, *edits: tuple[str, str]) -> bool:
+    """Freeze the host that serves, with a call in its socket; return whether its caller notices before it wakes."""
+    with balanced(folder, *edits) as (group, reached):
+        east, west = (group.hosts[name] for name in group.names)
+        with RawLink(reached, timeout=2 * TAKEOVER_AFTER) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+            east.process.send_signal(signal.SIGSTOP)
+            try:
+                link.send(request("BOOK", "/stay", {"mark": "frozen"}, Idempotency_Key="frozen"))
+                west.wait()
+                with suppress(TimeoutError):
+                    return link.answer() is None
+                return False
+            finally:
+                east.process.send_signal(signal.SIGCONT)
+
+
+@needed
+@postgres.needed
+def test_a_call_at_a_frozen_host_ends(tmp_path: Path) -> None:
+    """HAProxy ends the connection once the host answers no check, so that its caller can go to the other one."""
+    assert frozen_call_ends(tmp_path)
+
+
+@needed
+@postgres.needed
+def test_control_a_call_at_a_frozen_host_waits(tmp_path: Path) -> None:
+    """Without that setting, its caller waits for a host that will not answer."""
+    assert not frozen_call_ends(tmp_path, (" on-marked-down shutdown-sessions", ""))
