@@ -401,9 +401,7 @@ class Calls(Generic[L]):
             except ClientError as error:
                 failed_at = self._now() if failed_at is None else failed_at
                 failing = self._now() - failed_at
-                wait = policy.wait_after_loss(
-                    error, call.repeatable, attempt, failing, streaming=stream is not None
-                )
+                wait = policy.wait_after_loss(error, call.repeatable, attempt, failing, streaming=stream is not None)
                 if wait is None or wait >= deadline.seconds_left:
                     raise
             else:

@@ -118,7 +118,8 @@ class RetryPolicy:
         return wait if failing + wait <= self.seconds else None
 
     def _pause(self, attempt: int) -> float:
-        return min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2 ** min(attempt - 1, 10)) * (0.5 + self.jitter() / 2)
+        pause = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(attempt - 1, 10))
+        return pause * (0.5 + self.jitter() / 2)
 
 
 def is_repeatable(method: str, *, keyed: bool, idempotent: bool | None) -> bool:

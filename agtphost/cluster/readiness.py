@@ -33,7 +33,7 @@ class StandbyResource(ProbeResource):
         return tail_of(request, 200, octets, kind="text/plain; version=0.0.4; charset=utf-8")
 
     def answer_readiness(self, request: BoundedRequest) -> bytes:
-        """Answer that it is not ready, and who serves; 200 to those who count a standby as ready, if it would take over."""
+        """Answer that it is not ready, and who serves; 200 if a standby counts as ready and would take over."""
         seen = self._last()
         said: dict[str, Any] = {"status": "standby", "serving": seen.serving, "term": seen.term}
         if seen.fault:

@@ -90,4 +90,6 @@ class MonitoringResource(ProbeResource):
         """Answer 503, or 404 if the query asks for that, with the reasons while the host should get no calls."""
         found = [{"what": each.what, "why": each.why} for each in obstacles(self._look())]
         said = {"status": "not ready" if found else "ready", **({"reasons": found} if found else {})}
-        return tail_of(request, unready_status(request) if found else 200, jsontext.encode(said), kind="application/json")
+        return tail_of(
+            request, unready_status(request) if found else 200, jsontext.encode(said), kind="application/json"
+        )

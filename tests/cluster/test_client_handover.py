@@ -22,7 +22,7 @@ def hand_over(group: Cluster, results: Results, times: int) -> None:
     """Stop the host that serves, so many times, with calls before and after."""
     for _ in range(times):
         before = results.good
-        until(lambda before=before: results.good >= before + 10)  # type: ignore[misc]
+        until(lambda before=before: results.good >= before + 10)
         group.take_over()
     before = results.good
     until(lambda: results.good >= before + 10)

@@ -189,7 +189,7 @@ def cut_off(folder: Path, proxy: Proxy, fault: str = "") -> Counter[str]:
 @pytest.mark.programme
 @pytest.mark.slow
 def test_a_host_that_is_cut_off_from_its_store_runs_no_handler(tmp_path: Path, proxy: Proxy) -> None:
-    """Its clients stay connected, and all their calls get 503; it ends with status 75 once it reaches the store again."""
+    """Its clients stay connected, and their calls get 503; it ends with status 75 once it reaches the store again."""
     assert cut_off(tmp_path, proxy) == {"before": 1}
 
 

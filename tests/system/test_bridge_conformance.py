@@ -111,7 +111,9 @@ def required(revision: str) -> list[str]:
 def examine(url: str, revision: str, results: Path, scenario: str = "") -> dict[str, list[dict[str, str]]]:
     """Run the suite, or one scenario of it; its checks by scenario."""
     command = [str(node()), str(document(PACKAGE, "dist/index.js", VERSION)), "server", "--url", url]
-    chosen = ["--scenario", scenario, "--spec-version", revision, "--force"] if scenario else ["--requirements", revision]
+    chosen = (
+        ["--scenario", scenario, "--spec-version", revision, "--force"] if scenario else ["--requirements", revision]
+    )
     done = subprocess.run(
         [*command, *chosen, "-o", str(results)],
         capture_output=True,
