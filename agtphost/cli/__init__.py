@@ -70,6 +70,7 @@ The ``agtp`` command (interface section 2).
 - :mod:`.approval_prompt`: ``agtp tools approve`` and ``agtp upstreams approve``: approve exactly what was shown
 - :mod:`.agent`: ``agtp agent``
 - :mod:`.audit`: ``agtp audit``
+- :mod:`.cluster`: ``agtp cluster``
 - :mod:`.store`: ``agtp store``; :mod:`.store_copy`: copies a store into another kind of database
 - :mod:`.backup`: ``agtp backup``, ``agtp restore``
 - :mod:`.catalog`: ``agtp catalog``

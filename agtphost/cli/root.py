@@ -25,6 +25,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "page": ("Get a sign-in link to the operators' page.", "page"),
         "upstream": ("List, add and remove upstream servers.", "upstream.commands"),
         "store": ("Make a host's store in a database, and show who holds it.", "store"),
+        "cluster": ("Show the hosts that share a store.", "cluster"),
         "backup": ("Back up a host, also while it runs.", "backup.commands"),
         "restore": ("Restore a host from a backup, verified.", "backup.restore"),
     },
@@ -74,7 +75,7 @@ COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in sect
 ALIASES = {"demo": "up", "upstreams": "upstream"}
 """Further names of commands, which ``--help`` does not list."""
 
-HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "store", "client"})
+HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "store", "cluster", "client"})
 """Commands that create or run a host on this machine. On a platform without hosts they fail before they do anything."""
 
 

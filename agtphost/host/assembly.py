@@ -38,6 +38,7 @@ from agtphost.host.orchestration import orchestration_service
 from agtphost.host.ordered_services import LedgerService, OrderedServices
 from agtphost.host.page import build_page_surface
 from agtphost.host.pod_label import build_pod_label
+from agtphost.host.process_description import build_reporter
 from agtphost.host.publication_history import UpstreamComparison
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import HostServices
@@ -54,6 +55,7 @@ from agtphost.identity.keys import fastest_signer
 from agtphost.methods.continuation import continuation_key
 from agtphost.metrics.vitals import obstacles
 from agtphost.stores.interfaces import ILease
+from agtphost.stores.lease import SERVING
 
 log = Logger()
 
@@ -153,6 +155,10 @@ def _record_services(services: HostServices, generations: Generations, agents: A
     yield LedgerService(ledger, evidence.check_key)
     if evidence.heartbeat is not None:
         yield evidence.heartbeat
+    if evidence.lease is not None:
+        reporter = build_reporter(services.reactor, evidence.lease, lambda: generations.core.services.loaded, SERVING)
+        generations.after_turn(lambda core: reporter.renew())
+        yield reporter
     yield evidence.clock_watch
     if services.traces is not None:
         yield services.traces

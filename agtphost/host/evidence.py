@@ -72,6 +72,9 @@ class Evidence:
     heartbeat: Heartbeat | None = None
     """Keeps the lease of the store; None where one host alone can use the store."""
 
+    lease: ILease | None = None
+    """The lease of the store; None where one host alone can use the store."""
+
     is_fresh: Callable[[], bool] | None = None
     """Returns whether the lease was confirmed recently enough for a handler to begin; None without a lease."""
 
@@ -155,6 +158,7 @@ def keep_evidence(
         summarizing=SummaryWriter(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
         check_key=partial(_check_key, store, loaded),
         heartbeat=None if lease is None else begin_heartbeat(reactor, lease, ledger.call_in_writer),
+        lease=lease,
         is_fresh=None if lease is None else freshness(lease),
     )
 

@@ -20,10 +20,11 @@ from agtphost.errors import ConfigurationError
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
+from agtphost.host.process_description import build_reporter
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.surfaces import standby_service
 from agtphost.stores.interfaces import ILease
-from agtphost.stores.lease import holder_here
+from agtphost.stores.lease import STANDBY, holder_here
 from agtphost.stores.settings import locate_store
 
 log = Logger()
@@ -58,6 +59,7 @@ class StandbyHost:
         self._standby = Standby(reactor, lease, self._check_key, offload, self._report)
         self._probes = standby_service(reactor, loaded.config, METRICS, StandbyResource(lambda: self._standby.last))
         self._pod_label = build_pod_label(loaded.config, reactor, environ, serving=False)
+        self._reporter = build_reporter(reactor, lease, lambda: self.loaded, STANDBY)
         self._waiting: Deferred[bool] | None = None
         self._announced = False
 
@@ -72,6 +74,7 @@ class StandbyHost:
             self._probes.startService()
         if self._pod_label is not None:
             self._pod_label.startService()
+        self._reporter.startService()
         self._waiting = Deferred.fromCoroutine(self._wait())
         return self._waiting
 
@@ -79,6 +82,7 @@ class StandbyHost:
         try:
             return await self._standby.wait()
         finally:
+            await self._reporter.stopService()
             if self._pod_label is not None:
                 await self._pod_label.stopService()
             if self._probes is not None:
@@ -106,6 +110,7 @@ class StandbyHost:
             return
         for key in waiting:
             log.warn("{key} waits for a restart of this host", key=key)
+        self._reporter.renew()
         log.info("the configuration was read again; it counts once this host takes over")
 
     def _check_key(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from zope.interface import Attribute, Interface
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.stores.lease import LeaseState
+from agtphost.stores.lease import HostProcess, LeaseState
 from agtphost.stores.record_search import LatestRecords, Search
 from agtphost.stores.rows import (
     AnswerRow,
@@ -234,6 +234,9 @@ class ILease(Interface):
             store under the lock; a call without it does not take them back.
         :raises agtphost.stores.lease.Superseded: another host has taken it.
         """
+
+    def report(process: HostProcess) -> None:
+        """Show this process, and its state, to those who ask which hosts run on the store."""
 
     def give_up() -> None:
         """Give the lease up, so that another host can take it immediately; do nothing without it."""

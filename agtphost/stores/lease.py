@@ -92,6 +92,76 @@ def _read_lease(value: Any) -> float:
     return float(value) if known else LONGEST_LEASE
 
 
+SERVING: Final = "serving"
+STANDBY: Final = "standby"
+"""States of processes."""
+
+REPORT_SECONDS: Final = 2.0
+"""From one report of a process to the next."""
+
+SILENT_SECONDS: Final = 10.0
+"""Seconds after its last report from which on a process counts as gone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostProcess:
+    """A process of a host, as it reports itself to its store."""
+
+    id: str
+    """Random."""
+
+    name: str
+    """``[cluster] name``."""
+
+    place: str
+    """Machine and state directory."""
+
+    version: str
+    """The version of agtphost."""
+
+    state: str
+    """:data:`SERVING` or :data:`STANDBY`."""
+
+    settings: Mapping[str, str]
+    """A digest of each kind of file that the hosts of a store have alike, by kind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessSighting:
+    """A process of a host, as its store shows it."""
+
+    name: str
+    place: str
+    version: str
+    schema: int
+    """The version of the store's tables that its program uses."""
+
+    state: str
+    settings: Mapping[str, str]
+    started: str
+    age: float
+    """Seconds since its last report, by the database's clock."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it reported recently."""
+        return self.age <= SILENT_SECONDS
+
+    def differences(self, other: ProcessSighting) -> list[str]:
+        """Return the kinds of files that two processes do not have alike."""
+        kinds = sorted({*self.settings, *other.settings})
+        return [kind for kind in kinds if self.settings.get(kind) != other.settings.get(kind)]
+
+
+def read_settings(text: str) -> Mapping[str, str]:
+    """Read column ``settings``; empty where it has anything else than texts by name."""
+    try:
+        found = jsontext.decode(text.encode())
+    except ValueError:
+        return {}
+    return {str(kind): str(digest) for kind, digest in found.items()} if isinstance(found, Mapping) else {}
+
+
 class LeaseState(NamedTuple):
     """What the row of a store says of its lease."""
 

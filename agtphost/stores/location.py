@@ -21,7 +21,7 @@ from agtphost.vocabulary.foreign_errors import explain
 if TYPE_CHECKING:
     from agtphost.stores.copying import ReadTable, WriteTable
     from agtphost.stores.interfaces import IChainStore, ILease, IRecordReader
-    from agtphost.stores.lease import Holder
+    from agtphost.stores.lease import Holder, ProcessSighting
     from agtphost.stores.prefix_lookup import RecordPreview
 
 Progress = Callable[[int, int], object]
@@ -160,6 +160,14 @@ class StoreLocation:
         :raises StoreError: it cannot be read.
         """
         return {}
+
+    def processes(self) -> Sequence[ProcessSighting]:
+        """
+        Return the processes that run on a store which several hosts share; none of any other store.
+
+        :raises StoreError: it cannot be read.
+        """
+        return ()
 
     def copy(self, target: Path, progress: Progress) -> int:
         """

@@ -16,7 +16,7 @@ from twisted.scripts.twistd import run
 from agtphost.cluster import heartbeat, pod_label
 from agtphost.host import evidence
 from agtphost.stores.lease import LeaseState
-from agtphost.stores.postgres import lease
+from agtphost.stores.postgres import lease, schema_files
 from agtphost.stores.postgres.lease import PostgresLease
 
 
@@ -51,6 +51,19 @@ def make_trusting() -> None:
 def make_tireless() -> None:
     """A thread sends beats whether the reactor turns or not."""
     heartbeat.Heartbeat.startService = lambda self: None  # type: ignore[method-assign]
+
+
+def make_earlier() -> None:
+    """No fault: a program of agtphost 0.2.0, as far as the tables of the store are concerned."""
+    first = schema_files.steps()[:1]
+    schema_files.steps = lambda: first
+    PostgresLease.report = lambda self, process: None  # type: ignore[method-assign]
+
+
+def make_later() -> None:
+    """No fault: a later program, whose tables no earlier one can use."""
+    made = [*schema_files.steps(), Path(os.environ["TEST_SCHEMA_FILE"])]
+    schema_files.steps = lambda: made
 
 
 def make_pod() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import httpx
 
+from agtphost import __version__
 from agtphost.identity.keys import SigningKey
 from tests import postgres
 from tests.cluster.hosts import cluster, gone, probe, probed
@@ -82,7 +85,7 @@ def test_a_standby_issues_no_agent_that_it_cannot_admit(tmp_path: Path) -> None:
         ):
             refused = agtp(*words, cwd=group.folder, environ=group.environ("b"))
             assert refused.returncode == 2, refused.stdout
-            assert f"the host here, b, stands by, so it cannot admit an agent; a serves, at " in refused.stderr
+            assert "the host here, b, stands by, so it cannot admit an agent; a serves, at " in refused.stderr
             assert f"{group.state('a')}. Nothing was issued" in refused.stderr
         assert sorted(tmp_path.rglob("*.pem")) == before
 
@@ -191,3 +194,35 @@ def test_hosts_may_share_a_witness_file(tmp_path: Path) -> None:
             assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
         assert standby.stop() == 0
         assert witness.read_text() != first
+
+
+def test_cluster_status_compares_the_hosts(tmp_path: Path) -> None:
+    """Who serves, the versions, and which kinds of files differ; a killed host is silent, and one that stops gone."""
+    with cluster(tmp_path, "a", "b") as group:
+
+        def hosts() -> dict[str, Any]:
+            done = agtp("cluster", "status", "--json", cwd=group.folder)
+            assert done.returncode == 0, done.stderr
+            return {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
+
+        group.stand_by("b")
+        until(lambda: len(hosts()) == 2)
+        found = hosts()
+        assert {name: (host["state"], host["differs"]) for name, host in found.items()} == {
+            "a": ("serving", []),
+            "b": ("standby", []),
+        }
+        assert {host["version"] for host in found.values()} == {__version__}
+        assert {"configuration", "endpoints", "handlers", "signing key"} <= set(found["a"]["settings"])
+        assert found["b"]["place"].endswith(str(group.state("b")))
+        assert group.hosts["b"].stop() == 0
+        assert set(hosts()) == {"a"}
+        group.stand_by("b", config=group.variant("b"))
+        until(lambda: "b" in hosts())
+        assert hosts()["b"]["differs"] == ["configuration"]
+        shown = agtp("cluster", "status", cwd=group.folder).stdout
+        assert "serving  a, with term 1\n" in shown
+        assert re.search(r"^b +standby +\S+ +\S+ +configuration +", shown, re.MULTILINE), shown
+        group.hosts["b"].kill()
+        postgres.server().run("UPDATE process SET beat = beat - interval '1 minute' WHERE name = 'b'", url=group.url)
+        assert hosts()["b"]["state"] == "silent"

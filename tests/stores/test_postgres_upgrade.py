@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from agtphost.cli.root import agtp
 from agtphost.stores import StoreError
+from agtphost.stores.lease import STANDBY, HostProcess, holder_here
 from agtphost.stores.postgres import schema_files
 from agtphost.stores.settings import locate_url
 from agtphost.testing.stores import row
@@ -20,8 +22,8 @@ from tests import postgres
 pytestmark = postgres.needed
 
 ADDS = "ALTER TABLE held ADD COLUMN note text;\n"
-COMPATIBLE = f"-- readable_from: 1\n{ADDS}"
-"""A step after which programs of version 1 go on."""
+COMPATIBLE = f"-- readable_from: 2\n{ADDS}"
+"""A step after which this program goes on."""
 
 
 @pytest.fixture
@@ -62,25 +64,25 @@ def append(store: Any, number: int) -> None:
 
 
 def test_a_running_host_goes_on_with_tables_that_only_grew(url: str, tmp_path: Path) -> None:
-    """A13: the later program refuses the store by name, upgrades it under the host of version 1, and uses it then."""
+    """A13: the later program refuses the store by name, upgrades it under this version's host, and uses it then."""
     store = opened(url)
     append(store, 1)
     with later_program(tmp_path, COMPATIBLE):
         with pytest.raises(
-            StoreError, match=r"schema version 1; this program needs version 2. Run `agtp store upgrade`"
+            StoreError, match=r"schema version 2; this program needs version 3. Run `agtp store upgrade`"
         ):
             opened(url)
-        assert locate_url(url).upgrade() == (1, 2)
+        assert locate_url(url).upgrade() == (2, 3)
         append(store, 2)
         store.close()
         later = opened(url)
         append(later, 3)
         later.close()
-        assert locate_url(url).upgrade() == (2, 2)
+        assert locate_url(url).upgrade() == (3, 3)
     earlier = opened(url)
     assert earlier.last_number() == 3
     earlier.close()
-    with pytest.raises(StoreError, match="this program has version 1"):
+    with pytest.raises(StoreError, match="this program has version 2"):
         locate_url(url).upgrade()
 
 
@@ -93,20 +95,60 @@ def test_what_a_running_host_could_not_use_waits_for_its_end(url: str, tmp_path:
             locate_url(url).upgrade()
         append(store, 2)
         store.close()
-        assert locate_url(url).upgrade() == (1, 2)
-    with pytest.raises(StoreError, match="programs of version 2 and later can use; this program has version 1"):
+        assert locate_url(url).upgrade() == (2, 3)
+    with pytest.raises(StoreError, match="programs of version 3 and later can use; this program has version 2"):
         opened(url)
+
+
+def test_a_host_that_stands_by_is_waited_for(url: str, tmp_path: Path) -> None:
+    """One that could not use the upgraded store is named, until it stops."""
+    place = locate_url(url)
+    lease = place.lease(holder_here("west", tmp_path, 10.0), "agtp.test")
+    assert lease is not None
+    process = HostProcess(
+        id="1", name="west", place="m:/d", version="0.3.0", state=STANDBY, settings={"endpoints": "0"}
+    )
+    lease.report(process)
+    lease.report(replace(process, settings={"endpoints": "1"}))
+    (seen,) = place.processes()
+    assert (seen.name, seen.state, seen.settings, seen.is_alive) == ("west", STANDBY, {"endpoints": "1"}, True)
+    with later_program(tmp_path, ADDS):
+        with pytest.raises(StoreError, match=r"these hosts run: west \(standby, version 2\). Stop them first"):
+            place.upgrade()
+        lease.give_up()
+        assert place.processes() == []
+        assert place.upgrade() == (2, 3)
+
+
+def test_a_store_of_the_first_version_is_upgraded(url: str) -> None:
+    """Version 1 has no table of processes: none is shown, and the command adds it."""
+    postgres.server().run("DROP TABLE process", "UPDATE store SET schema = 1, readable_from = 1", url=url)
+    assert locate_url(url).processes() == ()
+    with pytest.raises(StoreError, match="schema version 1; this program needs version 2"):
+        opened(url)
+    assert locate_url(url).upgrade() == (1, 2)
+    assert locate_url(url).processes() == []
+    opened(url).close()
+
+
+def test_a_row_of_a_process_that_was_edited_harms_nothing(url: str) -> None:
+    """What is no digest by name counts as none."""
+    row = "('1', 'x', 'm:/d', 'v', -1, 'flying', '[1]', now(), now() - interval '1 year')"
+    postgres.server().run(f"INSERT INTO process VALUES {row}", url=url)
+    (seen,) = locate_url(url).processes()
+    assert (seen.settings, seen.is_alive) == ({}, False)
+    opened(url).close()
 
 
 def test_a_step_that_fails_changes_nothing(url: str, tmp_path: Path) -> None:
     """Several versions apply together or not at all."""
-    wrong = "-- readable_from: 1\nALTER TABLE nothing ADD COLUMN note text;\n"
+    wrong = "-- readable_from: 2\nALTER TABLE nothing ADD COLUMN note text;\n"
     with later_program(tmp_path, COMPATIBLE, wrong), pytest.raises(StoreError, match="SQLSTATE 42P01"):
         locate_url(url).upgrade()
     store = opened(url)
     append(store, 1)
     store.close()
-    assert locate_url(url).describe()["schema"] == 1
+    assert locate_url(url).describe()["schema"] == 2
 
 
 def test_the_command(url: str, tmp_path: Path) -> None:
@@ -120,9 +162,9 @@ def test_the_command(url: str, tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    assert "has schema version 1 already; nothing was changed" in said()
+    assert "has schema version 2 already; nothing was changed" in said()
     with later_program(tmp_path, COMPATIBLE):
-        assert "schema version 1 is now 2; restart the hosts, those that stand by first" in said()
-        assert '"before": 2,\n  "schema": 2' in said("--json")
+        assert "schema version 2 is now 3; restart the hosts, those that stand by first" in said()
+        assert '"before": 3,\n  "schema": 3' in said("--json")
     config.write_text(base)
     assert "the host brings it up to date when it starts" in said()

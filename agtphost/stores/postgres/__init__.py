@@ -7,6 +7,7 @@ A store in a PostgreSQL database, for several machines.
 - :mod:`.schema_files`: how a store is made, and whether this program can use it; ``schema/`` has the tables
 - :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`); :mod:`.statements`: what it says
 - :mod:`.lease`: the right to write to it (:class:`~agtphost.stores.interfaces.ILease`)
+- :mod:`.processes`: the hosts that run on it
 - :mod:`.reading`: the reading side (:class:`~agtphost.iagtp.IRecordReader`); :mod:`.rows`: rows as they are stored
 - :mod:`.copying`: all rows, read at one moment or written at once
 - :mod:`.dry_run_store`: a store as a host would find it; nothing is written

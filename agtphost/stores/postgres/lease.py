@@ -11,7 +11,7 @@ from typing import Any, Final
 from zope.interface import implementer
 
 from agtphost.stores.interfaces import ILease
-from agtphost.stores.lease import Holder, LeaseState, Superseded, read_holder
+from agtphost.stores.lease import Holder, HostProcess, LeaseState, Superseded, read_holder
 from agtphost.stores.postgres.connection import (
     IDLE_SECONDS,
     STATEMENT_SECONDS,
@@ -20,6 +20,7 @@ from agtphost.stores.postgres.connection import (
     Session,
     dial,
 )
+from agtphost.stores.postgres.processes import FORGET, write_process
 from agtphost.stores.postgres.schema_files import require_usable
 from agtphost.stores.postgres.statements import limit_transaction
 from agtphost.vocabulary.times import steady
@@ -54,6 +55,7 @@ class PostgresLease:
         self._server_id = server_id
         self._lock = threading.Lock()
         self._session: Session | None = None
+        self._reported = ""  # the id of the process that was reported
         self.me = me
         self.term = 0
         self.confirmed = -math.inf
@@ -158,9 +160,24 @@ class PostgresLease:
         self.when_superseded(error)
         raise error
 
-    def give_up(self) -> None:
-        """Give the lease up, if this host has it, and close the connection. A failure leaves it to its end."""
+    def report(self, process: HostProcess) -> None:
+        """Write the row of this process."""
         with self._lock:
+            first = self._reported != process.id
+            self._run(lambda session: write_process(session, LIMITS, process, first=first))
+            self._reported = process.id
+
+    def give_up(self) -> None:
+        """
+        Give the lease up, if this host has it, and close the connection. A failure leaves it to its end.
+
+        The row of this process is removed.
+        """
+        with self._lock:
+            if self._reported:
+                with suppress(DatabaseError):
+                    self._run(lambda session: session.execute(FORGET, (self._reported,)))
+                self._reported = ""
             if self.term:
                 with suppress(DatabaseError):
                     self._run(

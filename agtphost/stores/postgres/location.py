@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agtphost import extras
-from agtphost.stores.lease import Holder, read_holder
+from agtphost.stores.lease import Holder, ProcessSighting, read_holder
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary import database_url
@@ -100,6 +100,13 @@ class PostgresLocation(StoreLocation):
         from agtphost.stores.postgres.schema_files import upgrade_store
 
         return upgrade_store(self._address())
+
+    def processes(self) -> Sequence[ProcessSighting]:
+        from agtphost.stores.postgres.connection import dial
+        from agtphost.stores.postgres.processes import read_processes
+
+        with closing(dial(self._address(), writer=False)) as session:
+            return read_processes(session)
 
     def describe(self) -> Mapping[str, Any]:
         from agtphost.stores.postgres.schema_files import read_state

@@ -8,12 +8,17 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
-from agtphost.stores.lease import Holder, read_holder
+from agtphost.stores.lease import SILENT_SECONDS, Holder, read_holder
 from agtphost.stores.postgres.connection import Address, Session, dial
 from agtphost.stores.rows import StoreError
 
 _READABLE: Final = re.compile(r"-- readable_from: (\d+)\n")
-"""The first line of a schema file that programs of an earlier version can use; the default is its own version."""
+"""
+The first line of a schema file that programs of an earlier version can use; the default is its own version.
+
+A step that changes a table which an earlier version has is not for that version, even if it only adds a column:
+programs compare the definitions of their tables at the start, and take one with another column for damaged.
+"""
 
 
 class StoreRow(NamedTuple):
@@ -88,12 +93,34 @@ def upgrade_store(address: Address) -> tuple[int, int]:
                     f"{session.name}: programs of schema version {row.schema} cannot use version {latest()}, and "
                     f"{row.serving} does now; stop that host first. Nothing was changed"
                 )
+            _require_later_programs(session, needed)
             for step in missing:
                 session.command(step.read_bytes())
             session.execute("UPDATE store SET schema = ?, readable_from = ?", (latest(), needed))
         if session.command(b"COMMIT").command_status != b"COMMIT":
             raise StoreError(f"{session.name}: the store could not be upgraded")
         return row.schema, latest()
+
+
+def _require_later_programs(session: Session, needed: int) -> None:
+    """
+    Refuse an upgrade while a process lives that could not use the store any more, serving or standing by.
+
+    Programs of version 1 do not say that they live.
+    """
+    if session.execute("SELECT to_regclass('process')").fetchone()[0] is None:
+        return
+    rows = session.execute(
+        "SELECT name, state, schema FROM process WHERE schema < ? "
+        "AND beat >= clock_timestamp() - make_interval(secs => ?) ORDER BY name",
+        (needed, SILENT_SECONDS),
+    ).fetchall()
+    if rows:
+        hosts = ", ".join(f"{name} ({state}, version {schema})" for name, state, schema in rows)
+        raise StoreError(
+            f"{session.name}: the upgraded store needs programs of version {needed}, and these hosts run: {hosts}. "
+            "Stop them first. Nothing was changed"
+        )
 
 
 def create_store(address: Address, server_id: str) -> None:

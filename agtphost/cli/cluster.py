@@ -1,0 +1,94 @@
+"""The ``agtp cluster`` group: the hosts that share a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.groups import VerbGroup
+from agtphost.cli.host_config import require_config
+from agtphost.cli.options import HOST_TOML, Connection, json_option
+from agtphost.cli.output import print_json, print_table, visible
+from agtphost.stores import StoreError
+from agtphost.stores.lease import SERVING, ProcessSighting
+from agtphost.stores.settings import locate_store
+from agtphost.vocabulary.quantities import lasting
+
+
+@click.group(cls=VerbGroup)
+def command() -> None:
+    """Show the hosts that share a store in a database."""
+
+
+@command.command()
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
+@json_option
+def status(config: Path | None, as_json: bool) -> None:
+    """
+    Show which hosts run on the store, which of them serves, and in what they differ.
+
+    Each host reports itself every two seconds, with its version and a digest of each kind of its files: host.toml
+    without [cluster] name and [host] state_dir, endpoints, handlers, recipes, catalogs, documents, the signing key, and
+    the files for TLS. A host that differs from the one that serves would serve something else after a takeover. One
+    that was killed, is frozen or cut off is silent. Hosts of agtphost 0.2.0 do not report.
+
+    \b
+    Examples:
+      agtp cluster status
+      agtp cluster status --json | jq '.hosts[] | select(.differs != [])'
+    """
+    loaded = require_config(Connection(config=config), "a store")
+    store = locate_store(loaded.store)
+    try:
+        described, found = store.describe(), store.processes()
+    except StoreError as error:
+        raise WrongInput(str(error)) from None
+    if "term" not in described:
+        raise WrongInput(
+            f"{store.name} is used by one host alone", "`agtp status` shows it; several hosts need PostgreSQL."
+        )
+    rows = list(_to_rows(found))
+    if as_json:
+        print_json({"store": store.name, "serving": described["serving"], "term": described["term"], "hosts": rows})
+        return
+    click.echo(f"serving  {visible(described['serving'] or 'no host')}, with term {described['term']}")
+    click.echo("")
+    print_table(("HOST", "STATE", "VERSION", "SINCE", "DIFFERS IN", "PLACE"), map(_to_cells, rows))
+
+
+def _to_rows(found: Sequence[ProcessSighting]) -> Iterator[dict[str, Any]]:
+    """Yield the members of each process, compared with the one that serves."""
+    leader = next((each for each in found if each.state == SERVING and each.is_alive), None)
+    for each in found:
+        yield {
+            "name": each.name,
+            "place": each.place,
+            "state": each.state if each.is_alive else "silent",
+            "version": each.version,
+            "schema": each.schema,
+            "since": each.started,
+            "seconds_since_report": round(each.age, 1),
+            "settings": dict(each.settings),
+            "differs": [] if leader is None else _differences(each, leader),
+        }
+
+
+def _differences(process: ProcessSighting, leader: ProcessSighting) -> list[str]:
+    version = ["version"] if process.version != leader.version else []
+    return version + process.differences(leader)
+
+
+def _to_cells(row: dict[str, Any]) -> tuple[object, ...]:
+    silent = f"silent for {lasting(row['seconds_since_report'])}"
+    return (
+        row["name"],
+        silent if row["state"] == "silent" else row["state"],
+        row["version"],
+        row["since"],
+        ", ".join(row["differs"]) or "-",
+        row["place"],
+    )

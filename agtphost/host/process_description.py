@@ -1,0 +1,91 @@
+"""Describe this process for the other hosts of its store: its program, and digests of its files."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+import uuid
+from collections.abc import Callable, Iterable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from twisted.internet.threads import deferToThreadPool
+
+from agtphost import __version__
+from agtphost.cluster.process_reports import ProcessReporter
+from agtphost.config import Config
+from agtphost.host.host_loader import LoadedHost
+from agtphost.host.reload_plan import inventory
+from agtphost.stores.interfaces import ILease
+from agtphost.stores.lease import HostProcess
+
+CONFIGURATION: Final = "configuration"
+
+OWN: Final = frozenset({"agents' files"})
+"""Kinds of files in which hosts differ: an agent that is admitted while they run has files at one of them."""
+
+DIGITS: Final = 16
+"""Hexadecimal digits of a digest."""
+
+
+def build_reporter(reactor: Any, lease: ILease, loaded: Callable[[], LoadedHost], state: str) -> ProcessReporter:
+    """
+    Return the service that reports this process.
+
+    :param loaded: returns the configuration in force.
+    :param state: ``serving`` or ``standby``.
+    """
+    process = uuid.uuid4().hex
+
+    def describe() -> HostProcess:
+        host = loaded()
+        return HostProcess(
+            id=process,
+            name=lease.me.name,
+            place=lease.me.place,
+            version=__version__,
+            state=state,
+            settings=digest_settings(host),
+        )
+
+    return ProcessReporter(reactor, lease, describe, partial(deferToThreadPool, reactor, reactor.getThreadPool()))
+
+
+def digest_settings(loaded: LoadedHost) -> dict[str, str]:
+    """Return a digest of each kind of file that hosts with one store have alike."""
+    config = loaded.config
+    kinds = {kind: files for kind, files in inventory(config, loaded.tls).items() if files and kind not in OWN}
+    return {
+        kind: _digest_configuration(config.file) if kind == CONFIGURATION else _digest_files(config, files)
+        for kind, files in kinds.items()
+    }
+
+
+def _digest_configuration(file: Path) -> str:
+    """Return the digest of a ``host.toml`` without the keys in which hosts differ."""
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "unreadable"
+    for table, key in (("cluster", "name"), ("host", "state_dir")):
+        if isinstance(tables.get(table), dict):
+            tables[table].pop(key, None)
+    return _shorten(json.dumps(tables, sort_keys=True, default=str).encode())
+
+
+def _digest_files(config: Config, files: Iterable[Path]) -> str:
+    lines = []
+    for path in sorted(files):
+        inside = next((top for top in (config.host.state_dir, config.folder) if path.is_relative_to(top)), None)
+        shown = path.name if inside is None else path.relative_to(inside).as_posix()
+        try:
+            lines.append(f"{sha256(path.read_bytes()).hexdigest()}  {shown}\n")
+        except OSError:
+            lines.append(f"unreadable  {shown}\n")
+    return _shorten("".join(sorted(lines)).encode())
+
+
+def _shorten(octets: bytes) -> str:
+    return sha256(octets).hexdigest()[:DIGITS]
