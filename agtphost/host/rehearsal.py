@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -28,13 +29,14 @@ from agtphost.host import expiry_watch, host_loader
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_first_start, place_problems
 from agtphost.host.host_loader import TABLES_OF_PART, LoadedHost, ProblemsByPart
+from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.ordered_services import LedgerService
 from agtphost.iagtp import IChainStore
 from agtphost.protocols.listener import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.settings import locate_store
-from agtphost.vocabulary import tomltext
+from agtphost.vocabulary import database_url, tomltext
 from agtphost.vocabulary.quantities import size
 from agtphost.vocabulary.tomltext import TomlError
 
@@ -142,9 +144,27 @@ def _check_beyond(
     if faulty & {"store", "audit", "listen"}:
         return
     if found is not None:
+        remarks += _key_remarks(found, config)
         yield from _check_assembly(found, config, aside, environ, reactor, running=taken is not None)
     elif taken is None:
         yield from _check_store(config, aside)
+
+
+def _key_remarks(found: LoadedHost, config: Config) -> Iterator[str]:
+    """
+    Yield a remark if the host has another key than the one that signed the newest record of a store in a database.
+
+    As a standby it would not take over. A store that cannot be read is reported by the other checks.
+    """
+    if config.store.plugin is not None or not database_url.is_postgresql(config.store.url):
+        return
+    try:
+        with closing(locate_store(config.store).open_reader()) as reader:
+            check_standby_key(reader, found.key, config.audit.key, config.host.state_dir)
+    except OtherKey as error:
+        yield f"this host would not take over as a standby: {error}"
+    except StoreError:
+        pass
 
 
 def _store_warnings(config: Config) -> Iterator[str]:

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from agtphost.cluster import heartbeat as heartbeat_module
 from agtphost.cluster.heartbeat import MARGIN, Heartbeat, beat_seconds, freshness
 from agtphost.stores.interfaces import ILease
-from agtphost.stores.lease import LONGEST_LEASE, SHORTEST_LEASE, Holder, LeaseState
+from agtphost.stores.lease import LONGEST_LEASE, SHORTEST_LEASE, Holder, HostProcess, LeaseState
 from agtphost.stores.rows import StoreError
 from tests.rows import each_row
 
@@ -32,6 +32,7 @@ class MemoryLease:
         self.when_superseded = lambda error: None
         self.state = LeaseState(0, None, "", 0.0, 0.0)
         self.beats = 0
+        self.reported: list[HostProcess] = []
         self.error: StoreError | None = None
 
     def look(self) -> LeaseState:
@@ -48,6 +49,11 @@ class MemoryLease:
             raise self.error
         self.beats += 1
         self.confirmed = self._now()
+
+    def report(self, process: HostProcess) -> None:
+        if self.error is not None:
+            raise self.error
+        self.reported.append(process)
 
     def give_up(self) -> None:
         self.term = 0

@@ -122,6 +122,10 @@ def test_a_host_with_another_signing_key_does_not_take_over(tmp_path: Path) -> N
         status, document = probe(f"{probes}/readyz?standby=ok")
         said = [{"what": "takeover", "why": "its signing key is not that of the host that serves"}]
         assert (status, document["reasons"]) == (503, said)
+        checked = agtp("check", str(config), environ=group.environ("b"))
+        assert checked.returncode == 0 and f"this host would not take over as a standby: {why}" in checked.stderr
+        good = agtp("check", str(group.config), environ=group.environ("a"))
+        assert good.returncode == 0 and "take over" not in good.stderr, good.stderr
         assert group.hosts["a"].stop() == 0
         until(lambda: "no host serves; this host does not take over" in host.output)
         assert group.term() == 1
