@@ -17,7 +17,7 @@ from agtphost.host.start_failure import SUPERSEDED
 from agtphost.identity.envelope import parse_unverified
 from agtphost.stores import Selection
 from tests import postgres
-from tests.cluster.hosts import TAKEOVER_AFTER, Cluster, cluster, gone, probe, probed
+from tests.cluster.hosts import TAKEOVER_AFTER, Cluster, cluster, describe, gone, probe, probed
 from tests.programmes import length
 from tests.stores.postgres_proxy import Proxy
 from tests.stores.test_postgres import place_of
@@ -50,10 +50,13 @@ def connected(host: Host) -> Iterator[list[RawLink]]:
             link.close()
 
 
-def freeze(group: Cluster, leader: str, standby: str, *, revoke: bool = False, busy: int = BUSY) -> list[str]:
+def freeze(
+    group: Cluster, leader: str, standby: str, times: list[float], *, revoke: bool = False, busy: int = BUSY
+) -> list[str]:
     """
     Freeze the host that serves, fill its sockets, let another one take over, and wake it.
 
+    :param times: takes the seconds until the other host served.
     :param revoke: whether the calling agent is stopped at the other host before that.
     :param busy: calls that it is working at when it is frozen.
     :return: the marks of the calls that were in its sockets.
@@ -70,6 +73,7 @@ def freeze(group: Cluster, leader: str, standby: str, *, revoke: bool = False, b
             # Without a key nothing is committed before the handler runs: freshness alone stops it.
             link.send(b"".join(request("BOOK", "/stay", {"mark": mark}, Request_ID=mark) for mark in own))
         until(lambda: other.port)
+        times.append(time.monotonic() - since)
         if revoke:
             command(group, standby, "agent", "deactivate", "demo", "--reason", "drill")
         stay_away(since)
@@ -122,14 +126,16 @@ def test_a_frozen_host_runs_no_handler_when_it_wakes(tmp_path: Path, *, revoke: 
         group.start("a", fault="late").wait()
         other = group.variant("b")
         configs, leader, standby = {"a": group.config, "b": other}, "a", "b"
+        times: list[float] = []
         for _ in range(ROUNDS):
             group.stand_by(standby, fault="late", config=configs[standby])
-            sent = freeze(group, leader, standby, revoke=revoke)
+            sent = freeze(group, leader, standby, times, revoke=revoke)
             assert ran(group, sent) == []
             assert records_of(group, sent) == []
             if revoke:
                 command(group, standby, "agent", "reinstate", "demo")
             leader, standby = standby, leader
+        print(describe("from the freeze until the other host serves", times))
 
 
 def test_control_a_host_that_trusts_an_old_beat_runs_handlers(tmp_path: Path) -> None:
@@ -139,7 +145,7 @@ def test_control_a_host_that_trusts_an_old_beat_runs_handlers(tmp_path: Path) ->
         group.start("a", fault="trusting").wait()
         group.stand_by("b", config=group.variant("b"))
         # The record of a call that it was working at would end it before it reads its sockets.
-        sent = freeze(group, "a", "b", busy=0)
+        sent = freeze(group, "a", "b", [], busy=0)
         assert ran(group, sent) != []
         assert records_of(group, sent) == []
 

@@ -78,6 +78,10 @@ def test_there_and_back_every_row_is_the_same(stopped: tuple[Path, Path], tmp_pa
     set_url(config, url)
     second = work(config)
     assert second["records"] > counts["record"]
+    # As a backup that was restored elsewhere: older than the host's store, and sound.
+    verified = agtp("audit", "verify", "--store", f"sqlite:{unchanged}", cwd=config.parent)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert f"{counts['record']} records" in verified.stdout
     back = tmp_path / "back.sqlite3"
     copied = agtp("store", "copy", url, f"sqlite:{back}", cwd=config.parent)
     assert copied.returncode == 0 and f"{back}: " in copied.stdout and "start the host" in copied.stdout

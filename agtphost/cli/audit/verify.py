@@ -41,6 +41,7 @@ from agtphost.stores.database_check import is_malformed
 from agtphost.stores.interfaces import ITableSource
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import TABLE as SCHEMA
+from agtphost.stores.settings import locate_url
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id
 
@@ -58,6 +59,7 @@ SHOWN = 20
 @click.option("--file", type=EXISTING, metavar="EXPORT", help="Verify an export instead of a host.")
 @signing_keys_option
 @click.option("--uri", metavar="URI", help="Verify the records that this host sends.")
+@click.option("--store", "other", metavar="URL", help="Verify the store at this URL, such as a restored backup.")
 @click.option("--record", "recorded", is_flag=True, help="Record the result at the host, in your name.")
 @wide_option
 @connection_options
@@ -66,6 +68,7 @@ def verify_command(
     file: Path | None,
     signing_keys_at: tuple[Path, ...],
     uri: str | None,
+    other: str | None,
     recorded: bool,
     where: Connection,
     as_json: bool,
@@ -84,6 +87,9 @@ def verify_command(
     With -, the command verifies one record: the output of "curl -i" or "curl -D -" for an HTTP gateway's answer, on
     standard input, and its body if that was piped, too.
 
+    With --store the command verifies a store at another place with the keys of the configured host: a backup of the
+    database that was restored for that. It is older than the host's, so it is not compared with the witness file.
+
     With --record the running host records the result, good or bad, as an operator's statement, and the operators' page
     shows it with the evidence. --record - reads one record, as - does, and records nothing.
 
@@ -94,6 +100,7 @@ def verify_command(
       agtp audit verify --record --as operator
       curl -si http://127.0.0.1:8080/agents | agtp audit verify --record -
       agtp audit verify --file records.jsonl --signing-key signing.pub
+      agtp audit verify --store postgresql://agtp@db.example.com/restored
       agtp audit verify --file records.jsonl --signing-key state/keys
       agtp audit verify host --uri agtp://agents.example.com
     """
@@ -102,10 +109,15 @@ def verify_command(
         return
     if signing_keys_at and file is None:
         raise WrongInput("--signing-key needs --file or -")
+    if other is not None and (file is not None or uri is not None or recorded):
+        raise WrongInput("--store excludes --file, --uri and --record: it verifies a store at another place")
     if file is not None:
         if chains or uri or recorded:
             raise WrongInput("--file excludes AGENT, --uri and --record: it verifies a whole export")
         report, source = _export(file, signing_keys_at, where)
+    elif other is not None:
+        config = _config_for_store(other, where)
+        report, source = _store(config, _chain_ids(where, chains), witnessed=False), source_of(config)
     else:
         path = find_config(where) if uri is None else None
         if path is not None:
@@ -165,17 +177,35 @@ def _export(file: Path, signing_keys_at: Iterable[Path], where: Connection) -> t
     return report, f"{file}{known}"
 
 
-def _store(config: Config, chains: tuple[str, ...]) -> Report:
+def _config_for_store(url: str, where: Connection) -> Config:
+    """Return the configuration of the host here, with a store at another place."""
+    path = find_config(where)
+    if path is None:
+        raise WrongInput("--store needs the host.toml of the host, for its keys", "Name it with --config.")
+    config = load_config(path)
+    try:
+        locate_url(url)
+    except StoreError as error:
+        raise WrongInput(str(error)) from None
+    return config.model_copy(update={"store": config.store.model_copy(update={"url": url, "plugin": None})})
+
+
+def _store(config: Config, chains: tuple[str, ...], *, witnessed: bool = True) -> Report:
+    """
+    Verify a store.
+
+    :param witnessed: whether to compare it with the witness file.
+    """
     keys = local_keys(config)
     if config.audit.signing and not keys:
         raise WrongInput("the host's public signing key is missing", "Restore the .pub file of [audit] key.")
     verifier = Verifier(keys, allow_unsigned=not config.audit.signing)
     # Read the witness file before the store, because the store may grow in between.
-    seen = None if chains else _read_witness(config, keys, verifier)
+    seen = None if chains or not witnessed else _read_witness(config, keys, verifier)
     with open_records(config) as reader:
         if walk(reader, verifier, chains) and not chains:
             compare_tables(reader, verifier, seen, signing=config.audit.signing)
-            if why := _describe_contradiction(reader, seen, config):
+            if witnessed and (why := _describe_contradiction(reader, seen, config)):
                 verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
     return verifier.finish()
 
