@@ -54,7 +54,7 @@ class ProcessReporter(Service):
         self._timer.start(REPORT_SECONDS)
 
     def stopService(self) -> Deferred[None]:
-        """Stop; fires after a report that has begun. The row goes when the lease is given up."""
+        """End the reports, and wait for one that has begun. Giving the lease up removes the row."""
         super().stopService()  # type: ignore[no-untyped-call]
         if self._timer.running:
             self._timer.stop()

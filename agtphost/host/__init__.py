@@ -48,6 +48,7 @@ Services:
 The process:
 
 - :mod:`.root`: the service that twistd starts; :mod:`.standby`: what it does while another host serves;
+  :mod:`.process_description`: what a host reports of itself to the others of its store;
   :mod:`.pod_label`: in Kubernetes, which host serves;
   :mod:`.rehearsal`: the same for ``agtp check``
 - :mod:`.signals`, :mod:`.reload_plan`, :mod:`.start_failure`: SIGHUP, what a reload applies, and shutdown

@@ -85,7 +85,7 @@ def test_a_standby_issues_no_agent_that_it_cannot_admit(tmp_path: Path) -> None:
         ):
             refused = agtp(*words, cwd=group.folder, environ=group.environ("b"))
             assert refused.returncode == 2, refused.stdout
-            assert "the host here, b, stands by, so it cannot admit an agent; a serves, at " in refused.stderr
+            assert "the host here, b, is a standby, which cannot admit an agent; a serves, at " in refused.stderr
             assert f"{group.state('a')}. Nothing was issued" in refused.stderr
         assert sorted(tmp_path.rglob("*.pem")) == before
 

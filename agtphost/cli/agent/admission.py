@@ -26,14 +26,14 @@ PAUSE = 0.4
 
 def require_no_standby(config: Config) -> None:
     """
-    Check, before an agent is issued, that the host here is not one that stands by: that one cannot admit an agent.
+    Check, before an agent is issued, that the host here serves: a standby cannot admit an agent.
 
-    :raises WrongInput: it stands by; the message says where the host is that serves.
+    :raises WrongInput: it is a standby; the message says where the host is that serves.
     """
     if seen := standby_fields(Connection(config=config.file)):
         serving = f"{seen['serving']} serves, at {seen['serving_at']}" if seen["serving"] else "no host serves"
         raise WrongInput(
-            f"the host here, {seen['name']}, stands by, so it cannot admit an agent; {serving}. Nothing was issued",
+            f"the host here, {seen['name']}, is a standby, which cannot admit an agent; {serving}. Nothing was issued",
             "Type the command on the machine of the host that serves.",
         )
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, add_options, json_option
 from agtphost.cli.output import print_entries, print_json, visible
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
 
@@ -114,9 +117,7 @@ def connect(
         wanted = fronts.FrontEntry(name=place.name, server=place.server, token=token, opened=opened, dry=dry)
         fronts.connect(place.read(client, started=False), settings, wanted, as_json)
         return
-    if not dry:
-        require_no_standby(settings)
-    file = place.read(client)
+    file = _read_for_bridge(place, client, settings, dry=dry)
     name, entries = place.name, file.entries()
     present = entries.get(name)
     if present is not None and not (is_bridge(present) and _same_host(present, settings.file)):
@@ -156,6 +157,17 @@ def connect(
         print_json(answer)
     else:
         _print_outcome(answer, former, place.server)
+
+
+def _read_for_bridge(place: Place, client: str, settings: Config, *, dry: bool) -> ClientFile:
+    """
+    Return the file of a client that gets an entry with the bridge.
+
+    :raises WrongInput: it cannot be read, or the host here cannot admit the agent of the entry.
+    """
+    if not dry:
+        require_no_standby(settings)
+    return place.read(client)
 
 
 def _print_outcome(answer: Mapping[str, Any], former: str, server: str | None) -> None:
