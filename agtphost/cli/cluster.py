@@ -29,7 +29,7 @@ def command() -> None:
 @json_option
 def status(config: Path | None, as_json: bool) -> None:
     """
-    Show which hosts run on the store, which of them serves, and in what they differ.
+    Show which hosts run on the store, and which serves.
 
     Each host reports itself every two seconds, with its version and a digest of each kind of its files: host.toml
     without [cluster] name and [host] state_dir, endpoints, handlers, recipes, catalogs, documents, the signing key, and
