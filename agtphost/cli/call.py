@@ -73,6 +73,9 @@ def command(
     answers in advance. Without a terminal the call is sent, except with --confidence, which agents give: then a call
     that needs a person's consent is refused and not sent.
 
+    If the host has no such endpoint, the command also asks for the list of endpoints and names close ones; with --json
+    it does not.
+
     \b
     Examples:
       agtp call - DISCOVER
