@@ -15,6 +15,7 @@ from agtphost.cli.offline_status import offline_fields
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_fields, print_json, print_line, print_table, visible
 from agtphost.cli.standby_status import STANDBY, rows_of_standby, standby_fields
+from agtphost.cli.store_risks import store_risks
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.quantities import lasting, size
@@ -99,12 +100,13 @@ def query_host(target: Target, where: Connection) -> dict[str, Any]:
     :raises CommandError: the host refuses a caller that the user named.
     """
     if standby := standby_fields(where):
-        return standby
+        return {**standby, "warnings": list(store_risks(where))}
     try:
         with open_client(target) as client:
             asked = client.call(target.uri, "INSPECT", "/", {"target": "vitals"})
             if asked.ok:
-                return running_fields(target.uri, result_of(asked))
+                running = running_fields(target.uri, result_of(asked))
+                return {**running, "warnings": [*running["warnings"], *store_risks(where)]}
             if where.identity is not None or where.cert is not None or asked.status >= 500:
                 return _degraded_fields(target.uri, refusal(asked))
             require_success(client.call(target.uri, "DISCOVER", "/methods", anonymous=True))

@@ -18,6 +18,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from agtphost.stores.interfaces import ILease
+from agtphost.stores.lease import describe_clock
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary.times import steady
 
@@ -70,6 +71,7 @@ class Heartbeat(Service):
         self._every = beat_seconds(lease.me.takeover_after)
         self._asked = False
         self._failed = False
+        self._clock_differs: bool | None = None
         self._started = threading.Event()
         self._timer = LoopingCall(self._ask)
         self._timer.clock = reactor
@@ -105,12 +107,20 @@ class Heartbeat(Service):
         try:
             self._lease.keep()
             self._failed = False
+            self._report_clock()
         except StoreError as error:
             if not self._failed:
                 self._failed = True
                 self._reactor.callFromThread(log.error, "the lease cannot be kept: {why}", why=str(error))
         finally:
             self._asked = False
+
+    def _report_clock(self) -> None:
+        """Log that the clock differs from the database's now, or does no longer; the start logs how it is then."""
+        line, before = describe_clock(self._lease.clock_ahead), self._clock_differs
+        self._clock_differs = bool(line)
+        if before is not None and before != self._clock_differs:
+            self._reactor.callFromThread(log.warn, "{line}", line=line or "the clock is that of the database again")
 
 
 def begin_heartbeat(reactor: Any, lease: ILease, call_in_writer: Callable[[Callable[[], object]], object]) -> Heartbeat:

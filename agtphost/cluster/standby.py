@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from agtphost.stores.interfaces import ILease
-from agtphost.stores.lease import LeaseState
+from agtphost.stores.lease import LeaseState, describe_clock
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary.times import steady
 
@@ -61,6 +61,9 @@ class Sighting:
     taken: bool = False
     """Whether this host has the lease now."""
 
+    clock: str = ""
+    """A line about this machine's clock, where it differs from the database's."""
+
     @property
     def serving(self) -> str | None:
         """The name of the host that serves; None where none does, or the store cannot be reached."""
@@ -104,6 +107,8 @@ class Standby:
         self._notify = notify
         self._fault = self._summary = ""
         self._checked_at = -CHECK_SECONDS
+        self._outdated = ""
+        self._newest = LeaseState(0, None, "", 0.0, 0.0)
         self._namesake: tuple[int, float] | None = None
         self._shown: tuple[object, ...] = ()
         self._pause: Deferred[None] | None = None
@@ -121,7 +126,7 @@ class Standby:
             self.last = seen = await self._offload(self._look)
             if seen.taken:
                 return True
-            shown = (seen.serving, seen.term, seen.fault)
+            shown = (seen.serving, seen.term, seen.fault, bool(seen.clock))
             if shown != self._shown:
                 self._shown = shown
                 self._notify(seen)
@@ -150,8 +155,15 @@ class Standby:
             free = mine or seen.is_over
             if free or steady() - self._checked_at >= CHECK_SECONDS:
                 self._find_fault()
-            taken = free and not self._fault and self._lease.take()
-            return Sighting(state=seen, fault=self._fault, summary=self._summary, taken=taken)
+            self._compare_with_newest(seen)
+            fault = self._outdated or self._fault
+            return Sighting(
+                state=seen,
+                fault=fault,
+                summary="the store is older than it was" if self._outdated else self._summary,
+                taken=free and not fault and self._lease.take(),
+                clock=describe_clock(self._lease.clock_ahead),
+            )
         except NameInUse:
             raise
         except StoreError as error:
@@ -167,6 +179,19 @@ class Standby:
             self._fault, self._summary = str(error), error.summary
         except StoreError as error:
             self._fault, self._summary = str(error), "the store cannot be read"
+
+    def _compare_with_newest(self, seen: LeaseState) -> None:
+        """Find out whether the store was newer before: then the database was restored to an earlier state."""
+        newest = self._newest
+        self._outdated = ""
+        if seen.term >= newest.term and seen.last >= newest.last:
+            self._newest = seen
+            return
+        self._outdated = (
+            f"the store had term {newest.term} with {newest.last} records, and now it has term {seen.term} with "
+            f"{seen.last}: the database was restored to an earlier state. Bring the newer one back; to go on with this "
+            "one knowingly, stop the hosts and run `agtp audit accept-store`"
+        )
 
     def _require_own_name(self, seen: LeaseState) -> None:
         """

@@ -169,6 +169,12 @@ class Store(Section):
     password: Password | None = None
     """Of the database's role, where it needs one."""
 
+    require_synchronous_standby: bool = False
+    """
+    Refuse a database without a synchronous replica; without one, a failover can lose acknowledged records. Its absence
+    is reported at each start and by `agtp status` in any case.
+    """
+
     plugin: Line | None = None
     """Instead of ``url``: the name of an entry point of the group ``agtphost.plugins`` (``docs/extending/store``)."""
 

@@ -13,7 +13,8 @@ def store_faults(config: Config) -> Iterator[ConfigFault]:
     """Check which keys go together."""
     store = config.store
     yield from _database(config)
-    for key in ("url", "password", "free_space_reserve") if store.plugin is not None else ("settings",):
+    refused = ("url", "password", "require_synchronous_standby", "free_space_reserve")
+    for key in refused if store.plugin is not None else ("settings",):
         if key in store.model_fields_set:
             message = (
                 "cannot be combined with plugin" if store.plugin is not None else "is for a plugin, and none is named"
@@ -29,7 +30,8 @@ def _database(config: Config) -> Iterator[ConfigFault]:
     if store.plugin is not None:
         return
     database = database_url.is_postgresql(store.url)
-    for key in ("free_space_floor", "free_space_reserve") if database else ("password",):
+    own = ("password", "require_synchronous_standby")
+    for key in ("free_space_floor", "free_space_reserve") if database else own:
         if key in store.model_fields_set:
             if database:
                 message = "has no effect with PostgreSQL: the database alone knows its disk"

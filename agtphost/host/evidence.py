@@ -203,7 +203,12 @@ def _open(loaded: LoadedHost, ballast: Ballast | None, lease: ILease | None) -> 
                 "no space is kept for a full disk, and no agent can be revoked on one: [store] free_space_reserve "
                 "is 0; leave it out for 16 MiB"
             )
-    return open_configured(config, loaded.plugins.store, create=is_first_start(config), lease=lease)
+    store = open_configured(config, loaded.plugins.store, create=is_first_start(config), lease=lease)
+    if loaded.plugins.store is None:
+        with suppress(StoreError):
+            for risk in locate_store(config.store).find_risks():
+                log.warn("{risk}", risk=risk)
+    return store
 
 
 def open_configured(

@@ -135,6 +135,8 @@ class StandbyHost:
             self._manager.notify_ready(line)
         else:
             self._manager.notify_status(line)
+        if seen.clock:
+            log.warn("{line}", line=seen.clock)
         config = self.loaded.config
         if seen.state is not None:
             log.info(

@@ -218,6 +218,10 @@ class ILease(Interface):
         ":data:`agtphost.vocabulary.times.steady`; minus infinity before the first."
     )
 
+    clock_ahead = Attribute(
+        "By how many seconds this machine's clock is ahead of the store's, as last seen; negative where it is behind."
+    )
+
     when_superseded = Attribute("A function that is called, in any thread, once another host has taken the lease.")
 
     def look() -> LeaseState:

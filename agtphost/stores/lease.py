@@ -28,6 +28,32 @@ UNKNOWN_LEASE: Final = 30
 """The lease of a holder that does not say how long it is: agtphost 0.2.0 wrote every ten seconds at least."""
 
 
+CLOCK_TOLERANCE: Final = 5.0
+"""Seconds by which a host's clock may differ from that of its store before this is reported."""
+
+
+def compare_clocks(before: float, theirs: float, after: float) -> float:
+    """
+    Return by how many seconds this machine's clock is at least ahead of another one; negative where it is behind.
+
+    :param before: this machine's time before the other one was read.
+    :param theirs: what was read.
+    :param after: this machine's time afterwards.
+    """
+    return before - theirs if theirs < before else min(after - theirs, 0.0)
+
+
+def describe_clock(ahead: float) -> str:
+    """Return a line about a clock that differs from the store's by more than is tolerated; empty otherwise."""
+    if abs(ahead) <= CLOCK_TOLERANCE:
+        return ""
+    way = "ahead of" if ahead > 0 else "behind"
+    return (
+        f"the clock of this machine is {abs(ahead):.0f} s {way} that of the database: set it right. Leases are not "
+        "concerned, and signed times never go back"
+    )
+
+
 class Superseded(StoreError):
     """Another host has taken the store over; this one has to end."""
 
@@ -177,6 +203,9 @@ class LeaseState(NamedTuple):
 
     beat: float
     """When that was, in seconds of the database's clock."""
+
+    last: int = 0
+    """Number of the newest record."""
 
     @property
     def is_over(self) -> bool:

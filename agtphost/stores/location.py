@@ -92,6 +92,14 @@ class StoreLocation:
         """Yield what is unsafe about the way to the store, for the operator."""
         yield from ()
 
+    def find_risks(self) -> Sequence[str]:
+        """
+        Ask the store's server what is unsafe about it, for the operator.
+
+        :raises StoreError: it cannot be reached.
+        """
+        return ()
+
     def lease(self, me: Holder, server_id: str) -> ILease | None:
         """
         Return the lease of the store, not yet taken; None where the lock of the state directory does its work.

@@ -33,6 +33,10 @@ class StoreSettings(Protocol):
     def password(self) -> RevealedText | None:
         """The password of a database's role."""
 
+    @property
+    def require_synchronous_standby(self) -> bool:
+        """Whether a database without a synchronous replica is refused."""
+
 
 def locate_store(settings: StoreSettings) -> StoreLocation:
     """
@@ -42,19 +46,21 @@ def locate_store(settings: StoreSettings) -> StoreLocation:
     """
     if settings.plugin is not None:
         return StoreLocation(f"the store of the plugin {settings.plugin}")
-    return locate_url(settings.url, None if settings.password is None else settings.password.reveal())
+    password = None if settings.password is None else settings.password.reveal()
+    return locate_url(settings.url, password, synchronous=settings.require_synchronous_standby)
 
 
-def locate_url(url: str, password: str | None = None) -> StoreLocation:
+def locate_url(url: str, password: str | None = None, *, synchronous: bool = False) -> StoreLocation:
     """
     Return where the store of a URL is.
 
     :param password: of a database's role.
+    :param synchronous: whether a database without a synchronous replica is refused.
     :raises StoreError: the URL names no store.
     """
     scheme, _, path = url.partition(":")
     if database_url.is_postgresql(url):
-        return PostgresLocation(url, password)
+        return PostgresLocation(url, password, synchronous=synchronous)
     if scheme != "sqlite" or not path:
         raise StoreError(f"{url!r} names no store; write sqlite:PATH or postgresql://USER@HOST/DATABASE")
     return SQLiteLocation(Path(path))

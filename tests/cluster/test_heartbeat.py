@@ -29,6 +29,7 @@ class MemoryLease:
         self.me = me
         self.term = 0
         self.confirmed = -math.inf
+        self.clock_ahead = 0.0
         self.when_superseded = lambda error: None
         self.state = LeaseState(0, None, "", 0.0, 0.0)
         self.beats = 0

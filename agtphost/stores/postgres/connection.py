@@ -2,8 +2,9 @@
 How a PostgreSQL database is reached, which settings are refused, and how its errors are reported.
 
 psycopg waits for an answer as long as the connection lives. A machine that vanishes is noticed by the kernel
-(``tcp_user_timeout``, keepalives); a server that is there and does not answer is noticed by :class:`_StallGuard`, which
-ends the connection. So no thread waits much longer than a statement may take.
+(``tcp_user_timeout``, keepalives) where the last octets sent were not acknowledged. :class:`_StallGuard` notices the
+rest: it asks a server that takes long whether it is still there, and ends the connection where no answer comes, or where
+a statement takes longer than the server permits. So no thread waits longer than five seconds for a server that is away.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import WeakSet
 
 import psycopg
@@ -24,11 +25,12 @@ from psycopg import conninfo, pq
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 
-from agtphost.stores.postgres.error_texts import explain_error
+from agtphost.stores.postgres.error_texts import explain_error, find_state
+from agtphost.stores.postgres.replication import find_replica_fault
 from agtphost.stores.rows import ConflictError, StoreError
 from agtphost.vocabulary import database_url
 
-CONNECT_SECONDS: Final = 5
+CONNECT_SECONDS: Final = 4
 """How long a connection may take to be made."""
 
 STATEMENT_SECONDS: Final = 5
@@ -42,6 +44,18 @@ IDLE_SECONDS: Final = 2
 
 STALL_SECONDS: Final = 2
 """How much longer than the server should take a statement the client waits."""
+
+ALIVE_AFTER: Final = 2.0
+"""Seconds of a statement after which the server is asked whether it is there."""
+
+PING_SECONDS: Final = 2.0
+"""How long it may take to answer that."""
+
+GUARD_SECONDS: Final = 0.5
+"""From one look at waiting statements to the next."""
+
+_PING: Final = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
+"""SSLRequest: a server, or a pooler, answers it with one octet, without a password and without using a connection."""
 
 OLDEST: Final = 14
 """The earliest version of PostgreSQL that is used."""
@@ -95,6 +109,9 @@ class Address:
     application: str = "agtphost"
     """Shown in ``pg_stat_activity``."""
 
+    synchronous: bool = False
+    """Whether a database without a synchronous replica is refused for writing."""
+
     @property
     def name(self) -> str:
         """The database in messages."""
@@ -130,16 +147,35 @@ def dial(address: Address, *, writer: bool) -> Session:
         parameters["client_encoding"] = "UTF8"
         connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=1)
     except psycopg.Error as error:
-        said, state = _explain(error), error.sqlstate or ""
-        raise DatabaseError(f"{address.name} cannot be reached: {explain_error(said, state)}", state, said) from error
+        said = _explain(error)
+        state = error.sqlstate or find_state(said)
+        shown = f" (SQLSTATE {state})" if state else ""
+        raise DatabaseError(
+            f"{address.name} cannot be reached: {explain_error(said, state)}{shown}", state, said
+        ) from error
     session = Session(connection, address.name)
-    if writer:
-        try:
+    try:
+        _note_pooler(session, connection)
+        if writer:
             _check(session)
-        except BaseException:
-            session.close()
-            raise
+            if address.synchronous and (fault := find_replica_fault(session.execute)):
+                raise StoreError(f"{session.name} {fault}; [store] require_synchronous_standby demands one")
+    except BaseException:
+        session.close()
+        raise
     return session
+
+
+def _note_pooler(session: Session, connection: psycopg.Connection[Any]) -> None:
+    """
+    Prepare no statements behind a connection pooler.
+
+    A pooler in transaction mode gives each transaction another session of the server, which does not know what an
+    earlier one prepared. It names itself by another process id than the server's.
+    """
+    (pid,) = session.execute("SELECT pg_backend_pid()").fetchone()
+    if pid != connection.info.backend_pid:
+        connection.prepare_threshold = None
 
 
 def _check(session: Session) -> None:
@@ -239,10 +275,12 @@ class Session:
         connection.adapters.register_dumper(str, _TextDumper)
         connection.adapters.register_loader("text", _TextLoader)
         self._connection = connection
+        self._peer = connection.info.hostaddr or connection.info.host, connection.info.port
         self.name = name
         self.patience = STATEMENT_SECONDS + STALL_SECONDS
         """Seconds after which a statement counts as stalled."""
-        self.deadline = 0.0
+        self.began = 0.0
+        """When the statement that is waited for was sent; 0 without one."""
         _guard.add(self)
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
@@ -251,7 +289,7 @@ class Session:
 
         :raises DatabaseError: it failed.
         """
-        self.deadline = time.monotonic() + self.patience
+        self.began = time.monotonic()
         try:
             return self._connection.execute(_translate(statement), parameters, binary=True)
         except psycopg.Error as error:
@@ -260,7 +298,7 @@ class Session:
                 self._connection.prepare_threshold = None
             raise self._failure(_explain(error), error.sqlstate or "") from error
         finally:
-            self.deadline = 0.0
+            self.began = 0.0
 
     def command(self, statements: bytes) -> pq.abc.PGresult:
         """
@@ -268,13 +306,13 @@ class Session:
 
         :raises DatabaseError: one of them failed; the later ones were not run.
         """
-        self.deadline = time.monotonic() + self.patience
+        self.began = time.monotonic()
         try:
             result = self._connection.pgconn.exec_(statements)
         except psycopg.Error as error:
             raise self._failure(_explain(error), "") from error
         finally:
-            self.deadline = 0.0
+            self.began = 0.0
         if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
             state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode("ascii", "replace")
             primary = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
@@ -334,6 +372,11 @@ class Session:
         """Whether the connection is there, without a transaction."""
         return self._connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
 
+    @property
+    def peer(self) -> tuple[str, int]:
+        """Address and port of the server; a directory where it has a UNIX socket."""
+        return self._peer
+
     def hang_up(self) -> None:
         """Make the statement that another thread waits for fail."""
         with (
@@ -347,8 +390,32 @@ class Session:
         self._connection.close()
 
 
+def answers(peer: tuple[str, int]) -> bool:
+    """
+    Return whether a server is there; blocks for :data:`PING_SECONDS` at most.
+
+    :param peer: address and port, or the directory of a UNIX socket.
+    """
+    host, port = peer
+    family, place = socket.AF_INET6 if ":" in host else socket.AF_INET, cast(Any, peer)
+    if host.startswith(("/", "@")):
+        family, place = socket.AF_UNIX, f"{host}/.s.PGSQL.{port}"
+        if host.startswith("@"):
+            place = f"\0{place[1:]}"
+    end = time.monotonic() + PING_SECONDS
+    try:
+        with socket.socket(family) as line:
+            line.settimeout(PING_SECONDS)
+            line.connect(place)
+            line.sendall(_PING)
+            line.settimeout(max(end - time.monotonic(), 0.01))
+            return bool(line.recv(1))
+    except OSError:
+        return False
+
+
 class _StallGuard:
-    """Ends connections whose server is there and does not answer."""
+    """Ends connections whose server is away, or there and does not answer."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -365,19 +432,27 @@ class _StallGuard:
 
     def _run(self) -> None:
         while True:
-            time.sleep(1)
+            time.sleep(GUARD_SECONDS)
             with self._lock:
                 sessions = list(self._sessions)
                 if not sessions:
                     self._thread = None
                     return
-            now = time.monotonic()
-            session: Session | None
-            for session in sessions:
-                if 0 < session.deadline < now:
-                    session.hang_up()
-            session = None
+            self._look([(session, session.began) for session in sessions if session.began])
             del sessions
+
+    def _look(self, waiting: list[tuple[Session, float]]) -> None:
+        alive: dict[tuple[str, int], bool] = {}
+        for session, began in waiting:
+            waited = time.monotonic() - began
+            stalled = waited > session.patience
+            if not stalled and waited > ALIVE_AFTER:
+                if session.peer not in alive:
+                    alive[session.peer] = answers(session.peer)
+                stalled = not alive[session.peer]
+            # The statement may have ended meanwhile, and the next one have begun.
+            if stalled and session.began == began:
+                session.hang_up()
 
 
 _guard = _StallGuard()

@@ -87,6 +87,24 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 """By the text, where there was no SQLSTATE: connections that failed."""
 
 
+_FAILED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
+    (re.compile(pattern), state)
+    for pattern, state in (
+        (r"too many (connections|clients)|remaining connection slots", "53300"),
+        (r"password authentication failed", "28P01"),
+        (r"no pg_hba.conf entry|role \".*?\" (does not exist|is not permitted)", "28000"),
+        (r'database ".*?" does not exist', "3D000"),
+        (r"starting up|shutting down|in recovery mode", "57P03"),
+    )
+)
+"""SQLSTATEs of connections that the server refused: its library keeps the text alone."""
+
+
+def find_state(text: str) -> str:
+    """Return the SQLSTATE of a connection that failed; empty where the server did not say why."""
+    return next((state for pattern, state in _FAILED if pattern.search(text)), "")
+
+
 def explain_error(text: str, sqlstate: str = "") -> str:
     """
     Return what an error means, and what to do; the text of an error that no setting causes as it is.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -11,7 +12,7 @@ from typing import Any, Final
 from zope.interface import implementer
 
 from agtphost.stores.interfaces import ILease
-from agtphost.stores.lease import Holder, HostProcess, LeaseState, Superseded, read_holder
+from agtphost.stores.lease import Holder, HostProcess, LeaseState, Superseded, compare_clocks, read_holder
 from agtphost.stores.postgres.connection import (
     IDLE_SECONDS,
     STATEMENT_SECONDS,
@@ -30,8 +31,10 @@ LIMITS: Final = limit_transaction(STATEMENT_SECONDS, IDLE_SECONDS)
 
 LOOK: Final = (
     "SELECT term, holder, extract(epoch FROM clock_timestamp() - beat)::float8, extract(epoch FROM beat)::float8, "
-    "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM store"
+    "last, to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM store"
 )
+
+KEEP: Final = b"UPDATE store SET beat = %b WHERE term = %d RETURNING extract(epoch FROM clock_timestamp())::float8"
 
 TAKE: Final = (
     "UPDATE store SET term = term + 1, holder = ?, beat = clock_timestamp() WHERE term = ? AND (holder IN ('', ?) OR "
@@ -59,6 +62,7 @@ class PostgresLease:
         self.me = me
         self.term = 0
         self.confirmed = -math.inf
+        self.clock_ahead = 0.0
         self.when_superseded: Callable[[Superseded], object] = lambda error: None
 
     @property
@@ -73,11 +77,13 @@ class PostgresLease:
 
     def _look(self) -> tuple[LeaseState, str]:
         """Return who holds the lease, and the time of the database as text."""
+        began = time.time()
         row = self._run(lambda session: session.execute(LOOK).fetchone())
         if row is None:
             raise DatabaseError(f"{self.name} has no row in table store")
-        term, text, age, beat, now = row
-        return LeaseState(term, read_holder(text), text, age, beat), now
+        term, text, age, beat, last, now = row
+        self.clock_ahead = compare_clocks(began, beat + age, time.time())
+        return LeaseState(term, read_holder(text), text, age, beat, last), now
 
     def take(self) -> bool:
         """Take the lease with a new term, if it is over, or this host's own."""
@@ -125,16 +131,14 @@ class PostgresLease:
         sent = steady()
         now = b"clock_timestamp()"
         beat = b"greatest(beat, %b)" % now if ahead is None else b"%b + make_interval(secs => %d)" % (now, ahead)
+        began = time.time()
         with self._lock:
             if not self.term:
                 return
-            kept = self._run(
-                lambda session: session.command(
-                    LIMITS + b"UPDATE store SET beat = %b WHERE term = %d RETURNING term" % (beat, self.term)
-                )
-            )
+            kept = self._run(lambda session: session.command(LIMITS + KEEP % (beat, self.term)))
         if not kept.ntuples:
             self.end(None)
+        self.clock_ahead = compare_clocks(began, float(kept.get_value(0, 0)), time.time())
         self.note_commit(sent)
 
     def note_commit(self, sent: float) -> None:

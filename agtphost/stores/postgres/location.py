@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agtphost import extras
-from agtphost.stores.lease import Holder, ProcessSighting, read_holder
+from agtphost.stores.lease import Holder, ProcessSighting, compare_clocks, describe_clock, read_holder
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary import database_url
@@ -32,14 +33,16 @@ class PostgresLocation(StoreLocation):
 
     :param url: ``postgresql://...``, without a password.
     :param password: of the role; None where it needs none.
+    :param synchronous: whether a database without a synchronous replica is refused for writing.
     """
 
     backup_hint = "use the database's own tools, such as pg_dump or pg_basebackup with an archive of its log"
 
-    def __init__(self, url: str, password: str | None = None) -> None:
+    def __init__(self, url: str, password: str | None = None, *, synchronous: bool = False) -> None:
         super().__init__(database_url.name_of(url))
         self._url = url
         self._password = password
+        self._synchronous = synchronous
 
     def warnings(self) -> Iterator[str]:
         mode = database_url.sslmode(self._url)
@@ -48,6 +51,17 @@ class PostgresLocation(StoreLocation):
                 f"[store] url has sslmode={mode}, so another server can pose as the database {self.name}: remove it, "
                 f"or write sslmode={STRONG} and sslrootcert=FILE with the authority of the server's certificate"
             )
+
+    def find_risks(self) -> Sequence[str]:
+        from agtphost.stores.postgres.connection import dial
+        from agtphost.stores.postgres.replication import find_replica_fault
+
+        with closing(dial(self._address(), writer=False)) as session:
+            fault = find_replica_fault(session.execute)
+            before = time.time()
+            (theirs,) = session.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+            clock = describe_clock(compare_clocks(before, theirs, time.time()))
+        return [line for line in (f"{self.name} {fault}" if fault else "", clock) if line]
 
     def lease(self, me: Holder, server_id: str) -> PostgresLease:
         from agtphost.stores.postgres.lease import PostgresLease
@@ -125,7 +139,12 @@ class PostgresLocation(StoreLocation):
             raise StoreError(extras.missing("psycopg"))
         from agtphost.stores.postgres.connection import Address
 
-        return Address(url=self._url, password=self._password, application=f"agtphost/{socket.gethostname()}")
+        return Address(
+            url=self._url,
+            password=self._password,
+            application=f"agtphost/{socket.gethostname()}",
+            synchronous=self._synchronous,
+        )
 
 
 def _describe_holder(row: StoreRow) -> Mapping[str, Any]:
