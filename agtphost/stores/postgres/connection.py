@@ -3,8 +3,9 @@ How a PostgreSQL database is reached, which settings are refused, and how its er
 
 psycopg waits for an answer as long as the connection lives. A machine that vanishes is noticed by the kernel
 (``tcp_user_timeout``, keepalives) where the last octets sent were not acknowledged. :class:`_StallGuard` notices the
-rest: it asks a server that takes long whether it is still there, and ends the connection where no answer comes, or where
-a statement takes longer than the server permits. So no thread waits longer than five seconds for a server that is away.
+rest: it asks a server that takes long whether it is still there, and ends the connection where no answer comes, or
+where a statement takes longer than the server permits. So no thread waits longer than five seconds for a server that is
+away.
 """
 
 from __future__ import annotations
@@ -86,10 +87,12 @@ class DatabaseError(StoreError):
 
     :param sqlstate: five characters; empty where the connection failed.
     :param original: what the server or its library says.
+    :param waited: seconds until it was noticed.
     """
 
-    def __init__(self, message: str, sqlstate: str = "", original: str = "") -> None:
+    def __init__(self, message: str, sqlstate: str = "", original: str = "", waited: float = 0.0) -> None:
         super().__init__(message)
+        self.waited = waited
         self.original = original
         self.sqlstate = sqlstate
 
@@ -296,7 +299,8 @@ class Session:
             if error.sqlstate in ("26000", "42P05"):
                 # A pooler gave this session another server session, which does not know our prepared statements.
                 self._connection.prepare_threshold = None
-            raise self._failure(_explain(error), error.sqlstate or "") from error
+            waited = time.monotonic() - self.began
+            raise self._failure(_explain(error), error.sqlstate or "", waited) from error
         finally:
             self.began = 0.0
 
@@ -310,7 +314,7 @@ class Session:
         try:
             result = self._connection.pgconn.exec_(statements)
         except psycopg.Error as error:
-            raise self._failure(_explain(error), "") from error
+            raise self._failure(_explain(error), "", time.monotonic() - self.began) from error
         finally:
             self.began = 0.0
         if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
@@ -348,10 +352,14 @@ class Session:
         except psycopg.Error as error:
             raise self._failure(_explain(error), error.sqlstate or "") from None
 
-    def _failure(self, message: str, sqlstate: str) -> DatabaseError:
+    def _failure(self, message: str, sqlstate: str, waited: float = 0.0) -> DatabaseError:
         state = f" (SQLSTATE {sqlstate})" if sqlstate else ""
         kind = DatabaseConflict if sqlstate in CONFLICTS else DatabaseError
-        return kind(f"{self.name}: {explain_error(message, sqlstate)}{state}", sqlstate, message)
+        return kind(f"{self.name}: {explain_error(message, sqlstate)}{state}", sqlstate, message, waited)
+
+    def may_repeat(self, error: DatabaseError) -> bool:
+        """Return whether a new connection may help: this one had ended before, which shows immediately."""
+        return self.lost and error.waited < ALIVE_AFTER
 
     @property
     def in_transaction(self) -> bool:

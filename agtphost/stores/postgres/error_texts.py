@@ -69,8 +69,13 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"timeout expired|connection timeout|timed out", r"it does not answer in time; check host, port and network"),
         (r"does not support SSL", r"it has no TLS, which a database on another machine needs; set ssl = on there"),
         (
-            r"certificate verify failed|root certificate|does not match host name|SSL error",
-            r"its certificate is not trusted; name its authority in [store] url: sslrootcert=FILE",
+            r"does not match host name",
+            r"its certificate is for another name; correct the host in [store] url, or the certificate",
+        ),
+        (
+            r"certificate verify failed|root certificate|SSL error",
+            r"its certificate has expired or is not trusted; renew it, or name its authority in [store] url: "
+            r"sslrootcert=FILE",
         ),
         (r"Network is unreachable|No route to host", r"no network leads there; correct the host in [store] url"),
         (

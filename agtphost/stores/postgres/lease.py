@@ -199,8 +199,8 @@ class PostgresLease:
             if not self._session.lost:
                 try:
                     return work(self._session)
-                except DatabaseError:
-                    if not self._session.lost:
+                except DatabaseError as error:
+                    if not self._session.may_repeat(error):
                         raise
             self._session.close()
             self._session = None

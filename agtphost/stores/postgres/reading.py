@@ -10,7 +10,15 @@ from typing import Any, TypeVar
 from zope.interface import implementer
 
 from agtphost.stores.interfaces import IRecordReader, ITableSource
-from agtphost.stores.postgres.connection import READING_SECONDS, STALL_SECONDS, Address, DatabaseError, Session, dial
+from agtphost.stores.postgres.connection import (
+    ALIVE_AFTER,
+    READING_SECONDS,
+    STALL_SECONDS,
+    Address,
+    DatabaseError,
+    Session,
+    dial,
+)
 from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, read_log
 from agtphost.stores.postgres.schema_files import require_usable
 from agtphost.stores.prefix_lookup import SCANNED, RecordPreview
@@ -118,7 +126,7 @@ class PostgresReader(SqlRecordReader):
             with self._session() as session:
                 return read(session.execute)
         except DatabaseError as error:
-            if error.sqlstate and not error.sqlstate.startswith(LOST):
+            if error.waited >= ALIVE_AFTER or (error.sqlstate and not error.sqlstate.startswith(LOST)):
                 raise
         # The server ended an idle connection, and perhaps all of them.
         while self._idle:

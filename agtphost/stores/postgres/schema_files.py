@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 from agtphost.stores.lease import SILENT_SECONDS, Holder, read_holder
-from agtphost.stores.postgres.connection import Address, Session, dial
+from agtphost.stores.postgres.connection import Address, DatabaseError, Session, dial
 from agtphost.stores.rows import StoreError
 
 _READABLE: Final = re.compile(r"-- readable_from: (\d+)\n")
@@ -19,6 +19,23 @@ The first line of a schema file that programs of an earlier version can use; the
 A step that changes a table which an earlier version has is not for that version, even if it only adds a column:
 programs compare the definitions of their tables at the start, and take one with another column for damaged.
 """
+
+
+_RIGHTS: Final = {
+    "store": "SELECT UPDATE",
+    "chain": "SELECT INSERT",
+    "record": "SELECT INSERT",
+    "lifecycle": "SELECT INSERT UPDATE",
+    "reservation": "SELECT INSERT UPDATE DELETE",
+    "keyed": "SELECT INSERT UPDATE DELETE",
+    "held": "SELECT INSERT UPDATE DELETE",
+    "state_change": "SELECT INSERT DELETE",
+    "tile": "SELECT INSERT UPDATE",
+    "checkpoint": "SELECT INSERT UPDATE",
+    "probe": "INSERT DELETE",
+    "process": "SELECT INSERT UPDATE DELETE",
+}
+"""What a host does with each table."""
 
 
 class StoreRow(NamedTuple):
@@ -213,3 +230,23 @@ def require_usable(session: Session, server_id: str = "") -> StoreRow:
             "this host's own database in [store] url, and see `agtp store status`"
         )
     return row
+
+
+def require_rights(session: Session) -> None:
+    """
+    Refuse a role without a right that a host needs.
+
+    Otherwise the first call that needs it would have run its handler when it is refused.
+
+    :raises DatabaseError: naming the table and the right.
+    """
+    needed = [(table, right) for table, rights in _RIGHTS.items() for right in rights.split()]
+    missing = session.execute(
+        "SELECT name, needed FROM unnest(?::text[], ?::text[]) AS rights (name, needed) "
+        "WHERE NOT has_table_privilege(to_regclass(name)::oid, needed) LIMIT 1",
+        [list(column) for column in zip(*needed, strict=True)],
+    ).fetchone()
+    if missing is not None:
+        table, right = missing
+        text = f"the user has no right to {right} in the table {table}; grant it"
+        raise DatabaseError(f"{session.name}: {text} (SQLSTATE 42501)", "42501", text)

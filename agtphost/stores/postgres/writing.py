@@ -38,7 +38,7 @@ from agtphost.stores.postgres.connection import (
 from agtphost.stores.postgres.lease import PostgresLease
 from agtphost.stores.postgres.reading import FIND, PostgresReader, open_postgres_reader, read_signed
 from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, read_log
-from agtphost.stores.postgres.schema_files import require_usable
+from agtphost.stores.postgres.schema_files import require_rights, require_usable
 from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (
     AnswerRow,
@@ -99,6 +99,7 @@ class PostgresStore:
         session = dial(self._address, writer=True)
         try:
             require_usable(session, self._server_id)
+            require_rights(session)
         except BaseException:
             session.close()
             raise
@@ -141,8 +142,8 @@ class PostgresStore:
         try:
             try:
                 moved = self._lock()
-            except DatabaseError:
-                if not self._revive():
+            except DatabaseError as error:
+                if not (self._session.may_repeat(error) and self._revive()):
                     raise
                 moved = self._lock()
             if moved:
