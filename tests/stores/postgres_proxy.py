@@ -1,9 +1,11 @@
-"""A proxy in front of a PostgreSQL server's UNIX socket, which can lose answers."""
+"""Proxies in front of a PostgreSQL server's UNIX socket: one can lose answers, one is a bad network."""
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +59,7 @@ class Proxy:
                 if how:
                     self.cuts += 1
                     state["silent"] = True
+                self.carry()
                 server.sendall(octets)
                 if how == "drop":
                     client.shutdown(socket.SHUT_RDWR)
@@ -68,6 +71,7 @@ class Proxy:
         with suppress(OSError):
             while octets := server.recv(1 << 16):
                 if not state["silent"]:
+                    self.carry()
                     client.sendall(octets)
                 elif self.cuts and octets[:1] in (b"C", b"E", b"T") and b"COMMIT" in octets:
                     break  # Carried out, and the client does not hear of it.
@@ -75,8 +79,51 @@ class Proxy:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
+    def carry(self) -> None:
+        """Take the time that a network needs for a message."""
+
     def close(self) -> None:
         """Close every connection."""
         self._listener.close()
         for each in self._open:
             each.close()
+
+
+class Network(Proxy):
+    """
+    A network that is cut, loses messages, or takes long.
+
+    A cut one keeps what is sent until it is restored, as TCP sends it again, and connections are made that nothing
+    answers; for a machine that is away, the kernel ends them earlier.
+    """
+
+    RETRANSMISSION = 0.2
+    """Seconds after which TCP sends a lost message again; doubled for each further time."""
+
+    def __init__(self, folder: Path, own: Path, chance: random.Random) -> None:
+        self.delay = self.loss = 0.0
+        """Seconds of a message in one direction, and how many of all messages are lost."""
+
+        self._chance = chance
+        self._through = threading.Event()
+        self._through.set()
+        super().__init__(folder, own)
+
+    def carry(self) -> None:
+        self._through.wait()
+        lost = 0
+        while self._chance.random() < self.loss:
+            lost += 1
+        time.sleep(self.delay + self.RETRANSMISSION * (2**lost - 1))
+
+    def cut_off(self) -> None:
+        """Keep everything."""
+        self._through.clear()
+
+    def restore(self) -> None:
+        """Let everything through."""
+        self._through.set()
+
+    def close(self) -> None:
+        self.restore()
+        super().close()

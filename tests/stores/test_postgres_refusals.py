@@ -244,7 +244,7 @@ def read_only(strict: StrictServer, schema: str) -> Iterator[None]:
 
 
 FILE = 1 << 20
-"""Octets of the table's file when the disk is full: more than one of the write-ahead log has, which is to be written."""
+"""Octets of the table's file when the disk is full: more than a file of the write-ahead log has, which still grows."""
 
 
 @contextmanager

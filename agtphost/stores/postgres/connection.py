@@ -310,17 +310,18 @@ class Session:
 
         :raises DatabaseError: one of them failed; the later ones were not run.
         """
-        self.began = time.monotonic()
+        self.began = began = time.monotonic()
         try:
             result = self._connection.pgconn.exec_(statements)
         except psycopg.Error as error:
-            raise self._failure(_explain(error), "", time.monotonic() - self.began) from error
+            raise self._failure(_explain(error), "", time.monotonic() - began) from error
         finally:
             self.began = 0.0
         if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
             state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode("ascii", "replace")
             primary = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
-            raise self._failure(" ".join(primary.decode("utf-8", "replace").split()), state)
+            text = " ".join(primary.decode("utf-8", "replace").split())
+            raise self._failure(text, state, time.monotonic() - began)
         return result
 
     def copy_out(self, statement: str, types: Sequence[str]) -> Iterator[tuple[Any, ...]]:
