@@ -137,6 +137,20 @@ def test_a_beat_that_fails_is_reported_once_and_repeated(monkeypatch: Any) -> No
     made.stopService()
 
 
+def test_a_clock_that_begins_to_differ_is_reported_once(monkeypatch: Any) -> None:
+    """By more than five seconds from the database's, and again when it is right; the start reports how it was then."""
+    clock, lease, made, asked = started(monkeypatch)
+    clock.callFromThread = lambda function, *words, **named: said.append(named["line"])  # type: ignore[attr-defined]
+    said: list[str] = []
+    for ahead in (0.0, 4.9, -3600.0, -3601.0, 5.0, 0.0):
+        lease.clock_ahead = ahead
+        clock.pump([0.25] * 5)
+        asked.pop()()
+    assert "3600 s behind that of the database: set it right" in said[0]
+    assert said[1:] == ["the clock is that of the database again"]
+    made.stopService()
+
+
 def test_a_start_is_kept_alive_for_a_limited_time(monkeypatch: Any) -> None:
     """A host that hangs while it starts loses the lease."""
     clock = Clock()

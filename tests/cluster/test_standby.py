@@ -88,6 +88,31 @@ def test_a_probe_gets_the_reason_without_what_is_the_operators() -> None:
     assert host.standby.last.summary == "the store cannot be reached"
 
 
+def test_a_store_that_became_older_is_not_taken() -> None:
+    """Fewer records, or an earlier term, than this host has seen: until the newer store is back."""
+    for older in (FREE._replace(last=8), FREE._replace(term=6, last=9)):
+        host = Waiting(HELD._replace(last=9))
+        host.lease.state = older
+        host.poll(3)
+        assert host.ended == []
+        assert (
+            f"the store had term 7 with 9 records, and now it has term {older.term} with {older.last}" in host.said[-1]
+        )
+        assert host.standby.last.summary == "the store is older than it was"
+        host.lease.state = FREE._replace(last=9)
+        host.poll()
+        assert host.ended == [True]
+
+
+def test_a_clock_that_differs_is_part_of_a_sighting() -> None:
+    """The log of a standby names it."""
+    host = Waiting()
+    assert host.standby.last.clock == ""
+    host.lease.clock_ahead = 3600.0
+    host.poll()
+    assert "3600 s ahead of" in host.standby.last.clock and len(host.said) == 2
+
+
 def test_a_check_is_made_now_and_then_and_before_the_lease_is_taken() -> None:
     """What the host that serves changed in between counts."""
     checks: list[float] = []

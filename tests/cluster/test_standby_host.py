@@ -16,7 +16,7 @@ from agtphost import __version__
 from agtphost.identity.keys import SigningKey
 from tests import postgres
 from tests.cluster.hosts import cluster, gone, probe, probed
-from tests.system.hosting import agtp, until
+from tests.system.hosting import Host, agtp, until
 from tests.system.raw_link import RawLink
 
 pytestmark = postgres.needed
@@ -49,7 +49,9 @@ def test_a_standby_says_who_serves(tmp_path: Path) -> None:
         shown = agtp("status", "--config", str(config), environ=group.environ("b"))
         assert shown.returncode == 0 and "state   standby\n" in shown.stdout and "serves  a, at " in shown.stdout
         leading = agtp("status", "--json", cwd=group.folder, environ=group.environ("a"))
-        assert json.loads(leading.stdout)["state"] == "ready"
+        lacks = "has no synchronous replica, so a failover can lose acknowledged records"
+        assert json.loads(leading.stdout)["state"] == "ready" and lacks in leading.stdout
+        assert lacks in shown.stderr and lacks in group.hosts["a"].output
         assert group.hosts["a"].stop() == 0
         host.wait()
         until(lambda: "STATUS=serving at agtp://" in manager.recv(4096).decode())
@@ -91,12 +93,16 @@ def test_a_standby_issues_no_agent_that_it_cannot_admit(tmp_path: Path) -> None:
 
 
 def test_a_host_with_the_name_of_another_is_refused(tmp_path: Path) -> None:
-    """While the other one lives: exit status 1, with where that one is."""
+    """While the other one lives: exit status 1, with where that one is; and so is one with its state directory."""
     with cluster(tmp_path, "a", "b") as group:
         twin = group.environ("b") | {"AGTPHOST_CLUSTER_NAME": "a"}
         second = group.start("b", environ=twin)
         assert gone(second) == 1
         until(lambda: "[cluster] name is 'a', and another host with that name, at " in second.output)
+        same = group.environ("a") | {"AGTPHOST_CLUSTER_NAME": "c"}
+        third = Host(group.config, environ=same)
+        assert gone(third) == 1
+        until(lambda: f"another host, pid {group.hosts['a'].process.pid}, uses " in third.output)
         group.require_alive("a")
 
 
@@ -133,6 +139,65 @@ def test_a_host_with_another_signing_key_does_not_take_over(tmp_path: Path) -> N
         host.process.send_signal(signal.SIGHUP)
         host.wait()
         assert group.term() == 2
+
+
+LOOKED = (
+    "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT term, holder%' AND state = 'idle' "
+    "AND query_start > '{}'"
+)
+"""Counts standbys that have looked at the lease since a moment."""
+
+
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema"
+
+
+def restore(url: str, saved: str) -> None:
+    """Put the tables of a store back, in one transaction, as they were saved."""
+    server = postgres.server()
+    tables = [
+        name for (name,) in server.run("SELECT tablename FROM pg_tables WHERE schemaname = current_schema", url=url)
+    ]
+    copies = "; ".join(f"INSERT INTO {name} SELECT * FROM {saved}.{name}" for name in sorted(tables))
+    server.run(f"TRUNCATE {', '.join(tables)}; {copies}", url=url)
+
+
+def save(url: str, saved: str) -> None:
+    """Copy the tables of a store into another schema."""
+    server = postgres.server()
+    server.run(f"CREATE SCHEMA {saved}")
+    for (name,) in server.run(TABLES, url=url):
+        server.run(f"CREATE TABLE {saved}.{name} AS TABLE {name}", url=url)
+
+
+def test_a_database_that_was_restored_is_served_by_no_host(tmp_path: Path) -> None:
+    """
+    Restored to an earlier day while hosts run: the one that serves and the standby acknowledge nothing.
+
+    They do so until ``agtp audit accept-store``, also where the standby's witness file is older than the database.
+    """
+    with cluster(tmp_path, "a", "b") as group:
+        with RawLink(group.hosts["a"]) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+        save(group.url, "earlier")
+        standby = group.stand_by("b")
+        with RawLink(group.hosts["a"]) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+            now = postgres.server().run("SELECT clock_timestamp()::text")[0][0]
+            until(lambda: postgres.server().run(LOOKED.format(now)) != [(0,)])
+            restore(group.url, "earlier")
+            for _ in range(2):
+                answer = link.ask("ECHO", "/text", {"text": "x"})
+                assert (answer.status, answer.reason) == (503, "store-unavailable")
+        until(lambda: "restored to an earlier state" in group.hosts["a"].output)
+        until(lambda: "a serves; this host does not take over: the store had term 1 with " in standby.output)
+        group.hosts["a"].stop()
+        until(lambda: "no host serves; this host does not take over: the store had term 1" in standby.output)
+        assert group.term() == 1
+        assert standby.stop() == 0
+        done = agtp("audit", "accept-store", "--yes", "--config", str(group.config), environ=group.environ("a"))
+        assert done.returncode == 0, done.stdout + done.stderr
+        with RawLink(group.start("a").wait()) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
 
 
 def test_a_standby_reads_its_configuration_again(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ class StrictServer(postgres.Server):
         assert done.returncode == 0, done.stderr
 
 
-POOLER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+POOLER = shutil.which("pgbouncer")
 
 POOLER_SETTINGS = """
 [databases]

@@ -12,7 +12,7 @@ pytestmark = postgres.needed
 
 
 def test_a_host_serves_restarts_and_is_verified(tmp_path: Path) -> None:
-    """Without a store the host refuses to start and names the command; with one it serves, restarts and verifies."""
+    """Without a store, before its first start and later, a host refuses to start; with one it serves and verifies."""
     server = postgres.server()
     config = sample(tmp_path, append=f'\n[store]\nurl = "{server.url(server.schema(tmp_path))}"\n')
     folder = config.parent
@@ -54,3 +54,10 @@ def test_a_host_serves_restarts_and_is_verified(tmp_path: Path) -> None:
     changed = agtp("audit", "verify", cwd=folder)
     assert changed.returncode == 4 and "record, row 1: path is" in changed.stdout + changed.stderr
     assert not list((folder / "state").glob("*.sqlite3*"))
+    # A host that ran before: its database is empty now, as after a disk was replaced.
+    schema = server.schema(tmp_path)
+    server.run(f"DROP SCHEMA {schema} CASCADE", f"CREATE SCHEMA {schema}")
+    refused = Host(config)
+    assert refused.process.wait(60) == 1
+    until(lambda: "if this host ran before, restore the database from its backup instead" in refused.output)
+    assert server.run(f"SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'") == [(0,)], "nothing was made"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agtphost.stores import StoreError
-from agtphost.stores.lease import LONGEST_LEASE, UNKNOWN_LEASE, Holder, Superseded, read_holder
+from agtphost.stores.lease import LONGEST_LEASE, UNKNOWN_LEASE, Holder, Superseded, describe_clock, read_holder
 from agtphost.stores.postgres import lease as lease_module
 from agtphost.stores.postgres.lease import PostgresLease
 from agtphost.vocabulary.times import steady
@@ -52,6 +52,7 @@ def test_one_host_has_the_lease_until_it_gives_it_up(url: str) -> None:
     """The other one does not get it before, and gets it immediately afterwards, with the next term."""
     one, other = lease_of(url, host("a")), lease_of(url, host("b"))
     assert one.take() and one.term == 1
+    assert describe_clock(one.clock_ahead) == ""
     assert not other.take() and other.term == 0
     seen = other.look()
     assert seen.holder is not None and (seen.holder.name, seen.holder.place) == ("a", "m:/state")
@@ -60,6 +61,31 @@ def test_one_host_has_the_lease_until_it_gives_it_up(url: str) -> None:
     assert other.look().is_over
     assert other.take() and other.term == 2
     other.give_up()
+
+
+@each_row(("database", "said"), [("- interval '1 hour'", "3600 s ahead of"), ("+ interval '1 hour'", "3600 s behind")])
+def test_a_clock_that_differs_is_reported_and_concerns_no_lease(tmp_path: Path, database: str, said: str) -> None:
+    """A host whose clock is an hour off the database's takes, keeps and loses its lease by the database's clock."""
+    server = postgres.server()
+    schema = server.schema(tmp_path / database)
+    server.run(
+        f"CREATE FUNCTION {schema}.clock_timestamp() RETURNS timestamptz RETURN pg_catalog.clock_timestamp() {database}"
+    )
+    url = server.url(f"{schema},pg_catalog")
+    place_of(url).create("agtp.test")
+    # The columns of a new store begin with now(), which is that of the server.
+    age(url, 60)
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take()
+    assert said in describe_clock(one.clock_ahead)
+    one.clock_ahead = 0.0
+    one.keep()
+    assert said in describe_clock(one.clock_ahead)
+    assert said in place_of(url).find_risks()[1]
+    age(url, 9)
+    assert not other.take()
+    age(url, 11)
+    assert other.take()
 
 
 def test_a_lease_ends_after_the_time_of_its_holder(url: str) -> None:
