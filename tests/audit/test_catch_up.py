@@ -63,8 +63,8 @@ class Beside:
     def write(self, items: Sequence[ItemRow]) -> None:
         """As another process."""
         self.other.begin()
-        for each in items:
-            self.other.put_held((each,))
+        for begin in range(0, len(items), 1000):
+            self.other.put_held(items[begin : begin + 1000])
         self.other.commit()
 
     def longest(self, *changes: Change) -> float:

@@ -99,7 +99,7 @@ def change(url: str, *statements: str) -> None:
 
 
 def test_control_a_store_that_allows_forks_fails_the_contract(url: str) -> None:
-    """Without UNIQUE (chain, previous) a chain forks, and the case of the contract notices it."""
+    """A1: without UNIQUE (chain, previous) a chain forks, and the case of the contract notices it."""
     change(url, "ALTER TABLE record DROP CONSTRAINT record_successor")
     store = opened(url)
     with pytest.raises(pytest.fail.Exception):
