@@ -61,9 +61,8 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
         else:
             chains[row[0]] = row[1].hex()
     together = 0
-    for chain in rows.chains_of_records():
-        newest = rows.newest_record(chain) if chain in chains else None
-        if newest is None:
+    for chain, newest in rows.newest_records():
+        if chain not in chains:
             fatal.append(Finding("chain", str(chain), "is not there, and records name it"))
         else:
             together += newest[SEQ] if type(newest[SEQ]) is int else 0
@@ -122,8 +121,7 @@ def _row_findings(row: Sequence[Any], examiner: RecordExaminer, chains: Mapping[
 def _follows(rows: ITableRows, row: Sequence[Any], examiner: RecordExaminer) -> list[Finding]:
     """Return the findings of the columns that give the place of a record in its chain, by the record before it."""
     name, payload = row_name("record", row), examiner.examine(row).payload
-    before = rows.record(row[PREVIOUS])
-    audit_id, seq = (ZERO_AUDIT_ID, 0) if before is None else (before[AUDIT_ID], before[SEQ])
+    audit_id, seq = rows.record_before(row) or (ZERO_AUDIT_ID, 0)
     if type(audit_id) is bytes:
         audit_id = audit_id.hex()
     if payload is not None and payload.get("previous_audit_id") != audit_id:

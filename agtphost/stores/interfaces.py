@@ -367,11 +367,11 @@ class ITableRows(Interface):
     def chains() -> Iterator[tuple[Any, ...]]:
         """Every row of ``chain``."""
 
-    def chains_of_records() -> Iterator[Any]:
-        """The number of each chain that some record names."""
+    def newest_records() -> Iterator[tuple[Any, tuple[Any, ...]]]:
+        """Of each chain that some record names: its number, and the row of ``record`` that has its last place."""
 
-    def newest_record(chain: int) -> tuple[Any, ...] | None:
-        """The row of ``record`` that has the last place in a chain."""
+    def record_before(row: Sequence[Any]) -> tuple[Any, Any] | None:
+        """Return ``audit_id`` and ``seq`` of the record that a row of ``record`` names as the one before it."""
 
     def records(after: int | None, upto: int) -> Iterator[tuple[Any, ...]]:
         """The rows of ``record`` in the order of their numbers, from the first where ``after`` is None."""

@@ -22,6 +22,9 @@ PAGE = 500
 
 _FIRST = -(2**63)
 
+CHAIN, SEQ, AUDIT_ID, PREVIOUS = 1, 2, 3, 4
+"""Columns of a row of ``record``."""
+
 _SUMS = """
     SELECT owner, count(*), sum(coalesce(length(result), 0)), min(CASE WHEN reserved_at > ? THEN reserved_at END),
         max(length(seal) > 0)
@@ -152,11 +155,16 @@ class TableRows:
     def chains(self) -> Iterator[tuple[Any, ...]]:
         return self._rows("chain", f"SELECT {COLUMNS['chain']} FROM chain ORDER BY number")
 
-    def chains_of_records(self) -> Iterator[Any]:
-        return (row[0] for row in self._rows("record", _CHAINS_OF_RECORDS))
+    def newest_records(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+        newest = _NEWEST.format(columns=COLUMNS["record"])
+        for (chain,) in self._rows("record", _CHAINS_OF_RECORDS):
+            row = self._one("record", newest, (chain,))
+            assert row is not None
+            yield chain, row
 
-    def newest_record(self, chain: int) -> tuple[Any, ...] | None:
-        return self._one("record", _NEWEST.format(columns=COLUMNS["record"]), (chain,))
+    def record_before(self, row: Sequence[Any]) -> tuple[Any, Any] | None:
+        found = self.record(row[PREVIOUS])
+        return None if found is None else (found[AUDIT_ID], found[SEQ])
 
     def records(self, after: int | None, upto: int) -> Iterator[tuple[Any, ...]]:
         at = _FIRST if after is None else after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -14,7 +14,7 @@ from agtphost.stores.postgres.connection import Session
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import StateChangeRow
 from agtphost.stores.schema_check import SchemaFinding
-from agtphost.stores.table_rows import TableRows
+from agtphost.stores.table_rows import CHAIN, PREVIOUS, TableRows
 
 STORE = "store"
 """The table with the row that every writer locks."""
@@ -55,6 +55,22 @@ _SUMS = """
         min(CASE WHEN reserved_at > ? THEN reserved_at END), max((length(seal) > 0)::int)
     FROM reservation WHERE owner IS NOT NULL GROUP BY owner ORDER BY owner
 """
+
+
+_NEWEST = """
+    WITH RECURSIVE named (chain) AS (
+        SELECT min(chain) FROM record
+        UNION ALL
+        SELECT (SELECT min(chain) FROM record WHERE chain > named.chain) FROM named WHERE named.chain IS NOT NULL
+    )
+    SELECT newest.*, prior.audit_id, prior.seq
+    FROM named CROSS JOIN LATERAL (
+        SELECT {columns} FROM record WHERE chain = named.chain ORDER BY seq DESC LIMIT 1
+    ) newest
+        LEFT JOIN record prior ON prior.number = newest.previous
+    WHERE named.chain IS NOT NULL
+"""
+"""The newest record of each chain, and the place of the one before it: one search each, in the indexes."""
 
 
 def describe_schema(execute: Callable[..., Any]) -> dict[str, str]:
@@ -109,12 +125,23 @@ class PostgresTableRows(TableRows):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session.execute)
+        self._before: dict[Any, tuple[Any, Any]] = {}
 
     def begin(self) -> None:
         self._execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def schema_changes(self) -> list[SchemaFinding]:
         return list(find_schema_changes(self._execute))
+
+    def newest_records(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+        self._before = {}
+        for *row, audit_id, seq in self._rows("record", _NEWEST.format(columns=COLUMNS["record"])):
+            if audit_id is not None:
+                self._before[row[PREVIOUS]] = audit_id, seq
+            yield row[CHAIN], tuple(row)
+
+    def record_before(self, row: Sequence[Any]) -> tuple[Any, Any] | None:
+        return self._before.get(row[PREVIOUS]) or super().record_before(row)
 
     def name_fault(self, fault: str) -> tuple[str, str] | None:
         return (STORE, "1") if fault.startswith("table store,") else None
