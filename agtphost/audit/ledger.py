@@ -45,7 +45,7 @@ from agtphost.identity.keys import Signer, SigningKey
 from agtphost.stores.ballast import Ballast
 from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import ConflictError, ItemRow, StateRow
-from agtphost.vocabulary.allocator import release_memory
+from agtphost.vocabulary.allocator import pause_collector, release_memory
 from agtphost.vocabulary.bounds import Answers
 from agtphost.vocabulary.foreign_errors import with_original
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
@@ -181,9 +181,10 @@ class Ledger:
 
         :raises agtphost.stores.StoreError: a head is damaged, the store cannot be read, or a witness contradicts it.
         """
-        states, held = recovery.read(self._store, self._writer, self._tree)
-        self._lifecycle.replace(states)
-        self._held.replace(held)
+        with pause_collector():
+            states, held = recovery.read(self._store, self._writer, self._tree)
+            self._lifecycle.replace(states)
+            self._held.replace(held)
 
     def _sign_baseline(self) -> None:
         """A store from before its state was signed: what it holds now counts from here on."""

@@ -11,7 +11,17 @@ from typing import Any
 from agtphost.audit.checkpoint import CheckpointError
 from agtphost.audit.keyed_check import KeyedCheck
 from agtphost.audit.merkle import ProofError, Tree
-from agtphost.audit.record_check import AUDIT_ID, CHAIN, NUMBER, PREVIOUS, SEQ, Finding, RecordExaminer, findings_of
+from agtphost.audit.record_check import (
+    AUDIT_ID,
+    CHAIN,
+    NUMBER,
+    PREVIOUS,
+    SEQ,
+    Examined,
+    Finding,
+    RecordExaminer,
+    findings_of,
+)
 from agtphost.audit.table_check import Expected, absent, live_after, read_note, report_damage
 from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import find_flaw, row_name
@@ -66,7 +76,8 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
             fatal.append(Finding("chain", str(chain), "is not there, and records name it"))
         else:
             together += newest[SEQ] if type(newest[SEQ]) is int else 0
-            fatal += _row_findings(newest, examiner, chains) or _follows(rows, newest, examiner)
+            examined = examiner.examine(newest)
+            fatal += _row_findings(newest, examined, chains) or _follows(rows, newest, examined)
     last, size = rows.last_number(), rows.newest_size()
     if together < last and not fatal:
         fatal.append(_find_missing_place(rows, last, last - together))
@@ -75,11 +86,11 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
         if row[NUMBER] != number:
             fatal.append(absent(number, row[NUMBER] - 1))
             break
-        fatal += _row_findings(row, examiner, chains)
+        fatal += _row_findings(row, examiner.examine(row), chains)
     # The check of the newest records has reported an unreadable page.
     with suppress(DamagedRow):
         for row in rows.records(max(0, last - NEWEST), min(last, size)):
-            told += _row_findings(row, examiner, chains)
+            told += _row_findings(row, examiner.examine(row), chains)
     every = next((row for row in rows.keyed_rows() if row[0] == b""), None)
     if every is None or type(every[1]) is not int or every[1] <= COUNTED_AT_START:
         fatal += _index_findings(rows, "reservation")
@@ -106,9 +117,8 @@ def _find_missing_place(rows: ITableRows, last: int, lacking: int) -> Finding:
     return Finding("record", "(unknown)", explanation)
 
 
-def _row_findings(row: Sequence[Any], examiner: RecordExaminer, chains: Mapping[Any, str]) -> list[Finding]:
+def _row_findings(row: Sequence[Any], examined: Examined, chains: Mapping[Any, str]) -> list[Finding]:
     """Return the findings of one record alone; the store itself reports octets that are not those that were signed."""
-    examined = examiner.examine(row)
     if type(row[AUDIT_ID]) is bytes and row[AUDIT_ID] != examined.audit_id:
         return []
     found = findings_of(row, examined)
@@ -118,9 +128,9 @@ def _row_findings(row: Sequence[Any], examiner: RecordExaminer, chains: Mapping[
     return found
 
 
-def _follows(rows: ITableRows, row: Sequence[Any], examiner: RecordExaminer) -> list[Finding]:
+def _follows(rows: ITableRows, row: Sequence[Any], examined: Examined) -> list[Finding]:
     """Return the findings of the columns that give the place of a record in its chain, by the record before it."""
-    name, payload = row_name("record", row), examiner.examine(row).payload
+    name, payload = row_name("record", row), examined.payload
     audit_id, seq = rows.record_before(row) or (ZERO_AUDIT_ID, 0)
     if type(audit_id) is bytes:
         audit_id = audit_id.hex()

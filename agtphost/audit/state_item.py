@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from sys import intern
 from typing import Any, NamedTuple
@@ -93,18 +93,32 @@ class PreparedItem(NamedTuple):
     batch: Batch
 
 
-def item_of(row: ItemRow, octets: bytes, holding: ItemQuota, written: Mapping[str, Any] | None = None) -> StateItem:
+def names_at_hand(holding: ItemQuota) -> frozenset[str]:
+    """Return the members that the items of a kind are found by and listed with."""
+    return frozenset({holding.state, *holding.indexed, *holding.brief})
+
+
+def item_of(
+    row: ItemRow,
+    octets: bytes,
+    holding: ItemQuota,
+    written: Mapping[str, Any] | None = None,
+    decode: Callable[[bytes], Any] = jsontext.decode_kept,
+    names: Collection[str] = (),
+) -> StateItem:
     """
     An item as it is stored.
 
     :param octets: its JSON.
     :param written: what that was written from, so that of a long item only the members at hand are read again.
+    :param decode: reads the JSON.
+    :param names: what :func:`names_at_hand` returns, where that is known.
     """
-    names = {holding.state, *holding.indexed, *holding.brief}
+    names = names or names_at_hand(holding)
     if written is not None and len(octets) > SHORT:
         value = jsontext.decode_kept(jsontext.encode({name: written[name] for name in names if name in written}))
     else:
-        value = jsontext.decode_kept(octets)
+        value = decode(octets)
     return StateItem(
         kind=row.kind,
         key=row.key,

@@ -8,7 +8,8 @@ another shape is :class:`~agtphost.stores.rows.DamagedRow`, with its table and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from agtphost.stores.rows import DamagedRow
@@ -119,6 +120,19 @@ COLUMNS: Final[Mapping[str, str]] = {
 _KINDS: Final = {table: tuple(column.kind for column in columns) for table, columns in SHAPES.items()}
 
 
+def _sound_types() -> Iterator[tuple[tuple[Any, ...], tuple[tuple[int, int], ...]]]:
+    """Yield each combination of types that a row can have, and the places and least values of its numbers."""
+    for table, columns in SHAPES.items():
+        kinds = [(column.kind, type(None)) if column.nullable else (column.kind,) for column in columns]
+        for types in product(*kinds):
+            places = enumerate(zip(columns, types, strict=True))
+            yield (table, *types), tuple((place, column.least) for place, (column, kind) in places if kind is int)
+
+
+_SOUND: Final = dict(_sound_types())
+"""What most rows are by: a search for their types instead of a look at each column."""
+
+
 def row_name(table: str, row: Sequence[Any]) -> str:
     """Return what a row is called in messages: the values of its key."""
     parts = [value for column, value in zip(SHAPES[table], row, strict=False) if column.key]
@@ -159,5 +173,12 @@ def check_row(table: str, row: Sequence[Any]) -> None:
 
     :raises DamagedRow: it does not have it.
     """
+    numbers = _SOUND.get((table, *map(type, row)))
+    if numbers is not None:
+        for place, least in numbers:
+            if not least <= row[place] <= LARGEST:
+                break
+        else:
+            return
     if why := find_flaw(table, row, lengths=False):
         raise DamagedRow(table, row_name(table, row), why)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 BLOCK = 512
 """Things of one block: twice as many become two."""
@@ -118,6 +118,14 @@ class SortedBlocks(Generic[Thing]):
             self._last.insert(at + 1, upper.keys[-1])
         self._last[at] = block.keys[-1]
         return None
+
+    def fill(self, keys: Sequence[Any]) -> None:
+        """Fill an empty table with keys in their order, which have None as their thing; no search for each."""
+        assert not self._blocks
+        parts = [list(keys[begin : begin + BLOCK]) for begin in range(0, len(keys), BLOCK)]
+        self._blocks = [_Block(self._age, part, cast(list[Thing], [None] * len(part))) for part in parts]
+        self._last = [part[-1] for part in parts]
+        self._count = len(keys)
 
     def drop(self, key: Any) -> Thing | None:
         """

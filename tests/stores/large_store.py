@@ -18,6 +18,9 @@ from tests.stores.test_postgres import place_of
 GROUP = 500
 """Records of one transaction, and items that one of them changes."""
 
+MANY = 100_000
+"""Records for which a server is made faster while it fills the tables; it has to be the test's own."""
+
 
 def agent(number: int) -> str:
     """Return the Agent-ID of a chain."""
@@ -35,7 +38,7 @@ UPDATE store SET last = {before} + {records}, issued_at = {now}, news = news + 1
 """Makes records of all chains but the first, of which nothing was signed: no start reads them."""
 
 
-def make_store(url: str, *, records: int, chains: int, items: int) -> None:
+def make_store(server: postgres.Server, url: str, *, records: int, chains: int, items: int) -> None:
     """
     Make a store and fill it.
 
@@ -56,7 +59,10 @@ def make_store(url: str, *, records: int, chains: int, items: int) -> None:
     before = store.last_number()
     now = int(time.time() * 1000)
     filler = records - before - chains
-    postgres.server().run(FILL.format(chains=chains, before=before, records=filler, now=now), url=url)
+    _restart(server, filler, fsync="off", full_page_writes="off")
+    server.run(FILL.format(chains=chains, before=before, records=filler, now=now), "CHECKPOINT", url=url)
+    _restart(server, filler)
+    store.reopen()
     store.begin()
     tree.load()
     store.rollback()
@@ -69,6 +75,13 @@ def make_store(url: str, *, records: int, chains: int, items: int) -> None:
         _write(writer, [draft(agent(1 + n)) for n in range(first, min(first + GROUP, chains))])
     tree.catch_up()
     store.close()
+
+
+def _restart(server: postgres.Server, filler: int, **settings: str) -> None:
+    """Restart a server with memory for many insertions, where there are many."""
+    if filler > MANY:
+        server.stop()
+        server.start(shared_buffers="1GB", max_wal_size="8GB", checkpoint_timeout="1h", **settings)
 
 
 def _write(writer: GroupWriter, drafts: list[Draft]) -> None:

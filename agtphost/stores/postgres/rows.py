@@ -14,7 +14,7 @@ from agtphost.stores.postgres.connection import Session
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import StateChangeRow
 from agtphost.stores.schema_check import SchemaFinding
-from agtphost.stores.table_rows import CHAIN, PREVIOUS, TableRows
+from agtphost.stores.table_rows import CHAIN, TableRows
 
 STORE = "store"
 """The table with the row that every writer locks."""
@@ -57,7 +57,7 @@ _SUMS = """
 """
 
 
-_NEWEST = """
+NEWEST = f"""
     WITH RECURSIVE named (chain) AS (
         SELECT min(chain) FROM record
         UNION ALL
@@ -65,7 +65,7 @@ _NEWEST = """
     )
     SELECT newest.*, prior.audit_id, prior.seq
     FROM named CROSS JOIN LATERAL (
-        SELECT {columns} FROM record WHERE chain = named.chain ORDER BY seq DESC LIMIT 1
+        SELECT {COLUMNS["record"]} FROM record WHERE chain = named.chain ORDER BY seq DESC LIMIT 1
     ) newest
         LEFT JOIN record prior ON prior.number = newest.previous
     WHERE named.chain IS NOT NULL
@@ -125,7 +125,6 @@ class PostgresTableRows(TableRows):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session.execute)
-        self._before: dict[Any, tuple[Any, Any]] = {}
 
     def begin(self) -> None:
         self._execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -134,14 +133,14 @@ class PostgresTableRows(TableRows):
         return list(find_schema_changes(self._execute))
 
     def newest_records(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-        self._before = {}
-        for *row, audit_id, seq in self._rows("record", _NEWEST.format(columns=COLUMNS["record"])):
-            if audit_id is not None:
-                self._before[row[PREVIOUS]] = audit_id, seq
-            yield row[CHAIN], tuple(row)
+        # Two more columns at the end of each row: what record_before returns of it.
+        return ((row[CHAIN], row) for row in self._rows("record", NEWEST))
 
     def record_before(self, row: Sequence[Any]) -> tuple[Any, Any] | None:
-        return self._before.get(row[PREVIOUS]) or super().record_before(row)
+        if len(row) == len(SHAPES["record"]):
+            return super().record_before(row)
+        *_, audit_id, seq = row
+        return None if audit_id is None else (audit_id, seq)
 
     def name_fault(self, fault: str) -> tuple[str, str] | None:
         return (STORE, "1") if fault.startswith("table store,") else None
