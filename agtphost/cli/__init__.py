@@ -56,7 +56,7 @@ The ``agtp`` command (interface section 2).
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, verified
 - :mod:`.reload`: ``agtp reload``: apply a changed configuration without a restart
 - :mod:`.status`: ``agtp status``: the state of a host; :mod:`.offline_status`: the state that the files of a stopped
-  host show; :mod:`.standby_status`: the state of a standby
+  host show; :mod:`.standby_status`: the state of a standby; :mod:`.store_risks`: what is unsafe about its database
 - :mod:`.run`: ``agtp run``: run a host in the foreground
 - :mod:`.scaffold`: files of a new deployment besides ``host.toml``: an example, ``.gitignore``, a unit
 - :mod:`.shipped`: the sample deployment and the documentation, found in a wheel or a checkout

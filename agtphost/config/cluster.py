@@ -85,6 +85,6 @@ def cluster_faults(section: ClusterSection | None, url: str, *, plugin: bool) ->
         yield ConfigFault(
             location=location,
             message=f"needs a store in PostgreSQL, and [store] names {what}: one host alone uses it",
-            hint='remove [cluster], or write url = "postgresql://..." in [store]',
+            hint='remove [cluster], or write [store] url = "postgresql://..."',
             concerns=(("store", "url"), ("store", "plugin")),
         )

@@ -368,7 +368,7 @@ class ITableRows(Interface):
         """Every row of ``chain``."""
 
     def newest_records() -> Iterator[tuple[Any, tuple[Any, ...]]]:
-        """Of each chain that some record names: its number, and the row of ``record`` that has its last place."""
+        """Yield each chain that some record names: its number, and the row of ``record`` that has its last place."""
 
     def record_before(row: Sequence[Any]) -> tuple[Any, Any] | None:
         """Return ``audit_id`` and ``seq`` of the record that a row of ``record`` names as the one before it."""

@@ -1,7 +1,7 @@
 """
-What is answered where a PostgreSQL database is not as a store needs it: section 9 of the design, with real servers.
+What is answered where a PostgreSQL database is not as a store needs it, or fails while a host runs: with real servers.
 
-Other rows of that section are in :mod:`tests.stores.test_postgres`, :mod:`tests.cluster.test_standby_host`,
+Other bad input is in :mod:`tests.stores.test_postgres`, :mod:`tests.cluster.test_standby_host`,
 :mod:`tests.config.test_cluster` and :mod:`tests.config.test_broken`.
 """
 
