@@ -317,7 +317,7 @@ class StateTable:
                 table.put(item)
                 items.append(item)
         self._ends.fill(sorted((item.expires_at, item.kind, item.key) for item in items if item.expires_at is not None))
-        for item in items:
+        for item in items if self._watchers else ():
             self._notify_watchers(item.kind, item.key, item)
 
     def apply(self, rows: Sequence[ItemRow], made: Sequence[StateItem | None] = ()) -> None:

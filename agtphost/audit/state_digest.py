@@ -122,7 +122,8 @@ NO_KIND = "(no kind)"
 def leaves_of(states: Mapping[str, StateRow], held: Iterable[ItemRow]) -> Leaves:
     """Return the leaves of both tables."""
     leaves = {(AGENT, agent_id): agent_leaf(agent_id, row) for agent_id, row in states.items()}
-    leaves.update(((row.kind or NO_KIND, row.key), item_leaf(row)) for row in held)
+    for row in held:
+        leaves[row.kind or NO_KIND, row.key] = item_leaf(row)
     return leaves
 
 

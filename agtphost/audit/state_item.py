@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from sys import intern
 from typing import Any, NamedTuple
@@ -104,7 +104,7 @@ def item_of(
     holding: ItemQuota,
     written: Mapping[str, Any] | None = None,
     decode: Callable[[bytes], Any] = jsontext.decode_kept,
-    names: Collection[str] = (),
+    names: Set[str] = frozenset(),
 ) -> StateItem:
     """
     An item as it is stored.
@@ -125,7 +125,7 @@ def item_of(
         owner=intern(row.owner.hex()),
         version=row.version,
         expires_at=row.expires_at,
-        brief={name: _share_texts(value[name], row.key) for name in names if name in value} or _ABSENT,
+        brief={name: _share_texts(value[name], row.key) for name in value.keys() & names} or _ABSENT,
         octets=len(octets),
         mark=hash(octets),
         kept=value if len(octets) <= SHORT else octets,

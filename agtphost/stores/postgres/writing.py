@@ -333,7 +333,7 @@ class PostgresStore:
         found = self._execute(f"{statements.ITEMS} ORDER BY kind, key").fetchall()
         for row in found:
             check_row("held", row)
-        return [ItemRow(*row) for row in found]
+        return list(map(ItemRow._make, found))
 
     def held_rows(self, kind: str, keys: Sequence[str]) -> dict[str, ItemRow]:
         if not keys:
