@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -16,10 +15,12 @@ from twisted.internet.threads import deferToThreadPool
 from agtphost import __version__
 from agtphost.cluster.process_reports import ProcessReporter
 from agtphost.config import Config
+from agtphost.config.loader import MAX_OCTETS
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.reload_plan import inventory
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import HostProcess
+from agtphost.vocabulary import tomltext
 
 CONFIGURATION: Final = "configuration"
 
@@ -66,8 +67,8 @@ def digest_settings(loaded: LoadedHost) -> dict[str, str]:
 def _digest_configuration(file: Path) -> str:
     """Return the digest of a ``host.toml`` without the keys in which hosts differ."""
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        tables = tomltext.read(file, MAX_OCTETS).tree
+    except tomltext.TomlError:
         return "unreadable"
     for table, key in (("cluster", "name"), ("host", "state_dir")):
         if isinstance(tables.get(table), dict):
