@@ -29,6 +29,8 @@ from agtphost.stores.interfaces import IChainStore as IChainStore
 from agtphost.stores.interfaces import IPluggableStore as IPluggableStore
 from agtphost.stores.interfaces import IRecordReader as IRecordReader
 from agtphost.stores.interfaces import IRecordStore as IRecordStore
+from agtphost.stores.record_search import CountedBy as CountedBy
+from agtphost.stores.record_search import LatestRecords as LatestRecords
 from agtphost.stores.record_search import Search as Search
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request, Response

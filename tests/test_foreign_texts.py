@@ -28,7 +28,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "negotiation/negotiator.py:Negotiator._issue",
         "negotiation/rcns.py:NegotiationLocks._deliver",
         "registry/card_fetcher.py:CardFetcher.__call__",
-        "stores/sql_reader.py:_check_record",
+        "stores/record_rows.py:check_record",
         "stores/sql_reader.py:_value_of",
     ),
     "It goes into the log alone, where the original belongs.": (

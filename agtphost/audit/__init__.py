@@ -9,11 +9,12 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.state_keeper`: signs what changes in the tables of state, and compares them with that at a start;
   :mod:`.state_digest`: digests of rows and of whole tables; :mod:`.state_check`: which rows are not what was signed
 - :mod:`.chain`: linking, timing and signing one record
-- :mod:`.record_text`: what is signed of it, in the RFC 8785 form
+- :mod:`.record_text`: what is signed of it, in the RFC 8785 form; :mod:`.record_index`: the columns that it is found by
 - :mod:`.lifecycle`: states, transitions, and the table that every request reads
 - :mod:`.verify`: the verification walk
 - :mod:`.table_check`: whether the tables of a store say what was signed; :mod:`.record_check`: one row of a record;
-  :mod:`.keyed_check`: keyed requests; :mod:`.start_check`: what a start compares of them
+  :mod:`.facet_check`: what records share; :mod:`.keyed_check`: keyed requests; :mod:`.start_check`: the part that a
+  start compares
 - :mod:`.export`: records as JSON lines, to be verified anywhere
 - :mod:`.merkle`, :mod:`.checkpoint`, :mod:`.tree`: the tree over all records, and its signed checkpoints
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store

@@ -46,33 +46,6 @@ def head_of_row(row: HeadRow) -> Head:
     return Head(row.chain, row.number, row.seq, row.audit_id.hex(), row.issued_at)
 
 
-class IndexColumns(NamedTuple):
-    """The columns of a record that repeat parts of its signed payload, so that it can be searched."""
-
-    status: int
-    method: str
-    path: str
-    caller: bytes
-    """Agent-ID; empty where there was none."""
-
-
-def index_columns(payload: Mapping[str, object]) -> IndexColumns:
-    """
-    Return what the index columns of a record must be.
-
-    :raises ValueError: the payload has a status, or a caller, that no column can hold.
-    :raises TypeError: for the same reason.
-    """
-    said = payload.get
-    caller = said("caller_id", "")
-    return IndexColumns(
-        int(said("status", 0)),  # type: ignore[call-overload]
-        str(said("method", "")),
-        str(said("path", "")),
-        bytes.fromhex(str(caller)) if caller else b"",
-    )
-
-
 class Seconds:
     """Writes RFC 3339 times in UTC; the text up to the second is kept from one call to the next."""
 

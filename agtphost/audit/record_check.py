@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from agtphost.audit.chain import Seconds, index_columns
+from agtphost.audit.chain import Seconds
+from agtphost.audit.record_index import index_record
 from agtphost.identity import envelope
 from agtphost.identity.jws import JWSError
 from agtphost.stores.row_shapes import find_flaw, row_name
-from agtphost.stores.rows import RecordFormat, RecordKind
+from agtphost.stores.rows import Facet, RecordFormat, RecordKind
 
 NUMBER, CHAIN, SEQ, AUDIT_ID, PREVIOUS, KIND, FORMAT, ISSUED_AT, STATUS, METHOD, PATH, CALLER, SIGNED = range(13)
+SESSION, TASK, FACET = range(13, 16)
 """Columns of a row."""
+
+_COMPARED: Final = ("status", "method", "path", "caller", "session", "task")
 
 _FORMATS: Final = {int(form): form.label for form in RecordFormat}
 
@@ -42,6 +46,9 @@ class Examined(NamedTuple):
 
     faults: Sequence[str]
     """What is wrong with the row alone, without regard to other rows."""
+
+    facet: Facet | None = None
+    """The facet that the record must name; None where its octets tell of none."""
 
     @property
     def agent_id(self) -> str | None:
@@ -73,17 +80,18 @@ class RecordExaminer:
             payload = envelope.parse_unverified(form, signed)
         except JWSError as error:
             return Examined(None, digest, [*faults, f"what was signed cannot be read as {form}: {error}"])
-        self._compare(row, payload, faults)
-        return Examined(payload, digest, faults)
+        return Examined(payload, digest, faults, self._compare(row, payload, faults))
 
-    def _compare(self, row: Sequence[Any], payload: Mapping[str, Any], faults: list[str]) -> None:
+    def _compare(self, row: Sequence[Any], payload: Mapping[str, Any], faults: list[str]) -> Facet | None:
         try:
-            expected = index_columns(payload)
+            facet, path, session, task = index_record(payload)
         except (ValueError, TypeError):
-            faults.append("what was signed has a status or a caller that no record can have")
-            return
-        if row[STATUS : CALLER + 1] != expected:
-            for name, found, value in zip(expected._fields, row[STATUS : CALLER + 1], expected, strict=True):
+            faults.append("what was signed has a status or an agent that no record can have")
+            return None
+        expected = (facet.status, facet.method, path, facet.caller, session, task)
+        stored = (*row[STATUS : CALLER + 1], row[SESSION], row[TASK])
+        if stored != expected:
+            for name, found, value in zip(_COMPARED, stored, expected, strict=True):
                 if found != value:
                     faults.append(f"{name} is {_render_value(found)}, and {_render_value(value)} was signed")
         kind = RecordKind.EVENT if "event_type" in payload else RecordKind.RECORD
@@ -94,6 +102,7 @@ class RecordExaminer:
                 f"issued_at is {_render_value(row[ISSUED_AT])}, "
                 f"and {_render_value(payload.get('issued_at'))} was signed"
             )
+        return facet
 
     def _time(self, milliseconds: object) -> str | None:
         try:

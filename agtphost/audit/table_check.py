@@ -24,6 +24,7 @@ from typing import Any
 
 from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
+from agtphost.audit.facet_check import FacetCheck
 from agtphost.audit.keyed_check import MARGIN, KeyedCheck, keyed_of
 from agtphost.audit.merkle import HASH, WIDTH, Frontier, leaf_hash
 from agtphost.audit.record_check import (
@@ -76,7 +77,7 @@ def check_tables(rows: ITableRows, expected: Expected, progress: Progress = lamb
     try:
         keyed = KeyedCheck(rows, expected.keys, live_after(rows, expected))
         walk = _Walk(rows, expected, keyed)
-        for part in (walk.read_moment, keyed.reservations, keyed.uses, walk.check_places):
+        for part in (walk.read_moment, walk.facets.rows, keyed.reservations, keyed.uses, walk.check_places):
             yield from report_damage(part())
     finally:
         rows.end()
@@ -132,6 +133,7 @@ class _Walk:
         self._expected = expected
         self._keyed = keyed
         self._examiner = RecordExaminer()
+        self.facets = FacetCheck(rows)
         self._last = 0
         self._size = 0
         self._cut = False
@@ -185,6 +187,7 @@ class _Walk:
                 yield from self._fill(expected, number, checkpoints)
             examined = self._examiner.examine(row)
             yield from findings_of(row, examined)
+            self.facets.take(row, examined)
             yield from self._place(row, examined)
             yield from checkpoints.take(examined)
             if number <= self._size:
@@ -197,6 +200,7 @@ class _Walk:
         yield from self._at(self._size + 1, checkpoints)
         yield from checkpoints.name_unstated()
         yield from self._belonging()
+        yield from self.facets.mismatches()
 
     # Chains
 

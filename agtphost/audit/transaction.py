@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agtphost.audit.chain import Head, RecordSigner, Seconds, first, index_columns
+from agtphost.audit.chain import Head, RecordSigner, Seconds, first
 from agtphost.audit.drafts import (
     HOST_CHAIN,
     Change,
@@ -33,6 +33,7 @@ from agtphost.audit.drafts import (
 from agtphost.audit.keyed import KEYED, Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import state_after, stops
 from agtphost.audit.prepared_items import whole_batch
+from agtphost.audit.record_index import index_record
 from agtphost.audit.record_references import Unrenderable, link_row, render_body
 from agtphost.audit.state_digest import MEMBER, Statement, agent_leaf, item_leaf, leaves_of
 from agtphost.audit.state_item import StateItem, build_item
@@ -349,9 +350,9 @@ class Group:
         else:
             (jws, octets, digest, audit_id), signed_as = self._sign_event(payload)
             form = int(signed_as)
-        row = RecordRow(
-            number, chain, seq + 1, digest, previous, kind, form, issued_at, *index_columns(payload), octets
-        )
+        facet, path, session, task = index_record(payload)
+        at = number, chain, seq + 1, digest, previous, kind, form, issued_at
+        row = RecordRow(*at, facet.status, facet.method, path, facet.caller, octets, session, task, facet)
         return Head(chain, number, seq + 1, audit_id, issued_at), row, Sealed(jws, audit_id, text, number=number)
 
     # The tables of state

@@ -21,7 +21,7 @@ from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary.foreign_errors import explain
 
-TABLES = ("chain", "record", "lifecycle", "reservation", "keyed", "held", "state_change", "checkpoint")
+TABLES = ("chain", "facet", "record", "lifecycle", "reservation", "keyed", "held", "state_change", "checkpoint")
 """The tables that are copied, so that each row comes after those that it refers to."""
 
 WRITTEN_AT_ONCE = 500

@@ -14,7 +14,8 @@ from zope.interface import Attribute, Interface
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.lease import HostProcess, LeaseState
-from agtphost.stores.record_search import LatestRecords, Search
+from agtphost.stores.record_look import Stop, never
+from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
@@ -297,13 +298,18 @@ class IRecordReader(Interface):
         :param damaged: takes chain and explanation of each record that is not what was signed; it is left out then.
         """
 
-    def latest(before: int | None, limit: int, search: Search) -> LatestRecords:
+    def latest(before: int | None, limit: int, search: Search, *, stop: Stop = never) -> LatestRecords:
         """
-        Records of all chains, newest first; :attr:`agtphost.stores.record_search.Search.reach` are looked at, at most.
+        Records of all chains, newest first. A look is bounded in time, and may end before it found ``limit`` records.
 
         :param before: the place that the look begins below; None: at the newest.
         :param limit: how many records and damaged ones are wanted at most, from 1.
+        :param stop: see :data:`agtphost.stores.record_look.Stop`.
+        :raises agtphost.stores.record_look.SearchStopped: ``stop`` returned true.
         """
+
+    def count(by: CountedBy, before: int | None, search: Search, *, stop: Stop = never) -> RecordCounts:
+        """Count the records that a search without texts finds; counts of looks that go on from one another add up."""
 
     def number_of(audit_id: str) -> int | None:
         """The place of a record among all records, counted from 1."""
@@ -378,6 +384,12 @@ class ITableRows(Interface):
 
     def record(number: int) -> tuple[Any, ...] | None:
         """Return one row of ``record``."""
+
+    def facets(after: int | None) -> Iterator[tuple[Any, ...]]:
+        """The rows of ``facet`` in the order of their numbers, from the first where ``after`` is None."""
+
+    def facet(number: int) -> tuple[Any, ...] | None:
+        """Return one row of ``facet``."""
 
     def checkpoints(after: int | None) -> Iterator[tuple[Any, ...]]:
         """The rows of ``checkpoint`` in the order of their sizes, from the first where ``after`` is None."""
@@ -468,7 +480,10 @@ class IRecordStore(Interface):
         """Lifecycle events of an agent, newest first."""
 
     def latest(before: int | None, limit: int, search: Search) -> Awaitable[LatestRecords]:
-        """Records of all chains, newest first; see :meth:`IRecordReader.latest`."""
+        """Records of all chains, newest first; see :meth:`IRecordReader.latest`. Cancelling it ends the read."""
+
+    def count(by: CountedBy, before: int | None, search: Search) -> Awaitable[RecordCounts]:
+        """Count records of all chains; see :meth:`IRecordReader.count`."""
 
     def number_of(audit_id: str) -> Awaitable[int | None]:
         """The place of a record among all records, counted from 1; None where it is not stored."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,9 +14,11 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
+from agtphost.audit.record_index import RecordIndex
 from agtphost.stores.interfaces import IChainStore, IRecordReader
 from agtphost.stores.keyed_digests import sealed_use
-from agtphost.stores.record_search import LatestRecords, Search
+from agtphost.stores.record_look import Stop, count_key, never
+from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
@@ -35,7 +38,6 @@ from agtphost.stores.rows import (
 )
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
-from agtphost.vocabulary.status import Status
 
 
 @implementer(IChainStore, IRecordReader)
@@ -398,14 +400,13 @@ class MemoryStore:
                 else:
                     yield found
 
-    def latest(self, before: int | None, limit: int, search: Search) -> LatestRecords:
+    def latest(self, before: int | None, limit: int, search: Search, *, stop: Stop = never) -> LatestRecords:
         """Records of all chains, newest first."""
         found: list[tuple[int, StoredRecord]] = []
         damaged: list[tuple[int, str]] = []
         with self._lock:
-            at = len(self._by_number) + 1 if before is None else min(before, len(self._by_number) + 1)
-            last = max(at - search.reach, 1)
-            while at > last and len(found) + len(damaged) < limit:
+            at = self._highest(before)
+            while at > 1 and len(found) + len(damaged) < limit:
                 at -= 1
                 row = self._by_number[at]
                 if not self._has(row, search):
@@ -419,20 +420,25 @@ class MemoryStore:
                         found.append((at, record))
         return LatestRecords(records=found, damaged=damaged, before=at if at > 1 else None)
 
-    def _has(self, row: RecordRow, search: Search) -> bool:
-        chain = None if search.chain is None else self._numbers.get(search.chain, 0)
-        caller = None if search.caller is None else bytes.fromhex(search.caller)
-        asked = (
-            (chain, row.chain),
-            (caller, row.caller),
-            (search.method, row.method),
-            (search.path, row.path),
-            (search.status, row.status),
-            (int(RecordKind.RECORD) if search.needs_signed_octets else None, row.kind),
-        )
-        if search.reason is not None and row.status == int(Status.OK):
-            return False
-        return all(wanted is None or wanted == value for wanted, value in asked)
+    def count(self, by: CountedBy, before: int | None, search: Search, *, stop: Stop = never) -> RecordCounts:
+        """Count the records of all chains that a search finds."""
+        counts: Counter[str] = Counter()
+        with self._lock:
+            for at in range(1, self._highest(before)):
+                row = self._by_number[at]
+                if self._has(row, search):
+                    counts[count_key(row.facet, row.issued_at, by)] += 1
+        return RecordCounts(counts=counts, before=None)
+
+    def _highest(self, before: int | None) -> int:
+        newest = len(self._by_number) + 1
+        return newest if before is None else min(before, newest)
+
+    @staticmethod
+    def _has(row: RecordRow, search: Search) -> bool:
+        early = search.since is not None and row.issued_at < search.since
+        late = search.until is not None and row.issued_at >= search.until
+        return not (early or late) and search.matches_index(RecordIndex(row.facet, row.path, row.session, row.task))
 
     def faults(self) -> list[str]:
         """Memory has no file to be damaged."""

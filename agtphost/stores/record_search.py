@@ -1,24 +1,34 @@
-"""Records across all chains, newest first: what is looked for, how far one look goes, and what it found."""
+"""Records across all chains, newest first: the conditions of a search, the limits of one look, and its result."""
 
 from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any, Final
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.observed_records import members_of
-from agtphost.stores.rows import RecordKind
+from agtphost.audit.record_index import RecordIndex, index_record, read_members, to_index_text
+from agtphost.stores.rows import Facet
+from agtphost.vocabulary.display_names import display_name
 
-LOOKED_AT = 10_000
-"""Records that one look passes at most, found or not: what was looked for in vain ends as soon as what was found."""
+LOOK_SECONDS: Final = 0.12
+"""Seconds after which a look ends, with the place where the next one goes on."""
 
-LOOKED_INSIDE = 3_000
-"""The same where what was signed has to be read for it: 11 ms of a processor, and no view is to cost more than 20."""
+LOOKED_INSIDE: Final = 3_000
+"""Records that one look decodes at most: 40 ms of a processor."""
+
+TEXT_MEMBERS: Final = (
+    *("action", "tool", "mcp_server", "mcp_tool", "mcp_resource", "mcp_prompt"),
+    *("a2a_agent", "a2a_action", "acp_server", "acp_action"),
+)
+"""Members of a record's ``extra`` that a search for text reads."""
 
 
-_PLAIN = re.compile(r"[A-Za-z0-9._:-]{4,}", re.ASCII)
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._:-]{4,}", re.ASCII)
 """A text that JSON never escapes, so that its octets occur unchanged."""
 
 
@@ -38,6 +48,20 @@ def traces(text: str) -> tuple[bytes, ...]:
     )
 
 
+class CountedBy(Enum):
+    """The property by which matching records are counted."""
+
+    TOOL = "tool"
+    """The tool or action; other calls by their method."""
+
+    AGENT = "agent"
+    """Agent-ID of the caller; empty where there was none."""
+
+    STATUS = "status"
+    HOUR = "hour"
+    """The hour in UTC, such as ``2026-11-27T10:00Z``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """The conditions of a search for records; each narrows the search."""
@@ -48,46 +72,142 @@ class Search:
     caller: str | None = None
     """Agent-ID of the caller, ``""`` for none."""
 
+    agent: str | None = None
+    """Agent-ID of the caller or of the responding agent."""
+
     method: str | None = None
     path: str | None = None
     """Whole, without a query."""
 
     status: int | None = None
+    status_class: int | None = None
+    """The first digit of the status."""
+
     reason: str | None = None
     """Why a call was refused. No lifecycle event has one in this sense."""
 
     task_id: str | None = None
+    session_id: str | None = None
+    tool: str | None = None
+    """The tool or action, such as ``files.read_file``; one that ends with ``.*`` means all of a server."""
+
+    person: str | None = None
+    operator: str | None = None
+    """Name of the operator, or fingerprint of the key."""
+
+    since: int | None = None
+    """Issued at this time or later, in milliseconds since the Unix epoch."""
+
+    until: int | None = None
+    """Issued before this time."""
+
+    text: Sequence[str] = ()
+    """Texts that a record has in its reason, its path, its names or the declared members of ``extra``, in any case."""
 
     @property
-    def needs_signed_octets(self) -> bool:
-        """Whether the signed octets of each record must be read."""
-        return self.reason is not None or self.task_id is not None
+    def has_facet(self) -> bool:
+        """Whether a condition is about values of facets."""
+        asked = (self.chain, self.caller, self.agent, self.method, self.status, self.status_class)
+        others = (self.reason, self.tool, self.person, self.operator)
+        return any(value is not None for value in (*asked, *others))
 
     @property
-    def reach(self) -> int:
-        """Records that one look for it passes at most."""
-        return LOOKED_INSIDE if self.needs_signed_octets else LOOKED_AT
+    def index_only(self) -> bool:
+        """Whether the index columns decide, so that no record has to be decoded."""
+        return not self.text
+
+    def matches_facet(self, facet: Facet) -> bool:
+        """Return whether the values of a facet meet the conditions about these."""
+        agent, caller = facet.agent.hex(), facet.caller.hex()
+        pairs = (
+            (self.chain, agent),
+            (self.caller, caller),
+            (self.method, facet.method),
+            (self.status, facet.status),
+            (self.status_class, facet.status // 100),
+            (_to_index(self.reason), facet.reason),
+            (_to_index(self.person), facet.person),
+        )
+        if any(wanted is not None and wanted != value for wanted, value in pairs):
+            return False
+        if self.agent is not None and self.agent not in (agent, caller):
+            return False
+        if self.operator is not None and _to_index(self.operator) not in (facet.operator, facet.operator_key):
+            return False
+        if self.tool is None:
+            return True
+        prefix = self.tool_prefix
+        return facet.tool == _to_index(self.tool) if prefix is None else facet.tool.startswith(prefix)
 
     @property
-    def traces(self) -> Sequence[Sequence[bytes]]:
-        """Return, for each text sought in the signed octets, its forms there; see :func:`traces`."""
-        found = (traces(text) for text in (self.reason, self.task_id) if text is not None)
-        return [each for each in found if each]
+    def tool_prefix(self) -> str | None:
+        """Return the beginning of the names of a server's tools; None where one tool is meant, or none."""
+        tool = self.tool
+        return tool[:-1] if tool is not None and tool.endswith(".*") else None
+
+    def matches_index(self, index: RecordIndex) -> bool:
+        """Return whether the index columns of a record meet the conditions."""
+        pairs = (
+            (self.path, index.path),
+            (_to_index(self.session_id), index.session),
+            (_to_index(self.task_id), index.task),
+        )
+        return all(wanted is None or wanted == value for wanted, value in pairs) and self.matches_facet(index.facet)
+
+    def matches(self, payload: Mapping[str, Any]) -> bool:
+        """Return whether a record meets every condition, by what it has signed alone."""
+        try:
+            if not self.matches_index(index_record(payload)):
+                return False
+        except (ValueError, TypeError):
+            return False
+        if (self.since is not None or self.until is not None) and not self._is_within(payload.get("issued_at")):
+            return False
+        return self.has_text(payload)
+
+    def _is_within(self, issued_at: object) -> bool:
+        try:
+            moment = round(datetime.fromisoformat(str(issued_at)).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            return False
+        return (self.since is None or moment >= self.since) and (self.until is None or moment < self.until)
+
+    def has_text(self, payload: Mapping[str, Any]) -> bool:
+        """Return whether a record has every text that is looked for."""
+        if not self.text:
+            return True
+        said = "\n".join(_texts(payload)).casefold()
+        return all(text.casefold() in said for text in self.text)
 
     def says(self, record: StoredRecord) -> bool:
-        """Whether what was signed has what is looked for inside."""
-        if not self.needs_signed_octets:
+        """Return whether what was signed has the texts that are looked for."""
+        if not self.text:
             return True
-        if record.kind != RecordKind.RECORD.label:
-            return False
-        members = members_of(record.signed.decode("ascii"))
-        asked = (("reason", self.reason), ("task_id", self.task_id))
-        return all(value is None or members.get(name, "") == value for name, value in asked)
+        members = read_members(record.format, record.signed)
+        return members is not None and self.has_text(members)
+
+
+def _to_index(text: str | None) -> str | None:
+    """Return a value as the index has it."""
+    return None if text is None else to_index_text(text)
+
+
+def _texts(payload: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts of a record that a search reads."""
+    for name in ("reason", "path", "acting_principal_id", "explanation"):
+        if isinstance(value := payload.get(name), str):
+            yield value
+    yield display_name(payload)
+    operator, extra = payload.get("operator"), payload.get("extra")
+    if isinstance(operator, dict):
+        yield str(operator.get("name", ""))
+    if isinstance(extra, dict):
+        yield from (str(extra[name]) for name in TEXT_MEMBERS if extra.get(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestRecords:
-    """The result of one search."""
+    """The result of one look."""
 
     records: Sequence[tuple[int, StoredRecord]]
     """With their places among all records, newest first."""
@@ -97,3 +217,14 @@ class LatestRecords:
 
     before: int | None
     """Where to go on; None where everything was looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCounts:
+    """The result of one look that counts."""
+
+    counts: Mapping[str, int]
+    """Records by what they are counted by."""
+
+    before: int | None
+    """Where to go on; None where everything was counted."""

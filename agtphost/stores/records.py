@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.interfaces import IRecordReader, IRecordStore
-from agtphost.stores.record_search import LatestRecords, Search
+from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
 from agtphost.stores.rows import CheckpointRow
 
 Run = Callable[..., Awaitable[Any]]
@@ -46,8 +48,20 @@ class OffReactorRecords:
         return found
 
     async def latest(self, before: int | None, limit: int, search: Search) -> LatestRecords:
-        found: LatestRecords = await self._run(self._reader.latest, before, limit, search)
+        found: LatestRecords = await self._search(partial(self._reader.latest, before, limit, search))
         return found
+
+    async def count(self, by: CountedBy, before: int | None, search: Search) -> RecordCounts:
+        found: RecordCounts = await self._search(partial(self._reader.count, by, before, search))
+        return found
+
+    async def _search(self, look: Callable[..., Any]) -> Any:
+        """Run a look in a thread; it ends early where the call that waits for it is cancelled."""
+        over = threading.Event()
+        try:
+            return await self._run(partial(look, stop=over.is_set))
+        finally:
+            over.set()
 
     async def number_of(self, audit_id: str) -> int | None:
         found: int | None = await self._run(self._reader.number_of, audit_id)

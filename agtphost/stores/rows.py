@@ -86,8 +86,41 @@ class HeadRow(NamedTuple):
     issued_at: int
 
 
+class Facet(NamedTuple):
+    """
+    Values of a record that many records share, by which records are found and counted.
+
+    The table ``facet`` has each combination once, and each record names its own.
+    """
+
+    agent: bytes
+    """Agent-ID of the responding agent; empty for the host's own chain."""
+
+    caller: bytes
+    """Agent-ID of the caller; empty where there was none."""
+
+    status: int
+    method: str
+    tool: str = ""
+    """The tool or action that was called; empty where it was something else."""
+
+    reason: str = ""
+    """Why the call was refused; empty where it was not, and for lifecycle events."""
+
+    person: str = ""
+    operator: str = ""
+    """Name of the operator."""
+
+    operator_key: str = ""
+    """Fingerprint of the operator's key."""
+
+
+NO_FACET = Facet(b"", b"", 0, "")
+"""The facet of a row that tests make without one."""
+
+
 class RecordRow(NamedTuple):
-    """A record to append; its fields are in the order of the table's columns."""
+    """A record to append; all fields but the last are in the order of the table's columns."""
 
     number: int
     """1, 2, 3 ... within the store."""
@@ -108,6 +141,13 @@ class RecordRow(NamedTuple):
     """Agent-ID of the caller; empty where there was none."""
 
     signed: bytes
+    session: str = ""
+    """Session-ID; empty where the call had none."""
+
+    task: str = ""
+    """Task-ID; empty where the call had none."""
+
+    facet: Facet = NO_FACET
 
 
 class StateRow(NamedTuple):

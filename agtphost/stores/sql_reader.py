@@ -9,24 +9,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from hashlib import sha256
 from typing import Any, ClassVar, TypeVar
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.stores.record_search import LatestRecords, Search
+from agtphost.stores.record_look import RecordLook, Stop, never
+from agtphost.stores.record_rows import RECORD, check_record
+from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
 from agtphost.stores.row_shapes import COLUMNS, check_row, row_name
 from agtphost.stores.rows import (
     CheckpointRow,
     DamagedRecord,
     DamagedRow,
-    RecordFormat,
-    RecordKind,
     Selection,
     StateRow,
 )
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
-from agtphost.vocabulary.status import Status
 
 _T = TypeVar("_T")
 
@@ -35,13 +32,6 @@ OnDamage = Callable[[str, str], None]
 
 PAGE = 500
 """Records of one read: short reads let the log be folded into the database."""
-
-RECORD = """
-    SELECT c.agent_id, r.seq, r.audit_id, p.audit_id, r.kind, r.format, r.signed,
-        r.issued_at, r.caller, r.previous, r.number
-    FROM record r JOIN chain c ON c.number = r.chain LEFT JOIN record p ON p.number = r.previous
-"""
-"""Rows that :func:`_check_record` takes; conditions are added to it."""
 
 
 def read_tile(execute: Callable[..., Any], level: int, number: int) -> bytes:
@@ -69,69 +59,7 @@ def read_records(execute: Callable[..., Any], after: int, limit: int) -> list[tu
     :raises DamagedRecord: one of them is not what was signed.
     """
     rows = execute(f"{RECORD} WHERE r.number > ? ORDER BY r.number LIMIT ?", (after, limit)).fetchall()
-    return [(row[10], _check_record(row)) for row in rows]
-
-
-def _conditions(search: Search, contains: str) -> tuple[str, list[Any]]:
-    """
-    Return the SQL conditions and parameters for the parts of a search that are columns. ``+`` keeps the database from
-    using an index: rows are read by number alone.
-    """
-    asked: tuple[tuple[str, Any], ...] = (
-        ("+r.chain = (SELECT number FROM chain WHERE agent_id = ?)", _octets(search.chain)),
-        ("r.caller = ?", _octets(search.caller)),
-        ("r.method = ?", search.method),
-        ("r.path = ?", search.path),
-        ("r.status = ?", search.status),
-    )
-    if search.needs_signed_octets:
-        asked = (*asked, ("r.kind = ?", int(RecordKind.RECORD)))
-    if search.reason is not None:
-        # A refusal never has status 200, and most records have it.
-        asked = (*asked, ("r.status <> ?", int(Status.OK)))
-    used = [(text, value) for text, value in asked if value is not None]
-    texts, values = [text for text, _ in used], [value for _, value in used]
-    for traces in search.traces:
-        # The database looks through the octets faster than they can be decoded here.
-        texts.append(f"({' OR '.join(contains for _ in traces)})")
-        values += traces
-    return "".join(f" AND {text}" for text in texts), values
-
-
-def _octets(text: str | None) -> bytes | None:
-    return None if text is None else bytes.fromhex(text)
-
-
-_CHECKED = (
-    *("chain", "seq", "audit_id", "previous", "kind", "format", "signed", "issued_at", "caller"),
-    *("number of the record before", "number"),
-)
-_CHECKED_TYPES = (bytes, int, bytes, bytes, int, int, bytes, int, bytes, int, int)
-"""Of the columns of :data:`RECORD`."""
-
-
-def _check_record(row: Sequence[Any]) -> StoredRecord:
-    chain, seq, audit_id, previous, kind, form, signed = row[:7]
-    for name, value, expected in zip(_CHECKED, row, _CHECKED_TYPES, strict=True):
-        if type(value) is not expected and not (name == "previous" and value is None):
-            raise DamagedRow("record", str(row[10]), f"{name} is of the wrong type")
-    if sha256(signed).digest() != audit_id:
-        raise DamagedRecord(f"record {seq} of chain {chain.hex()!r} is not what was signed")
-    if (previous is None) != (row[9] == 0):
-        raise DamagedRecord(f"record {seq} of chain {chain.hex()!r} has lost its predecessor")
-    try:
-        kind, form = RecordKind(kind), RecordFormat(form)
-    except ValueError as error:
-        raise DamagedRecord(f"record {seq} of chain {chain.hex()!r}: {error}") from None
-    return StoredRecord(
-        chain=chain.hex(),
-        seq=seq,
-        audit_id=audit_id.hex(),
-        previous_audit_id=ZERO_AUDIT_ID if previous is None else previous.hex(),
-        kind=kind.label,
-        format=form.label,
-        signed=signed,
-    )
+    return [(row[10], check_record(row)) for row in rows]
 
 
 def _value_of(row: Sequence[Any]) -> dict[str, Any]:
@@ -150,8 +78,18 @@ class SqlRecordReader(ABC):
     find: ClassVar[str]
     """Statement that finds the number of the record with an Audit-ID, which is given twice."""
 
-    contains: ClassVar[str]
-    """Condition that the signed octets of a record contain those of a parameter."""
+    among: ClassVar[str]
+    """Condition that a number is one of a list, which is the parameter that :meth:`to_list` makes."""
+
+    index_hint: ClassVar[str] = ""
+    """Has the database use an index, whose name is filled in, where it may prefer a range of numbers."""
+
+    hours: dict[int, int]
+    """By hour since the Unix epoch, the number of its first record; filled as counts by hour read them."""
+
+    @abstractmethod
+    def to_list(self, numbers: Sequence[int]) -> object:
+        """Return the parameter for :attr:`among`."""
 
     @abstractmethod
     def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -177,7 +115,7 @@ class SqlRecordReader(ABC):
         """
         octets = bytes.fromhex(audit_id)
         rows = self._rows(f"{RECORD} WHERE r.number = ({self.find})", (octets, octets))
-        return _check_record(rows[0]) if rows else None
+        return check_record(rows[0]) if rows else None
 
     def walk(self, chain: str, before_seq: int | None, limit: int) -> list[StoredRecord]:
         """
@@ -190,7 +128,7 @@ class SqlRecordReader(ABC):
             f"{RECORD} WHERE c.agent_id = ? AND r.seq < ? ORDER BY r.seq DESC LIMIT ?",
             (bytes.fromhex(chain), before, limit),
         )
-        return [_check_record(row) for row in rows]
+        return [check_record(row) for row in rows]
 
     def head(self, chain: str) -> StoredRecord | None:
         """
@@ -211,7 +149,7 @@ class SqlRecordReader(ABC):
             f"{RECORD} WHERE c.agent_id = ? AND r.kind = 1 ORDER BY r.seq DESC LIMIT ?",
             (bytes.fromhex(agent_id), limit),
         )
-        return [_check_record(row) for row in rows]
+        return [check_record(row) for row in rows]
 
     def lifecycle_states(self) -> dict[str, StateRow]:
         """The stored state of every agent that has one."""
@@ -271,7 +209,7 @@ class SqlRecordReader(ABC):
                 if caller is not None and type(row[8]) is bytes and row[8] != caller:
                     continue
                 try:
-                    found = _check_record(row)
+                    found = check_record(row)
                 except DamagedRecord as error:
                     if damaged is None:
                         raise
@@ -302,37 +240,21 @@ class SqlRecordReader(ABC):
         newest = self.head(chain)
         return 0 if newest is None else newest.seq
 
-    def latest(self, before: int | None, limit: int, search: Search, *, page: int = PAGE) -> LatestRecords:
+    def latest(self, before: int | None, limit: int, search: Search, *, stop: Stop = never) -> LatestRecords:
         """
         Records of all chains, newest first.
 
         :raises DamagedRecord: a page of the database is damaged.
         """
-        newest = self._rows("SELECT coalesce(max(number), 0) FROM record")[0][0]
-        at = newest + 1 if before is None else min(before, newest + 1)
-        last = max(at - search.reach, 1)
-        conditions, values = _conditions(search, self.contains)
-        statement = f"{RECORD} WHERE r.number < ? AND r.number >= ?{conditions} ORDER BY r.number DESC LIMIT ?"
-        found: list[tuple[int, StoredRecord]] = []
-        damaged: list[tuple[int, str]] = []
-        while at > last and (wanted := limit - len(found) - len(damaged)) > 0:
-            most = page if search.needs_signed_octets and not search.traces else min(page, wanted)
-            rows = self._rows(statement, (at, last, *values, most))
-            for row in rows:
-                at = row[10]
-                try:
-                    record = _check_record(row)
-                except DamagedRecord as error:
-                    damaged.append((at, str(error)))
-                else:
-                    if search.says(record):
-                        found.append((at, record))
-                if len(found) + len(damaged) == limit:
-                    break
-            else:
-                if len(rows) < most:
-                    at = last
-        return LatestRecords(records=found, damaged=damaged, before=at if at > 1 else None)
+        return RecordLook(self, search, before, stop).latest(limit)
+
+    def count(self, by: CountedBy, before: int | None, search: Search, *, stop: Stop = never) -> RecordCounts:
+        """
+        Count the records of all chains that a search finds.
+
+        :raises DamagedRecord: a page of the database is damaged.
+        """
+        return RecordLook(self, search, before, stop).count(by)
 
     def number_of(self, audit_id: str) -> int | None:
         """The place of a record among all records, counted from 1."""

@@ -16,6 +16,7 @@ from agtphost.audit.drafts import StoredRecord
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, explain_failure, open_writer
 from agtphost.stores.database_check import looked_at
+from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.record_reader import FIND, RecordReader
@@ -70,7 +71,8 @@ _PUT_ITEMS = "INSERT OR REPLACE INTO held (kind, key, owner, version, expires_at
 
 _RECORDS = (
     "INSERT INTO record "
-    "(number, chain, seq, audit_id, previous, kind, format, issued_at, status, method, path, caller, signed)"
+    "(number, chain, seq, audit_id, previous, kind, format, issued_at, status, method, path, caller, signed, "
+    "session, task, facet)"
 )
 _TILES = "INSERT INTO tile (level, number, hashes)"
 _TILES_TAIL = (
@@ -110,6 +112,7 @@ class SQLiteStore:
         self._version = -1
         self._folding = WalCheckpointer(opener, str(path))
         self._octets = 0
+        self._facets = FacetNumbers(self._execute)
 
     def reader(self) -> RecordReader:
         """Return a reader with separate connections."""
@@ -121,16 +124,20 @@ class SQLiteStore:
         self._execute("BEGIN IMMEDIATE")
         version: int = self._execute("PRAGMA data_version").fetchone()[0]
         moved = version != self._version
+        if moved:
+            self._facets.forget()
         self._version = version
         return moved
 
     def commit(self) -> None:
         self._execute("COMMIT")
+        self._facets.note_commit()
         octets, self._octets = self._octets, 0
         self._folding.note_commit(octets, self._connection)
 
     def rollback(self) -> None:
         self._octets = 0
+        self._facets.note_rollback()
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
 
@@ -170,7 +177,8 @@ class SQLiteStore:
         return number
 
     def append(self, records: Sequence[RecordRow]) -> None:
-        self._insert_all(_RECORDS, 13, records)
+        find = self._facets.find
+        self._insert_all(_RECORDS, 16, [(*record[:15], find(record.facet)) for record in records])
         self._octets += sum([len(record.signed) for record in records])
 
     def _insert_all(self, into: str, columns: int, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
@@ -397,6 +405,7 @@ class SQLiteStore:
             self._connection.close()
         self._connection = open_writer(self._opener, str(self.path))
         self._execute = self._connection.execute
+        self._facets = FacetNumbers(self._execute)
         self._version = -1
 
     def close(self) -> None:

@@ -183,13 +183,21 @@ class TableRows:
     def record(self, number: int) -> tuple[Any, ...] | None:
         return self._one("record", f"SELECT {COLUMNS['record']} FROM record WHERE number = ?", (number,))
 
+    def facets(self, after: int | None) -> Iterator[tuple[Any, ...]]:
+        return self._pages("facet", "number", after)
+
+    def facet(self, number: int) -> tuple[Any, ...] | None:
+        return self._one("facet", f"SELECT {COLUMNS['facet']} FROM facet WHERE number = ?", (number,))
+
     def checkpoints(self, after: int | None) -> Iterator[tuple[Any, ...]]:
+        return self._pages("checkpoint", "size", after)
+
+    def _pages(self, table: str, key: str, after: int | None) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a table in the order of a key that is a number, in short reads."""
         at, comparison = (_FIRST, ">=") if after is None else (after, ">")
         while True:
-            statement = (
-                f"SELECT {COLUMNS['checkpoint']} FROM checkpoint WHERE size {comparison} ? ORDER BY size LIMIT {PAGE}"
-            )
-            rows = list(self._rows("checkpoint", statement, (at,)))
+            statement = f"SELECT {COLUMNS[table]} FROM {table} WHERE {key} {comparison} ? ORDER BY {key} LIMIT {PAGE}"
+            rows = list(self._rows(table, statement, (at,)))
             yield from rows
             if len(rows) < PAGE:
                 return

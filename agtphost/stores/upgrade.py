@@ -8,14 +8,19 @@ later version than this program knows is left alone, and so is one of a developm
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from typing import Any
 
 from agtphost.stores.connection import Connection
+from agtphost.stores.record_indexing import index_records
 from agtphost.stores.rows import StoreError
+
+WITH_FACETS = 10
+"""The version that records are indexed from; those that are there are indexed when it is reached."""
 
 APPLICATION = 0x41475450
 """``AGTP``: tells our files from any other SQLite database."""
@@ -133,6 +138,11 @@ def require_latest(connection: Connection, path: str) -> None:
         raise StoreError(f"{path} has schema version {version}; start the host once to bring it up to date")
 
 
+def _update_indexes(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    for row in rows:
+        connection.execute("UPDATE record SET session = ?, task = ?, facet = ? WHERE number = ?", row)
+
+
 def bring_up(connection: Connection, path: str) -> None:
     """
     Apply the steps that a database lacks.
@@ -149,6 +159,8 @@ def bring_up(connection: Connection, path: str) -> None:
                 continue
             for statement in statements(step.read_text(encoding="utf-8")):
                 connection.execute(statement)
+            if number_of(step) == WITH_FACETS:
+                index_records(connection.execute, partial(_update_indexes, connection))
             connection.execute(f"PRAGMA application_id={APPLICATION}")
             connection.execute(f"PRAGMA user_version={number_of(step)}")
         connection.execute("COMMIT")

@@ -9,7 +9,8 @@ Test utilities: a whole host in memory.
 - :mod:`.loaded_parts`: configuration and endpoints without files
 - :mod:`.reactor` and :mod:`.ledger`: time that the test advances, and records that are written synchronously
 - :mod:`.plugin`: the pytest fixture ``agtp_host``
-- :mod:`.stores`: the requirements of every store, as tests for your own store
+- :mod:`.stores`: the requirements of every store, as tests for your own store; :mod:`.store_searches`: the part about
+  searches; :mod:`.store_drafts`: records for both
 
 ::
 

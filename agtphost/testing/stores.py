@@ -14,21 +14,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
 from zope.interface.verify import verifyObject
 
-from agtphost.audit.chain import RecordSigner
-from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, Sealed
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.verify import verify_records
-from agtphost.audit.writer import Entry, GroupWriter, Submission
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordReader
-from agtphost.identity.keys import SigningKey
-from agtphost.stores import Search, Selection, StoreError
-from agtphost.stores.record_search import LOOKED_AT, LOOKED_INSIDE
+from agtphost.stores import Selection, StoreError
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
@@ -39,38 +34,15 @@ from agtphost.stores.rows import (
     StateChangeRow,
     StateRow,
 )
-
-ALICE, BOB = "a1" * 32, "b0" * 32
-KEY = SigningKey.generate()
-KEYS = {KEY.kid: KEY.public}
-
-_numbers = count()
-
-
-def draft(chain: str = ALICE, **members: object) -> Draft:
-    """Return a record as the dispatcher drafts it."""
-    payload = {
-        "audit_record_version": "1",
-        "server_id": "agtp.test",
-        "agent_id": chain,
-        "response_id": f"0190a0b0-0000-7000-8000-{next(_numbers):012d}",
-        "status": 200,
-        "method": "QUERY",
-        "path": "/orders",
-        "caller_id": BOB,
-        **members,
-    }
-    return Draft(chain=chain, payload=payload)
+from agtphost.testing.store_drafts import ALICE as ALICE
+from agtphost.testing.store_drafts import BOB, KEY
+from agtphost.testing.store_drafts import KEYS as KEYS
+from agtphost.testing.store_drafts import draft as draft
+from agtphost.testing.store_drafts import row as row
+from agtphost.testing.store_searches import SearchCases
 
 
-def row(chain: int, number: int, seq: int, previous: int) -> RecordRow:
-    """Return a row of a record that is not signed."""
-    return RecordRow(
-        number, chain, seq, bytes([number % 256]) * 32, previous, 0, 0, 1, 200, "QUERY", "/", b"", b"signed"
-    )
-
-
-class StoreCases(ABC):
+class StoreCases(SearchCases, ABC):
     """Requirements of the writing and the reading side; every case starts with an empty store."""
 
     @abstractmethod
@@ -85,17 +57,6 @@ class StoreCases(ABC):
         yield made
         made.rollback()
         made.close()
-
-    @staticmethod
-    def written(store: IChainStore, *drafts: Draft, seconds: float = 1_000.0) -> list[Sealed]:
-        """Write a group at that time, as the host does, and return the result of each draft."""
-        writer = GroupWriter(store, RecordSigner(KEY), server_id="agtp.test", now=lambda: seconds)
-        writer.load()
-        entries: list[Entry] = [Submission(each) for each in drafts]
-        writer.write(entries)
-        outcomes = [entry.outcome for entry in entries]
-        assert all(isinstance(outcome, Sealed) for outcome in outcomes), outcomes
-        return [outcome for outcome in outcomes if isinstance(outcome, Sealed)]
 
     def test_both_sides_have_every_method(self, store: IChainStore) -> None:
         """Stores and readers provide their interfaces, with the right signatures."""
@@ -299,64 +260,6 @@ class StoreCases(ABC):
             (Selection(chain="cc" * 32), 0),
         ):
             assert len(list(reader.records(selection))) == expected, selection
-
-    def test_a_search_finds_the_latest_of_all_chains(self, store: IChainStore) -> None:
-        """A search finds the newest first, by columns and by signed members, in pages, each record once."""
-        for number in range(12):
-            refused = {"status": 403, "reason": "scope-missing"} if number % 3 == 0 else {}
-            one = draft(ALICE, method="FETCH" if number % 2 else "QUERY", path=f"/orders/{number % 2}", **refused)
-            other = draft(BOB, caller_id="" if number % 2 else ALICE, task_id=f"task-{number % 4}")
-            self.written(store, one, other, seconds=1_000 + number)
-        reader = store.reader()
-        every = reader.latest(None, 100, Search())
-        assert [number for number, _ in every.records] == list(range(24, 0, -1)) and every.before is None
-        assert not every.damaged and {record.chain for _, record in every.records} == {ALICE, BOB}
-        for search, expected in (
-            (Search(chain=ALICE), 12),
-            (Search(chain="cc" * 32), 0),
-            (Search(caller=BOB), 12),
-            (Search(caller=""), 6),
-            (Search(method="FETCH", path="/orders/1"), 6),
-            (Search(status=403), 4),
-            (Search(reason="scope-missing", method="QUERY"), 2),
-            (Search(task_id="task-3"), 3),
-            (Search(task_id="task-3", chain=ALICE), 0),
-        ):
-            found: list[int] = []
-            before: int | None = None
-            while True:
-                page = reader.latest(before, 2, search)
-                assert len(page.records) <= 2 and not page.damaged
-                found += [number for number, _ in page.records]
-                before = page.before
-                if before is None:
-                    break
-            assert len(found) == expected and found == sorted(set(found), reverse=True), search
-        assert [number for number, _ in reader.latest(3, 9, Search()).records] == [2, 1]
-
-    def test_a_search_looks_inside_wherever_it_stands(self, store: IChainStore) -> None:
-        """A signed member is found at any position and with any characters."""
-        for task_id in ("task-0042", "t", 'a "quoted" one', "back\\slash", "Übung", "task-00421"):
-            self.written(store, *(draft(path="/" + "x" * more, task_id=task_id) for more in range(6)))
-        reader = store.reader()
-        for task_id in ("task-0042", "t", 'a "quoted" one', "back\\slash", "Übung"):
-            found = reader.latest(None, 99, Search(task_id=task_id)).records
-            assert len(found) == 6, task_id
-        assert not reader.latest(None, 99, Search(task_id="task-004")).records
-
-    def test_one_look_ends(self, store: IChainStore) -> None:
-        """A search ends after a number of records, with any criteria, and returns where to continue."""
-        store.begin()
-        chain = store.chain_number(ALICE)
-        numbers = range(1, LOOKED_AT + 3)
-        store.append([row(chain, each, each, each - 1)._replace(audit_id=each.to_bytes(32)) for each in numbers])
-        store.commit()
-        reader = store.reader()
-        first = reader.latest(None, 5, Search(status=500))
-        assert (list(first.records), first.before) == ([], 3)
-        assert reader.latest(first.before, 5, Search(status=500)).before is None
-        inside = reader.latest(None, 9_999, Search(task_id="task-0042"))
-        assert (list(inside.records), inside.before) == ([], LOOKED_AT + 3 - LOOKED_INSIDE)
 
     def test_a_checkpoint_covers_every_record(self, store: IChainStore) -> None:
         """The tree is stored with the records, and both sides read its tiles."""

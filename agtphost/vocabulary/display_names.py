@@ -34,6 +34,23 @@ def name_execute_target(named: Mapping[str, Any]) -> str:
     return str(named.get("tool") or named.get("action") or "")
 
 
+def name_tool(record: Mapping[str, Any]) -> str:
+    """
+    Return the name of the tool or action that a record reports; empty where it reports something else.
+
+    :param record: a record's payload, or what a list shows of it.
+    """
+    extra = record.get("extra")
+    named = extra if isinstance(extra, Mapping) else record
+    # A QUERY with a modality reads from an upstream as an EXECUTE does.
+    if record.get("method") == "EXECUTE":
+        return name_execute_target(named)
+    for upstream, _ in UPSTREAMS:
+        if named.get(upstream):
+            return name_execute_target(named)
+    return ""
+
+
 def display_name(record: Mapping[str, Any]) -> str:
     """
     Return the name of what a record reports: of a call its target, of an event its kind.
@@ -42,14 +59,8 @@ def display_name(record: Mapping[str, Any]) -> str:
     """
     if record.get("event_type"):
         return str(record["event_type"])
-    extra = record.get("extra")
-    named = extra if isinstance(extra, Mapping) else record
-    # A QUERY with a modality reads from an upstream as an EXECUTE does.
-    if record.get("method") == "EXECUTE" or any(named.get(upstream) for upstream, _ in UPSTREAMS):
-        what = name_execute_target(named)
-        if what:
-            return what
-    return call(str(record.get("requested_method") or record.get("method") or ""), str(record.get("path") or ""))
+    method = str(record.get("requested_method") or record.get("method") or "")
+    return name_tool(record) or call(method, str(record.get("path") or ""))
 
 
 def call(method: str, path: str, name: str = "") -> str:

@@ -53,13 +53,6 @@ def make_tireless() -> None:
     heartbeat.Heartbeat.startService = lambda self: None  # type: ignore[method-assign]
 
 
-def make_earlier() -> None:
-    """No fault: a program of agtphost 0.2.0, as far as the tables of the store are concerned."""
-    first = schema_files.steps()[:1]
-    schema_files.steps = lambda: first
-    PostgresLease.report = lambda self, process: None  # type: ignore[method-assign]
-
-
 def make_later() -> None:
     """No fault: a later program, whose tables no earlier one can use."""
     made = [*schema_files.steps(), Path(os.environ["TEST_SCHEMA_FILE"])]

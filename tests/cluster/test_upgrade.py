@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from pathlib import Path
@@ -11,11 +10,11 @@ import pytest
 
 from agtphost.stores import StoreError
 from tests import postgres
-from tests.cluster.hosts import Cluster, answers_after, check, cluster, describe, gone, load
+from tests.cluster.hosts import answers_after, check, cluster, describe, gone, load
 from tests.programmes import length
 from tests.stores.test_postgres import place_of
-from tests.stores.test_postgres_upgrade import later_program
-from tests.system.hosting import agtp, until
+from tests.stores.test_postgres_upgrade import NEXT, NOW, later_program
+from tests.system.hosting import until
 
 pytestmark = postgres.needed
 
@@ -29,35 +28,25 @@ MORE = "CREATE TABLE more (note text);\n"
 """A step of a later version, which says of no earlier program that it can use the tables."""
 
 
-def upgraded(group: Cluster) -> tuple[int, int]:
-    """Run the command of the later program; return the versions before and after."""
-    done = agtp("store", "upgrade", "--json", cwd=group.folder)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    return found["before"], found["schema"]
-
-
-def make_earlier(group: Cluster) -> None:
-    """Make the store one of version 1."""
-    postgres.server().run("DROP TABLE process", "UPDATE store SET schema = 1, readable_from = 1", url=group.url)
-
-
 def upgrade_hosts(folder: Path) -> float:
     """Upgrade two hosts under load, the one that stands by first; return the gap that callers saw."""
+    folder.mkdir(exist_ok=True)
+    step = folder / f"{NEXT:04}.sql"
+    step.write_text(f"-- readable_from: {NOW}\n{MORE}")
+    later = {"fault": "later", "environ": {"TEST_SCHEMA_FILE": str(step)}}
     with cluster(folder, "a", "b") as group:
-        assert group.hosts["a"].stop() == 0
-        make_earlier(group)
-        leader = group.start("a", fault="earlier").wait()
-        group.stand_by("b", fault="earlier")
+        leader = group.hosts["a"].wait()
+        group.stand_by("b")
         with load(leader) as journal:
             answers_after(journal, 0)
             assert group.hosts["b"].stop() == 0
             # The later program, before the store is upgraded.
-            assert gone(group.start("b")) == 1
-            refusal = "has a store of schema version 1; this program needs version 2. Run `agtp store upgrade`"
+            assert gone(group.start("b", **later)) == 1
+            refusal = f"schema version {NOW}; this program needs version {NEXT}. Run `agtp store upgrade`"
             until(lambda: refusal in group.hosts["b"].output)
-            assert upgraded(group) == (1, 2)
-            standby = group.stand_by("b")
+            with later_program(folder / "program", step.read_text()):
+                assert place_of(group.url).upgrade() == (NOW, NEXT)
+            standby = group.stand_by("b", **later)
             answers_after(journal, time.monotonic())
             ended = time.monotonic()
             leader.process.send_signal(signal.SIGTERM)
@@ -65,7 +54,7 @@ def upgrade_hosts(folder: Path) -> float:
             standby.wait()
             answers_after(journal, time.monotonic())
             gap = journal.longest_gap(ended - 0.5, time.monotonic())
-            group.stand_by("a", fault="earlier")
+            group.stand_by("a")
         check(group, journal)
         assert not journal.others
     return gap
@@ -76,9 +65,10 @@ def upgrade_hosts(folder: Path) -> float:
 @pytest.mark.timeout(60 + 30 * ROUNDS)
 def test_hosts_are_upgraded_one_after_the_other(tmp_path: Path) -> None:
     """
-    The store under the running host of 0.2.0, the standby, a hand-over: all calls get 200.
+    The store under the running host of this version, the standby, a hand-over: all calls get 200.
 
-    A host of 0.2.0 can stand by afterwards, too, so there is a way back.
+    The later version's tables are those that this program can use, so it can stand by afterwards, and there is a way
+    back.
     """
     gaps = [upgrade_hosts(tmp_path / str(number)) for number in range(ROUNDS)]
     print(describe("gaps at the hand-over of an upgrade", gaps))
@@ -86,7 +76,7 @@ def test_hosts_are_upgraded_one_after_the_other(tmp_path: Path) -> None:
 
 def test_a_standby_that_is_too_old_is_refused(tmp_path: Path) -> None:
     """While a host serves that could not use the upgraded store, nothing is changed; later, it cannot stand by."""
-    step = tmp_path / "0003.sql"
+    step = tmp_path / f"{NEXT:04}.sql"
     step.write_text(MORE)
     later = {"TEST_SCHEMA_FILE": str(step)}
     with cluster(tmp_path, "a", "b") as group:
@@ -94,10 +84,10 @@ def test_a_standby_that_is_too_old_is_refused(tmp_path: Path) -> None:
             with pytest.raises(StoreError, match=r"a \(.*\) does now; stop that host first. Nothing was changed"):
                 place_of(group.url).upgrade()
             assert group.hosts["a"].stop() == 0
-            assert place_of(group.url).upgrade() == (2, 3)
+            assert place_of(group.url).upgrade() == (NOW, NEXT)
         group.start("a", fault="later", environ=later).wait()
         assert gone(group.start("b")) == 1
-        why = "schema version 3, which programs of version 3 and later can use; this program has version 2"
+        why = f"which programs of version {NEXT} and later can use; this program has version {NOW}"
         until(lambda: why in group.hosts["b"].output)
         group.require_alive("a")
         assert group.term() == 2

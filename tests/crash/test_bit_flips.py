@@ -102,6 +102,6 @@ def test_a_reader_that_does_not_hash_is_caught(tmp_path: Path, monkeypatch: pyte
             by_end = {record.signed[-80:]: record.audit_id for record in good}
             return bytes.fromhex(by_end[self._octets[-80:]])
 
-    monkeypatch.setattr("agtphost.stores.sql_reader.sha256", Trusting)
+    monkeypatch.setattr("agtphost.stores.record_rows.sha256", Trusting)
     monkeypatch.setattr("tests.crash.test_bit_flips.verify_records", lambda *given, **more: Report())
     assert noticed(copy, bytes(changed), good) == ""

@@ -16,6 +16,7 @@ from agtphost.audit.writer import GroupWriter
 from agtphost.iagtp import IPluggableStore, IRecordReader
 from agtphost.stores import StoreError
 from agtphost.stores.interfaces import ITableSource
+from agtphost.stores.postgres import schema_files
 from agtphost.stores.postgres.location import PostgresLocation
 from agtphost.stores.settings import locate_url
 from agtphost.testing.stores import DurableStoreCases, row
@@ -236,7 +237,7 @@ def test_a_store_that_is_not_this_hosts_is_refused(tmp_path: Path, statement: st
 
 def test_a_later_schema_that_this_program_can_use_is_used(url: str) -> None:
     """A store that was upgraded while older hosts run says from which version on it can be used."""
-    change(url, "UPDATE store SET schema = 2")
+    change(url, f"UPDATE store SET schema = {schema_files.latest() + 1}")
     opened(url).close()
 
 

@@ -18,11 +18,14 @@ from agtphost.stores.postgres import schema_files
 from agtphost.stores.settings import locate_url
 from agtphost.testing.stores import row
 from tests import postgres
+from tests.stores.test_record_index import DOWNGRADE
 
 pytestmark = postgres.needed
 
 ADDS = "ALTER TABLE held ADD COLUMN note text;\n"
-COMPATIBLE = f"-- readable_from: 2\n{ADDS}"
+NOW = schema_files.latest()
+NEXT = NOW + 1
+COMPATIBLE = f"-- readable_from: {NOW}\n{ADDS}"
 """A step after which this program goes on."""
 
 
@@ -38,6 +41,7 @@ def url(tmp_path: Path) -> str:
 @contextmanager
 def later_program(folder: Path, *scripts: str) -> Iterator[None]:
     """Make this process a later program, whose schema has a further version for each script."""
+    folder.mkdir(exist_ok=True)
     real = schema_files.steps
     made = real()
     for number, script in enumerate(scripts, len(made) + 1):
@@ -69,20 +73,20 @@ def test_a_running_host_goes_on_with_tables_that_only_grew(url: str, tmp_path: P
     append(store, 1)
     with later_program(tmp_path, COMPATIBLE):
         with pytest.raises(
-            StoreError, match=r"schema version 2; this program needs version 3. Run `agtp store upgrade`"
+            StoreError, match=rf"schema version {NOW}; this program needs version {NEXT}. Run `agtp store upgrade`"
         ):
             opened(url)
-        assert locate_url(url).upgrade() == (2, 3)
+        assert locate_url(url).upgrade() == (NOW, NEXT)
         append(store, 2)
         store.close()
         later = opened(url)
         append(later, 3)
         later.close()
-        assert locate_url(url).upgrade() == (3, 3)
+        assert locate_url(url).upgrade() == (NEXT, NEXT)
     earlier = opened(url)
     assert earlier.last_number() == 3
     earlier.close()
-    with pytest.raises(StoreError, match="this program has version 2"):
+    with pytest.raises(StoreError, match=f"this program has version {NOW}"):
         locate_url(url).upgrade()
 
 
@@ -95,8 +99,9 @@ def test_what_a_running_host_could_not_use_waits_for_its_end(url: str, tmp_path:
             locate_url(url).upgrade()
         append(store, 2)
         store.close()
-        assert locate_url(url).upgrade() == (2, 3)
-    with pytest.raises(StoreError, match="programs of version 3 and later can use; this program has version 2"):
+        assert locate_url(url).upgrade() == (NOW, NEXT)
+    refused = f"programs of version {NEXT} and later can use; this program has version {NOW}"
+    with pytest.raises(StoreError, match=refused):
         opened(url)
 
 
@@ -113,20 +118,21 @@ def test_a_host_that_stands_by_is_waited_for(url: str, tmp_path: Path) -> None:
     (seen,) = place.processes()
     assert (seen.name, seen.state, seen.settings, seen.is_alive) == ("west", STANDBY, {"endpoints": "1"}, True)
     with later_program(tmp_path, ADDS):
-        with pytest.raises(StoreError, match=r"these hosts run: west \(standby, version 2\). Stop them first"):
+        with pytest.raises(StoreError, match=rf"these hosts run: west \(standby, version {NOW}\). Stop them first"):
             place.upgrade()
         lease.give_up()
         assert place.processes() == []
-        assert place.upgrade() == (2, 3)
+        assert place.upgrade() == (NOW, NEXT)
 
 
 def test_a_store_of_the_first_version_is_upgraded(url: str) -> None:
     """Version 1 has no table of processes: none is shown, and the command adds it."""
-    postgres.server().run("DROP TABLE process", "UPDATE store SET schema = 1, readable_from = 1", url=url)
+    older = (*DOWNGRADE, "DROP TABLE process", "UPDATE store SET schema = 1, readable_from = 1")
+    postgres.server().run(*older, url=url)
     assert locate_url(url).processes() == ()
-    with pytest.raises(StoreError, match="schema version 1; this program needs version 2"):
+    with pytest.raises(StoreError, match=f"schema version 1; this program needs version {NOW}"):
         opened(url)
-    assert locate_url(url).upgrade() == (1, 2)
+    assert locate_url(url).upgrade() == (1, NOW)
     assert locate_url(url).processes() == []
     opened(url).close()
 
@@ -142,13 +148,13 @@ def test_a_row_of_a_process_that_was_edited_harms_nothing(url: str) -> None:
 
 def test_a_step_that_fails_changes_nothing(url: str, tmp_path: Path) -> None:
     """Several versions apply together or not at all."""
-    wrong = "-- readable_from: 2\nALTER TABLE nothing ADD COLUMN note text;\n"
+    wrong = f"-- readable_from: {NOW}\nALTER TABLE nothing ADD COLUMN note text;\n"
     with later_program(tmp_path, COMPATIBLE, wrong), pytest.raises(StoreError, match="SQLSTATE 42P01"):
         locate_url(url).upgrade()
     store = opened(url)
     append(store, 1)
     store.close()
-    assert locate_url(url).describe()["schema"] == 2
+    assert locate_url(url).describe()["schema"] == NOW
 
 
 def test_the_command(url: str, tmp_path: Path) -> None:
@@ -162,9 +168,9 @@ def test_the_command(url: str, tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    assert "has schema version 2 already; nothing was changed" in said()
+    assert f"has schema version {NOW} already; nothing was changed" in said()
     with later_program(tmp_path, COMPATIBLE):
-        assert "schema version 2 is now 3; restart the hosts, those that stand by first" in said()
-        assert '"before": 3,\n  "schema": 3' in said("--json")
+        assert f"schema version {NOW} is now {NEXT}; restart the hosts, those that stand by first" in said()
+        assert f'"before": {NEXT},\n  "schema": {NEXT}' in said("--json")
     config.write_text(base)
     assert "the host brings it up to date when it starts" in said()

@@ -322,7 +322,7 @@ def test_audit_ids_are_found_across_runs_of_the_index(tmp_path: Path) -> None:
     store.commit()
     with sqlite3.connect(tmp_path / "records.sqlite3") as connection:
         connection.executemany(
-            "INSERT INTO record VALUES (?, ?, ?, ?, ?, 0, 0, 1, 200, '', '', x'', x'00')",
+            "INSERT INTO record VALUES (?, ?, ?, ?, ?, 0, 0, 1, 200, '', '', x'', x'00', '', '', 1)",
             [(n, chain, n, n.to_bytes(32, "little"), n - 1) for n in range(1, 6145)],
         )
     for number in (1, 2047, 2048, 2049, 4095, 4096, 6143, 6144):

@@ -58,7 +58,7 @@ def filled(folder: Path, records: int) -> Path:
                 yield number, chain, seq, digest, previous, 0, 0, number, 200, "QUERY", "/", b"", signed
 
         rows = made()
-        connection.executemany(f"INSERT INTO record VALUES ({','.join('?' * 13)})", rows)
+        connection.executemany(f"INSERT INTO record VALUES ({','.join('?' * 13)}, '', '', 1)", rows)
         connection.execute("COMMIT")
     store.begin()
     store.put_tiles(growth.changed_tiles())

@@ -82,13 +82,14 @@ class PostgresReader(SqlRecordReader):
     """
 
     find = FIND
-    contains = "position(?::bytea in r.signed) > 0"
+    among = "= ANY(?::bigint[])"
 
     def __init__(self, address: Address, session: Session | None = None) -> None:
         self._address = address
         self._idle: list[Session] = [] if session is None else [session]
         self._free = threading.BoundedSemaphore(MOST)
         self._closed = False
+        self.hours: dict[int, int] = {}
         if session is not None:
             session.patience = READING_SECONDS + STALL_SECONDS
 
@@ -133,6 +134,10 @@ class PostgresReader(SqlRecordReader):
             self._idle.pop().close()
         with self._session() as session:
             return read(session.execute)
+
+    def to_list(self, numbers: Sequence[int]) -> object:
+        """Return numbers as an array."""
+        return list(numbers)
 
     @contextmanager
     def moment(self) -> Iterator[PostgresReader]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from agtphost.stores.lease import SILENT_SECONDS, Holder, read_holder
+from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.connection import Address, DatabaseError, Session, dial
+from agtphost.stores.record_indexing import index_records
 from agtphost.stores.rows import StoreError
 
 _READABLE: Final = re.compile(r"-- readable_from: (\d+)\n")
@@ -21,9 +25,13 @@ programs compare the definitions of their tables at the start, and take one with
 """
 
 
+WITH_FACETS: Final = 3
+"""The version that records are indexed from; those that are there are indexed when it is reached."""
+
 _RIGHTS: Final = {
     "store": "SELECT UPDATE",
     "chain": "SELECT INSERT",
+    "facet": "SELECT INSERT",
     "record": "SELECT INSERT",
     "lifecycle": "SELECT INSERT UPDATE",
     "reservation": "SELECT INSERT UPDATE DELETE",
@@ -113,10 +121,17 @@ def upgrade_store(address: Address) -> tuple[int, int]:
             _require_later_programs(session, needed)
             for step in missing:
                 session.command(step.read_bytes())
+                if number_of(step) == WITH_FACETS:
+                    index_records(session.execute, partial(_update_indexes, session))
             session.execute("UPDATE store SET schema = ?, readable_from = ?", (latest(), needed))
         if session.command(b"COMMIT").command_status != b"COMMIT":
             raise StoreError(f"{session.name}: the store could not be upgraded")
         return row.schema, latest()
+
+
+def _update_indexes(session: Session, rows: Sequence[tuple[Any, ...]]) -> None:
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
+    session.execute(statements.SET_INDEXES, columns)
 
 
 def _require_later_programs(session: Session, needed: int) -> None:

@@ -56,7 +56,14 @@ ADD_RECORDS = insert_many(
         "status": "int",
         **dict.fromkeys(("method", "path"), "text"),
         **dict.fromkeys(("caller", "signed"), "bytea"),
+        **dict.fromkeys(("session", "task"), "text"),
+        "facet": "bigint",
     },
+)
+SET_INDEXES: Final = (
+    "UPDATE record SET session = found.session, task = found.task, facet = found.facet "
+    "FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[]) AS found (session, task, facet, number) "
+    "WHERE record.number = found.number"
 )
 PUT_ITEMS = insert_many(
     "held",

@@ -22,6 +22,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.database_check import looked_at
+from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.lease import LeaseState, read_holder
@@ -87,6 +88,7 @@ class PostgresStore:
         self._committed = 0  # the number of the newest record that this process has seen
         self._base = 0  # the same as the open transaction found it in the row of the store
         self._last = self._issued_at = 0  # of the newest record, those of the open transaction included
+        self._facets = FacetNumbers(lambda *given: self._execute(*given))
         self._session = self._dial()
         try:
             self._take()
@@ -150,6 +152,7 @@ class PostgresStore:
                 # Everything is read now, which takes longer than a group.
                 self._session.patience = READING_SECONDS + STALL_SECONDS
                 self._session.command(statements.READ_ALL)
+                self._facets.forget()
         except BaseException:
             # What another writer did is reported by the next begin that succeeds.
             self._news = -1
@@ -208,6 +211,7 @@ class PostgresStore:
         if result.command_status != b"COMMIT":
             raise DatabaseError(f"{self.name}: the transaction was rolled back")
         self._lease.note_commit(sent)
+        self._facets.note_commit()
         self._reading = False
         self._news += 1
         self._committed = self._base = self._last
@@ -215,6 +219,7 @@ class PostgresStore:
     def rollback(self) -> None:
         self._session.patience = STATEMENT_SECONDS + STALL_SECONDS
         self._last = self._base
+        self._facets.note_rollback()
         if self._session.in_transaction:
             # A lost connection has no transaction any more; the next statement reports it.
             with suppress(DatabaseError):
@@ -287,7 +292,9 @@ class PostgresStore:
         return number
 
     def append(self, records: Sequence[RecordRow]) -> None:
-        self._execute(statements.ADD_RECORDS, [list(column) for column in zip(*records, strict=True)])
+        find = self._facets.find
+        rows = [(*record[:15], find(record.facet)) for record in records]
+        self._execute(statements.ADD_RECORDS, [list(column) for column in zip(*rows, strict=True)])
         self._last = max(self._last, *[record.number for record in records])
         self._issued_at = max(self._issued_at, *[record.issued_at for record in records])
 

@@ -1,0 +1,120 @@
+"""
+What is stored next to a record so that it can be found: values that its signed payload has, too.
+
+One function, :func:`index_record`, says what each column must be. The writer calls it for each record, an upgrade for
+each record of an earlier version, and ``agtp audit verify`` compares the stored columns with what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from agtphost.identity import envelope
+from agtphost.stores.rows import Facet, RecordFormat
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.display_names import name_tool
+
+MOST_CHARACTERS = 200
+"""Characters of a value that are stored; the rest of a longer one can be found as text only."""
+
+
+MOST_KNOWN = 4_096
+"""Facets that are kept in memory, of some 700 octets each."""
+
+
+class RecordIndex(NamedTuple):
+    """The values by which a record is found, besides its time and its place."""
+
+    facet: Facet
+    path: str
+    session: str
+    task: str
+
+
+def index_record(payload: Mapping[str, object]) -> RecordIndex:
+    """
+    Return what the index columns of a record must be.
+
+    :raises ValueError: the payload has a status or an Agent-ID that no column can hold.
+    :raises TypeError: for the same reason.
+    """
+    member = payload.get
+    method, extra, operator = str(member("method", "")), member("extra"), member("operator")
+    name = key = person = ""
+    if isinstance(operator, dict):
+        name, key = to_index_text(operator.get("name")), to_index_text(operator.get("key"))
+    if "acting_principal_id" in payload:
+        person = to_index_text(member("acting_principal_id"))
+    if "event_type" in payload:
+        # An event's reason explains what an agent became; that of a record, why a call was refused.
+        tool = reason = session = task = ""
+    else:
+        tool = to_index_text(name_tool(payload)) if extra or method == "EXECUTE" else ""
+        reason, session = to_index_text(member("reason")), to_index_text(member("session_id"))
+        task = to_index_text(member("task_id"))
+    values = (member("agent_id"), member("caller_id"), member("status", 0), method, tool, reason, person, name, key)
+    facet = _known.get(values)
+    if facet is None:
+        facet = _make_facet(values)
+    return RecordIndex(facet, str(member("path", "")), session, task)
+
+
+_known: dict[tuple[Any, ...], Facet] = {}
+"""The newest facets by the members that they are made of: to make one takes longer than all the rest."""
+
+
+def _make_facet(values: tuple[Any, ...]) -> Facet:
+    agent, caller, status, *texts = values
+    facet = Facet(
+        bytes.fromhex(str(agent)) if agent else b"",
+        bytes.fromhex(str(caller)) if caller else b"",
+        int(status),
+        *texts,
+    )
+    if len(_known) >= MOST_KNOWN:
+        _known.clear()
+    _known[values] = facet
+    return facet
+
+
+def index_signed(form: int, signed: bytes) -> RecordIndex | None:
+    """
+    Return what the index columns of a stored record must be; None where its octets cannot be read.
+
+    :param form: a value of :class:`agtphost.stores.rows.RecordFormat`.
+    """
+    try:
+        members = read_members(RecordFormat(form).label, signed)
+        return None if members is None else index_record(members)
+    except (ValueError, TypeError):
+        return None
+
+
+def read_members(form: str, signed: bytes) -> Mapping[str, Any] | None:
+    """
+    Return the members that a record has signed, without a check of its signature; None where they cannot be read.
+
+    :param form: ``jws`` or ``cose``.
+    """
+    try:
+        return envelope.parse_unverified(form, signed)
+    except ValueError:
+        return None
+
+
+def digest_facet(facet: Facet) -> bytes:
+    """Return the SHA-256 over the values of a facet, by which its row is found."""
+    values: list[Any] = [value.hex() if isinstance(value, bytes) else value for value in facet]
+    return sha256(jsontext.encode(values)).digest()
+
+
+def to_index_text(value: object) -> str:
+    """Return a value as it is stored: PostgreSQL takes no NUL, and no index entry of any length."""
+    if value is None:
+        return ""
+    text = str(value)
+    if len(text) <= MOST_CHARACTERS and "\0" not in text:
+        return text
+    return text[:MOST_CHARACTERS].replace("\0", "\ufffd")

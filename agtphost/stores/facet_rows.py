@@ -1,0 +1,65 @@
+"""The rows of the table ``facet`` for a writer: each combination of values gets one number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agtphost.audit.record_index import digest_facet
+from agtphost.stores.row_shapes import COLUMNS, SHAPES
+from agtphost.stores.rows import DamagedRow, Facet
+
+MOST_IN_MEMORY = 20_000
+"""Facets whose numbers a writer keeps in memory, of some 600 octets each."""
+
+_FIND = "SELECT number FROM facet WHERE digest = ?"
+_NEXT = "SELECT coalesce(max(number), 0) + 1 FROM facet"
+_ADD = f"INSERT INTO facet ({COLUMNS['facet']}) VALUES ({', '.join('?' for _ in SHAPES['facet'])})"
+
+
+class FacetNumbers:
+    """
+    Finds the numbers of facets, and adds those that a store lacks; within the transactions of one writer.
+
+    Rows are never changed or removed, so a number in memory stays valid once its transaction is committed.
+
+    :param execute: that of the writer's connection.
+    """
+
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self._execute = execute
+        self._known: dict[Facet, int] = {}
+        self._uncommitted = False
+
+    def find(self, facet: Facet) -> int:
+        """Return the number of a facet; add its row if there is none."""
+        number = self._known.get(facet)
+        return self._look_up(facet) if number is None else number
+
+    def _look_up(self, facet: Facet) -> int:
+        digest = digest_facet(facet)
+        row = self._execute(_FIND, (digest,)).fetchone()
+        if row is None:
+            row = self._execute(_NEXT).fetchone()
+            self._execute(_ADD, (row[0], digest, *facet))
+            self._uncommitted = True
+        if type(row[0]) is not int:
+            raise DamagedRow("facet", str(row[0]), "number is of the wrong type")
+        if len(self._known) >= MOST_IN_MEMORY:
+            self._known.clear()
+        self._known[facet] = row[0]
+        return row[0]
+
+    def note_commit(self) -> None:
+        """Keep the numbers that the transaction added."""
+        self._uncommitted = False
+
+    def note_rollback(self) -> None:
+        """Forget the numbers of rows that are not there any more."""
+        if self._uncommitted:
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget every number, as another writer may have replaced the store."""
+        self._known.clear()
+        self._uncommitted = False

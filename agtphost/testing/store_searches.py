@@ -1,0 +1,130 @@
+"""Requirements of searches in a store, a part of :mod:`agtphost.testing.stores`."""
+
+from __future__ import annotations
+
+from agtphost.audit.drafts import Draft, Sealed, StoredRecord
+from agtphost.iagtp import IChainStore, IRecordReader
+from agtphost.stores import Search
+from agtphost.stores.record_search import LOOKED_INSIDE, CountedBy
+from agtphost.stores.rows import NO_FACET
+from agtphost.testing.store_drafts import ALICE, BOB, draft, row, write_drafts
+
+
+def _find_all(reader: IRecordReader, search: Search) -> list[tuple[int, StoredRecord]]:
+    """Return all records of a search, read in pages of two, each of which is newest first and has each record once."""
+    found: list[tuple[int, StoredRecord]] = []
+    before: int | None = None
+    while True:
+        page = reader.latest(before, 2, search)
+        assert len(page.records) <= 2 and not page.damaged
+        found += page.records
+        before = page.before
+        if before is None:
+            numbers = [number for number, _ in found]
+            assert numbers == sorted(set(numbers), reverse=True)
+            return found
+
+
+class SearchCases:
+    """Requirements of searches; every case starts with an empty store."""
+
+    @staticmethod
+    def written(store: IChainStore, *drafts: Draft, seconds: float = 1_000.0) -> list[Sealed]:
+        """Write a group at that time, as the host does, and return the result of each draft."""
+        return write_drafts(store, *drafts, seconds=seconds)
+
+    def test_a_search_finds_the_latest_of_all_chains(self, store: IChainStore) -> None:
+        """A search finds the newest first, by columns and by signed members, in pages, each record once."""
+        for number in range(12):
+            refused = {"status": 403, "reason": "scope-missing"} if number % 3 == 0 else {}
+            one = draft(ALICE, method="FETCH" if number % 2 else "QUERY", path=f"/orders/{number % 2}", **refused)
+            other = draft(BOB, caller_id="" if number % 2 else ALICE, task_id=f"task-{number % 4}")
+            self.written(store, one, other, seconds=1_000 + number)
+        reader = store.reader()
+        every = reader.latest(None, 100, Search())
+        assert [number for number, _ in every.records] == list(range(24, 0, -1)) and every.before is None
+        assert not every.damaged and {record.chain for _, record in every.records} == {ALICE, BOB}
+        for search, expected in (
+            (Search(chain=ALICE), 12),
+            (Search(chain="cc" * 32), 0),
+            (Search(caller=BOB), 12),
+            (Search(caller=""), 6),
+            (Search(agent=ALICE), 18),
+            (Search(method="FETCH", path="/orders/1"), 6),
+            (Search(status=403), 4),
+            (Search(status_class=4), 4),
+            (Search(status_class=5), 0),
+            (Search(reason="scope-missing", method="QUERY"), 2),
+            (Search(task_id="task-3"), 3),
+            (Search(task_id="task-3", chain=ALICE), 0),
+            (Search(since=1_003_000, until=1_005_000), 4),
+            (Search(since=9_999_000), 0),
+            (Search(text=("SCOPE-missing",)), 4),
+            (Search(text=("orders/1", "scope")), 2),
+        ):
+            assert len(_find_all(reader, search)) == expected, search
+        assert [number for number, _ in reader.latest(3, 9, Search()).records] == [2, 1]
+
+    def test_a_search_finds_records_by_every_column(self, store: IChainStore) -> None:
+        """Tool, person, operator, session and task find their records, with any characters."""
+        odd = ("t", 'a "quoted" one', "back\\slash", "Übung", "nul\0", "x" * 300, "%", "_")
+        for number, text in enumerate(odd):
+            members = {"session_id": text, "task_id": text, "acting_principal_id": text, "path": f"/{number}"}
+            called = draft(method="EXECUTE", extra={"mcp_server": "files", "mcp_tool": text}, **members)
+            acted = draft(operator={"name": text, "key": f"key-{number}"}, caller_id="")
+            self.written(store, called, acted)
+        reader = store.reader()
+        for number, text in enumerate(odd):
+            for search in (
+                Search(task_id=text),
+                Search(session_id=text),
+                Search(person=text),
+                Search(path=f"/{number}"),
+                Search(tool=f"files.{text}"),
+                Search(operator=text),
+                Search(operator=f"key-{number}"),
+                Search(operator=text, caller=""),
+            ):
+                assert len(_find_all(reader, search)) == 1, search
+        assert len(_find_all(reader, Search(tool="files.*"))) == len(odd)
+        assert not _find_all(reader, Search(tool="file.*")) and not _find_all(reader, Search(task_id="tt"))
+
+    def test_a_search_skips_what_it_does_not_want(self, store: IChainStore) -> None:
+        """A search finds the only record of its kind behind many others in one look, or none."""
+        store.begin()
+        chain = store.chain_number(ALICE)
+        rows = [row(chain, each, each, each - 1)._replace(audit_id=each.to_bytes(32)) for each in range(1, 20_001)]
+        rare = NO_FACET._replace(status=500, tool="rare")
+        rows[2] = rows[2]._replace(facet=rare, task="t", path="/" + "r" * 5_000)
+        store.append(rows)
+        store.commit()
+        reader = store.reader()
+        for search in (Search(status=500), Search(tool="rare"), Search(task_id="t"), Search(path="/" + "r" * 5_000)):
+            assert dict(reader.count(CountedBy.TOOL, None, search).counts) == {"rare": 1}, search
+        for search in (Search(status=501), Search(tool="other"), Search(path="/" + "r" * 4_999)):
+            found = reader.latest(None, 5, search)
+            assert (list(found.records), found.before) == ([], None), search
+
+    def test_a_search_for_text_ends(self, store: IChainStore) -> None:
+        """A look for text decodes a bounded number of records, and the next one goes on there."""
+        self.written(store, *(draft(reason="hay" if each else "needle") for each in range(LOOKED_INSIDE + 1)))
+        reader = store.reader()
+        assert [number for number, _ in _find_all(reader, Search(text=("needle",)))] == [1]
+
+    def test_records_are_counted(self, store: IChainStore) -> None:
+        """Counts by tool, agent, status and hour are those of the records that a search finds."""
+        for hour in range(3):
+            tool = draft(method="EXECUTE", extra={"mcp_server": "files", "mcp_tool": "read"}, status=200 + hour)
+            self.written(store, tool, draft(caller_id=""), seconds=hour * 7_200 + 30)
+        reader = store.reader()
+        for by, search, expected in (
+            (CountedBy.TOOL, Search(), {"files.read": 3, "QUERY": 3}),
+            (CountedBy.TOOL, Search(since=7_200_000), {"files.read": 2, "QUERY": 2}),
+            (CountedBy.AGENT, Search(), {BOB: 3, "": 3}),
+            (CountedBy.STATUS, Search(tool="files.read"), {"200": 1, "201": 1, "202": 1}),
+            (CountedBy.HOUR, Search(caller=BOB), {f"1970-01-01T0{hour}:00Z": 1 for hour in (0, 2, 4)}),
+            (CountedBy.HOUR, Search(since=7_200_000, until=7_260_000), {"1970-01-01T02:00Z": 2}),
+            (CountedBy.HOUR, Search(tool="none"), {}),
+        ):
+            assert dict(reader.count(by, None, search).counts) == expected, (by, search)
+        assert dict(reader.count(CountedBy.TOOL, 3, Search()).counts) == {"files.read": 1, "QUERY": 1}
