@@ -410,7 +410,7 @@ def _inspection(
             ).read,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
-            "records": Records(evidence.records, services.authorization, directory).read,
+            "records": Records(evidence.records, services.authorization, directory, services.seconds).read,
             "feed": feed.read,
             "backup": Backups(services.authorization).read,
             "chains": Chains(evidence.records, directory.list_hosted, services.authorization).read,

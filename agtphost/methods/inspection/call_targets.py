@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.audit.drafts import StoredRecord
+from agtphost.audit.filters import FIELDS, FilterError, RecordFilter
+from agtphost.audit.filters.query_text import split_terms
 from agtphost.audit.observed_records import members_of
 from agtphost.dispatch.running_calls import RunningCall
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.log_context import CALL
-from agtphost.iagtp import IAgentDirectory, IRecordStore, Search
+from agtphost.iagtp import CountedBy, IAgentDirectory, IRecordStore, LatestRecords, Search
 from agtphost.identity import envelope
+from agtphost.methods.inspection.inspect import entries
 from agtphost.vocabulary.display_names import call as spoken_call
 from agtphost.vocabulary.display_names import display_name
 
 PAGE = 200
 """Records of one answer."""
 
-HOST = "host"
-"""What ``chain`` says to name the host's own."""
+FIELD_OF = {"caller_id": "caller", "task_id": "task", **{name: name for name in FIELDS}}
+"""Parameters, and the fields of the filter language that they are; ``filter`` takes a whole text of that language."""
 
 MEMBERS = (
     *("issued_at", "method", "path", "status", "reason", "caller_id", "agent_id", "identity_assurance", "task_id"),
@@ -42,39 +47,86 @@ class Records:
 
     :param records: the store's reading side.
     :param directory: knows the labels of agents.
+    :param now: what relative times are counted from, in seconds since the Unix epoch.
     """
 
-    def __init__(self, records: IRecordStore, authorization: Authorization, directory: IAgentDirectory) -> None:
+    def __init__(
+        self,
+        records: IRecordStore,
+        authorization: Authorization,
+        directory: IAgentDirectory,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._records = records
         self._directory = directory
         self._authorization = authorization
+        self._now = now
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
         Return ``{"records": [...], "before": N}``; ``before`` continues the list, and is null at its end.
 
-        :raises agtphost.errors.Refusal: 403 for everyone but overseers.
+        A page may have fewer records than ``limit``, or none, although the list goes on. With ``count``, the result has
+        ``counts`` in place of ``records``, and those of several pages are added. With ``signed``, each record has its
+        signed octets.
+
+        :raises agtphost.errors.Refusal: 403 for everyone but overseers; 422 for a filter that cannot be used.
         """
         self._authorization.require_looking(context, SAID)
         given = context.input
-        chain = parameters.text(given, "chain")
-        status = parameters.count(given, "status", 0, 999)
-        search = Search(
-            chain=HOST_CHAIN if chain == HOST else chain,
-            caller=parameters.text(given, "caller_id"),
-            method=parameters.text(given, "method"),
-            path=parameters.text(given, "path"),
-            status=status or None,
-            reason=parameters.text(given, "reason"),
-            task_id=parameters.text(given, "task_id"),
-        )
+        search = self._read_search(given)
         before = parameters.count(given, "before", 0, 2**53) or None
+        if (by := self._counted_by(given, search)) is not None:
+            return await self._count(by, before, search)
         found = await self._records.latest(before, parameters.count(given, "limit", 50, PAGE), search)
         return {
-            "records": [{"number": number, **self._add_labels(brief(record))} for number, record in found.records],
+            "records": await self._list(found, signed=given.get("signed") in (True, "true")),
             "damaged": [{"number": number, "why": why} for number, why in found.damaged],
             "before": found.before,
         }
+
+    def _read_search(self, given: Mapping[str, Any]) -> Search:
+        """
+        Return the search of a query's parameters.
+
+        :raises agtphost.errors.Refusal: 422 for a parameter that cannot be used.
+        """
+        filter_text = parameters.text(given, "filter") or ""
+        terms = [(field, value) for name, field in FIELD_OF.items() if (value := _term(given, name)) is not None]
+        try:
+            wanted = RecordFilter.from_terms([*split_terms(filter_text), *terms], self._now())
+            return wanted.to_search(self._find_agents)
+        except FilterError as error:
+            named = next((name for name, field in FIELD_OF.items() if field == error.field and name in given), "filter")
+            raise parameters.invalid(named, error.explanation, error.remedy) from None
+
+    def _find_agents(self, name: str) -> list[str]:
+        return [agent.agent_id for agent in self._directory.list_known() if agent.name == name]
+
+    @staticmethod
+    def _counted_by(given: Mapping[str, Any], search: Search) -> CountedBy | None:
+        if given.get("count") is None:
+            return None
+        by = CountedBy(parameters.choice(given, "count", [each.value for each in CountedBy]))
+        if search.text:
+            raise parameters.invalid(
+                "count", "Records with a text are found by reading them, so they cannot be counted.", "Leave text out."
+            )
+        return by
+
+    async def _count(self, by: CountedBy, before: int | None, search: Search) -> Mapping[str, Any]:
+        found = await self._records.count(by, before, search)
+        counts: list[dict[str, Any]] = []
+        for value, number in sorted(found.counts.items(), key=lambda item: (-item[1], item[0])):
+            agent = self._directory.by_id(value) if by is CountedBy.AGENT and value else None
+            counts.append({"value": value, "records": number, **({} if agent is None else {"name": agent.name})})
+        return {"count": by.value, "counts": counts, "before": found.before}
+
+    async def _list(self, found: LatestRecords, *, signed: bool) -> list[dict[str, Any]]:
+        records = [record for _, record in found.records]
+        shown: list[dict[str, Any]] = await self._records.offload(partial(_describe, records, signed=signed))
+        numbered = zip(found.records, shown, strict=True)
+        return [{"number": number, **self._add_labels(entry)} for (number, _), entry in numbered]
 
     def _add_labels(self, shown: dict[str, Any]) -> dict[str, Any]:
         """Add the labels of agents that the host knows."""
@@ -83,6 +135,21 @@ class Records:
             if agent is not None:
                 shown[member] = agent.name
         return shown
+
+
+def _term(given: Mapping[str, Any], name: str) -> str | None:
+    """Return a parameter as the value of a field; a status may be a number."""
+    value = given.get(name)
+    if name == "status" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return parameters.text(given, name)
+
+
+def _describe(records: Sequence[StoredRecord], *, signed: bool) -> list[dict[str, Any]]:
+    """Return records for a list, with their signed octets where these are wanted."""
+    if not signed:
+        return [brief(record) for record in records]
+    return [{**brief(record), **shown} for record, shown in zip(records, entries(records), strict=True)]
 
 
 def brief(record: StoredRecord) -> dict[str, Any]:
