@@ -17,15 +17,19 @@ from agtphost.vocabulary.display_names import display_name
 from agtphost.vocabulary.quantities import lasting
 
 FILTERS = (
-    ("caller_id", "Caller (Agent-ID)"),
-    ("chain", "Answered by (Agent-ID, or host)"),
+    ("filter", "Filter, such as agent:demo status:4xx from:-1h"),
+    ("caller_id", "Caller (name or Agent-ID)"),
+    ("chain", "Answered by (name or Agent-ID, or host)"),
     ("method", "Method"),
     ("path", "Path"),
-    ("status", "Status"),
+    ("status", "Status, or a class such as 4xx"),
     ("reason", "Reason"),
     ("task_id", "Task-ID"),
 )
 """Parameters of INSPECT, and their labels."""
+
+LONGEST = 2_100
+"""Characters of a filter that are sent: more than the host takes, so that it says what is wrong with a longer one."""
 
 LIVE_COLUMNS = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
 """Columns of the feed, as :mod:`agtphost.page.live_feed` fills them."""
@@ -33,14 +37,11 @@ LIVE_COLUMNS = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
 
 async def draw(visit: PageVisit) -> PageView:
     """Show the tables, and the form that filters past calls."""
-    wanted: dict[str, Any] = {name: word for name, _ in FILTERS if (word := visit.query_word(name))}
+    wanted: dict[str, Any] = {name: word for name, _ in FILTERS if (word := visit.query_word(name, LONGEST))}
     asked = dict(wanted)
-    for name in ("status", "before"):
-        word = visit.query_word(name)
-        if word.isascii() and word.isdigit() and int(word):
-            asked[name] = int(word)
-        else:
-            asked.pop(name, None)
+    before = visit.query_word("before")
+    if before.isascii() and before.isdigit() and int(before):
+        asked["before"] = int(before)
     records, running = await gather_replies(
         visit.ask.inspect("records", limit=elements.ROWS, **asked), visit.ask.inspect("running")
     )

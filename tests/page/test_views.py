@@ -254,3 +254,19 @@ def test_there_are_sixteen_viewers_at_most(browser: Browser) -> None:
 def test_the_feed_is_for_those_who_entered(site: Site) -> None:
     """401 for strangers."""
     assert site.stranger().get("/live").status == 401
+
+
+def test_past_calls_are_filtered_by_the_filter_language(browser: Browser) -> None:
+    """The view of calls takes a text of the language; a fault is shown with its cure, and the text stays."""
+    found = browser.get("/calls?filter=tool%3Afiles.list_files+caller%3Ademo&status=2xx")
+    assert found.status == 200 and "files.list_files" in found.text and "no record is like that." not in found.text
+    none = browser.get("/calls?filter=tool%3Afiles.none").text
+    assert "no record is like that." in none
+    for query, said in (
+        ("status=abc", "a class such as 4xx"),
+        ("filter=" + "x" * 9_000, "2000"),
+        ("caller_id=%22", "caller"),
+    ):
+        wrong = browser.get(f"/calls?{query}")
+        assert wrong.status == 422 and said in wrong.text, query
+    assert 'value="agnet:demo"' in browser.get("/calls?filter=agnet%3Ademo").text
