@@ -7,6 +7,7 @@ The pages that follow from something else; ``python docs/generate.py`` writes th
 - ``docs/reasons.rst``: every reason that the host refuses for, from :mod:`agtphost.vocabulary.reasons`
 - ``docs/standard-methods.rst``: the table of the fifty, from :mod:`agtphost.methods.standard.table`; the rest by hand
 - ``docs/architecture.rst``: what each package may import, from ``tests/test_layering.py``; the rest is written by hand
+- ``docs/audit-search.rst``: the fields of the filter language, from :mod:`agtphost.audit.filters`; the rest by hand
 - ``docs/supply-chain.rst``: the table of extras, from ``pyproject.toml``; the rest by hand
 - ``pyproject.toml`` and ``SECURITY.md``: author and addresses, from ``[tool.agtphost.publication]``
 - ``CHANGELOG.rst``: what is not released yet, from the fragments in ``docs/changes``; ``--release VERSION`` moves it
@@ -35,6 +36,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic_core import PydanticUndefined
 
+from agtphost.audit.filters import FIELDS
 from agtphost.config import reloadable_keys, values
 from agtphost.config.profiles import Profiles
 from agtphost.config.secret import Secret
@@ -466,6 +468,20 @@ def standard_methods(page: str) -> str:
     return before + BEGIN + head + "".join(rows) + "\n" + END + rest.partition(END)[2]
 
 
+FIELDS_BEGIN, FIELDS_END = ".. begin of the fields\n", ".. end of the fields\n"
+
+
+def filter_fields(page: str) -> str:
+    """Return ``docs/audit-search.rst`` with the table of the filter language; all else is kept."""
+    head = "\n.. list-table::\n   :header-rows: 1\n\n   * - Field\n     - Selects\n     - Values\n     - Example\n\n"
+    rows = [
+        f"   * - ``{field.name}``\n     - {field.meaning}\n     - {field.allowed}\n     - ``{field.example}``\n"
+        for field in FIELDS.values()
+    ]
+    before, _, rest = page.partition(FIELDS_BEGIN)
+    return before + FIELDS_BEGIN + head + "".join(rows) + "\n" + FIELDS_END + rest.partition(FIELDS_END)[2]
+
+
 EXTRAS_BEGIN, EXTRAS_END = ".. begin of the extras\n", ".. end of the extras\n"
 
 
@@ -545,6 +561,8 @@ def main(arguments: list[str]) -> None:
     drawn.write_text(architecture(drawn.read_text()))
     listed = DOCS / "standard-methods.rst"
     listed.write_text(standard_methods(listed.read_text()))
+    searching = DOCS / "audit-search.rst"
+    searching.write_text(filter_fields(searching.read_text()))
     supply = DOCS / "supply-chain.rst"
     supply.write_text(extras(supply.read_text(), (ROOT / "pyproject.toml").read_text()))
     for name in ("pyproject.toml", "SECURITY.md"):

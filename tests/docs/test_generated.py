@@ -56,6 +56,12 @@ def test_the_configuration_page_is_current() -> None:
     assert (DOCS / "configuration.rst").read_text() == GENERATE.configuration(), REMEDY
 
 
+def test_the_table_of_the_filter_language_is_current() -> None:
+    """It is what the parser takes."""
+    page = (DOCS / "audit-search.rst").read_text()
+    assert page == GENERATE.filter_fields(page) and "``status:4xx``" in page, REMEDY
+
+
 def test_the_table_of_the_fifty_is_current() -> None:
     """It is what the rows say."""
     page = (DOCS / "standard-methods.rst").read_text()

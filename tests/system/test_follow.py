@@ -108,7 +108,7 @@ def test_tools_are_told_apart(host: Host) -> None:
     assert followed.end() == 0
     assert {each["payload"]["extra"]["mcp_tool"] for each in followed.seen} == {"list_files"}
     other = host.agtp("audit", "follow", "--status", "40")
-    assert other.returncode == 2 and "Give one such as 403 or 4xx." in other.stderr
+    assert other.returncode == 2 and "Write a number from 100 to 999, or a class such as 4xx." in other.stderr
 
 
 def test_a_restart_leaves_nothing_out(tmp_path: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import islice
+
 import click
 
 from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.audit.accept import accept_command
 from agtphost.cli.audit.entries import HOST, entry_of, pages
 from agtphost.cli.audit.export import export_command
+from agtphost.cli.audit.filter_options import filter_options, read_search
 from agtphost.cli.audit.follow import follow_command
 from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.report import report_command
+from agtphost.cli.audit.search import search_command
 from agtphost.cli.audit.verify import verify_command
 from agtphost.cli.exchange import inspect, open_client, signing_keys
 from agtphost.cli.groups import VerbGroup
@@ -22,13 +27,14 @@ from agtphost.cli.target import resolve
 
 @click.group(cls=VerbGroup)
 def command() -> None:
-    """Fetch, walk, verify, prove and export records."""
+    """Fetch, search, walk, verify, prove and export records."""
 
 
 command.add_command(verify_command)
 command.add_command(export_command)
 command.add_command(follow_command)
 command.add_command(report_command)
+command.add_command(search_command)
 command.add_command(prove_command)
 command.add_command(checkpoint_command)
 command.add_command(accept_command)
@@ -62,25 +68,39 @@ def get(audit_id: str, where: Connection, as_json: bool) -> None:
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="Records to show.")
 @click.option("--all", "everything", is_flag=True, help="Show the whole chain.")
 @click.option("--ids", is_flag=True, help="Print only the full Audit-IDs, for other commands.")
+@filter_options(without=("chain",))
 @wide_option
 @host_options
-def walk(chain: str, number: int, everything: bool, ids: bool, where: Connection, as_json: bool) -> None:
+def walk(
+    chain: str,
+    number: int,
+    everything: bool,
+    ids: bool,
+    given: Mapping[str, str],
+    where: Connection,
+    as_json: bool,
+) -> None:
     """
     Show a chain, newest record first.
 
-    The chain is an agent's, or the host's own. The hash and signature of every record shown are verified.
+    The chain is an agent's, or the host's own. The hash and signature of every record shown are verified. With a
+    filter, the newest records that match are shown.
 
     \b
     Examples:
       agtp audit walk
       agtp audit walk librarian -n 100
+      agtp audit walk librarian --status 4xx --from -24h
       agtp explain $(agtp audit walk host -n 1 --ids)
     """
+    search = read_search(given, where)
     target = resolve(where)
     named = chain if chain == HOST else agent_id_of(where, chain)
     with open_client(target) as client:
         keys = signing_keys(target, client)
-        entries = list(pages(client, target.uri, named, keys, None if everything else number))
+        walked = pages(client, target.uri, named, keys, None if everything or given else number)
+        matching = (entry for entry in walked if search.matches(entry.payload))
+        entries = list(matching if everything else islice(matching, number))
     if as_json:
         print_json([entry.fields() for entry in entries])
         return
@@ -90,6 +110,6 @@ def walk(chain: str, number: int, everything: bool, ids: bool, where: Connection
         return
     names = labels(where)
     print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row(names) for entry in entries))
-    if not entries and named != HOST:
+    if not entries and not given and named != HOST:
         # A chain has what an agent answered; what it called is in the chains of others.
         click.echo(f"{chain} has no records yet; for its calls: agtp audit export --caller {chain}", err=True)

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import time
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from agtphost.audit import checkpoint
-from agtphost.audit.drafts import HOST_CHAIN
+from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.export import Prover, write_export
 from agtphost.audit.merkle import Tree
+from agtphost.audit.record_index import read_members
 from agtphost.cli.audit.entries import HOST
+from agtphost.cli.audit.filter_options import filter_options, read_search
 from agtphost.cli.audit.store import open_records
-from agtphost.cli.failures import Unverified, WrongInput, local_file
+from agtphost.cli.failures import Unverified, local_file
 from agtphost.cli.host_config import require_config
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import signing_keys
-from agtphost.stores import Selection
+from agtphost.stores import Search, Selection
 
 if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader
@@ -35,40 +35,18 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 """Seconds to wait for a checkpoint that covers the newest records, if the host runs."""
 
-_AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-
-def milliseconds(text: str | None, option: str) -> int | None:
-    if text is None:
-        return None
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return int((time.time() - int(ago[1]) * _UNITS[ago[2]]) * 1000)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise WrongInput(f"{option} {text[:40]!r} is not a time", "Give 2026-11-30T00:00:00Z, or 1h.") from None
-    if moment.tzinfo is None:
-        raise WrongInput(f"{option} {text[:40]!r} has no time zone", "Give 2026-11-30T00:00:00Z.")
-    return int(moment.timestamp() * 1000)
-
 
 @click.command("export")
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="File to write; default: standard output.")
 @click.option("--agent", metavar="AGENT|host", help="Only this chain; default: all.")
-@click.option("--caller", metavar="AGENT", help="Only calls of this agent.")
-@click.option("--since", metavar="TIME", help="Only records from this time on: RFC 3339, or 1h ago.")
-@click.option("--until", metavar="TIME", help="Only records before this time.")
+@filter_options(without=("agent", "chain"), since=True)
 @click.option("--proofs", is_flag=True, help="Add a proof that each record is in the host's log.")
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml.")
 @json_option
 def export_command(
     output: Path | None,
     agent: str | None,
-    caller: str | None,
-    since: str | None,
-    until: str | None,
+    given: Mapping[str, str],
     proofs: bool,
     config: Path | None,
     as_json: bool,
@@ -76,32 +54,36 @@ def export_command(
     """
     Write records as JSON lines, with the keys that verify them.
 
-    Reads the configured host's store; the host may be running. A selection by --caller, --since or --until cannot be
-    checked for completeness. With --proofs the file has the newest signed checkpoint and the path from each record to
-    its root, so that a selection proves membership, too.
+    Reads the configured host's store; the host may be running. A selection by anything but --agent cannot be checked
+    for completeness. With --proofs the file has the newest signed checkpoint and the path from each record to its root,
+    so that a selection proves membership, too.
 
     \b
     Examples:
       agtp audit export -o records.jsonl
       agtp audit export --agent librarian --since 2026-11-01T00:00:00Z > november.jsonl
       agtp audit export --caller demo --since 1h --proofs -o incident.jsonl
+      agtp audit export --tool files.read_file --from 2026-11-27T10:00Z --until 2026-11-27T11:00Z -o reads.jsonl
     """
     where = Connection(config=config)
     settings = require_config(where, "an export")
+    search = read_search(given, where)
     selection = Selection(
         chain=None if agent is None else HOST_CHAIN if agent == HOST else agent_id_of(where, agent),
-        caller=None if caller is None else agent_id_of(where, caller),
-        since=milliseconds(since, "--since"),
-        until=milliseconds(until, "--until"),
+        caller=search.caller,
+        since=search.since,
+        until=search.until,
     )
+    plain = given.keys() <= {"caller", "from", "until"}
     keys = signing_keys(settings)
     with open_records(settings) as reader:
+        records = reader.records(selection)
         lines = write_export(
-            show_progress(reader.records(selection), "records exported"),
+            show_progress(records if plain else filter(_matcher(search), records), "records exported"),
             server_id=settings.host.server_id,
             keys=tuple(keys.items()),
             links=[link.statement for link in keys.links.values()],
-            whole=selection.whole_chains,
+            whole=plain and selection.whole_chains,
             prover=_prover(reader) if proofs else None,
         )
         if output is None:
@@ -113,6 +95,14 @@ def export_command(
                 print_json({"file": str(output)})
             else:
                 click.echo(f"wrote {output}", err=True)
+
+
+def _matcher(search: Search) -> Callable[[StoredRecord], bool]:
+    def matches(record: StoredRecord) -> bool:
+        members = read_members(record.format, record.signed)
+        return members is not None and search.matches(members)
+
+    return matches
 
 
 def _prover(reader: IRecordReader) -> Prover:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.audit.filters import RecordFilter
 from agtphost.cli.audit.entries import Entry, entry_of
-from agtphost.cli.audit.export import milliseconds
+from agtphost.cli.audit.filter_options import filter_options, read_filter, to_search
 from agtphost.cli.exchange import entries_of, inspect, open_client, signing_keys
 from agtphost.cli.failures import NoConnection, WrongInput
-from agtphost.cli.identities import agent_id_of, labels
+from agtphost.cli.identities import labels
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_line, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary.display_names import display_name
 
 if TYPE_CHECKING:
     from agtphost.cli.target import Target
@@ -35,50 +33,17 @@ RETRY_DELAYS = (0.5, 1.0, 2.0, 5.0)
 """Seconds before each new attempt to reach a host; the last value repeats."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordFilter:
-    """A filter for the records that are printed."""
-
-    agent: str | None
-    tool: str | None
-    status: str | None
-    reason: str | None
-
-    def matches(self, entry: Entry) -> bool:
-        """Return whether a record passes every given filter."""
-        payload = entry.payload
-        if self.agent is not None and self.agent not in (payload.get("caller_id"), payload.get("agent_id")):
-            return False
-        if self.tool is not None and display_name(payload) != self.tool:
-            return False
-        if self.status is not None and not re.fullmatch(self.status.replace("x", "."), str(payload.get("status", ""))):
-            return False
-        return self.reason is None or payload.get("reason") == self.reason
-
-
 @click.command("follow")
-@click.option("--agent", metavar="NAME", help="Only calls by this agent, or answered by it.")
-@click.option("--tool", metavar="SERVER.TOOL", help="Only calls of this tool or action.")
-@click.option("--status", metavar="CODE", help="Only this status; 4xx means any from 400 to 499.")
-@click.option("--reason", metavar="TOKEN", help="Only refusals with this reason.")
-@click.option("--since", metavar="TIME", help="Start time: RFC 3339, or 1h ago; default: now.")
+@filter_options(without=("until",), since=True)
 @host_options
-def follow_command(
-    agent: str | None,
-    tool: str | None,
-    status: str | None,
-    reason: str | None,
-    since: str | None,
-    where: Connection,
-    as_json: bool,
-) -> None:
+def follow_command(given: Mapping[str, str], where: Connection, as_json: bool) -> None:
     """
     Show records as they are made, until interrupted.
 
     Prints all records of the host in their order, each exactly once, even if the host restarts in between. The hash and
     signature of each are verified; the first record that does not verify ends the command with exit status 4. The host
-    records when a client begins and stops following. Only operators may follow: without --cert and --as, the registrar
-    of the configured host asks. With --json, each line is one object.
+    records when a client begins and stops following. With --from, records since then come first. Only operators may
+    follow: without --cert and --as, the registrar of the configured host asks. With --json, each line is one object.
 
     \b
     Examples:
@@ -87,16 +52,16 @@ def follow_command(
       agtp audit follow --tool files.read_file --since 1h
       agtp audit follow --reason scope-required --json
     """
-    if status is not None and not re.fullmatch(r"[1-9]([0-9x][0-9x])", status):
-        raise WrongInput(f"--status {status!r} is not a status", "Give one such as 403 or 4xx.")
-    named = None if agent is None else agent_id_of(where, agent)
-    wanted = RecordFilter(agent=named, tool=tool, status=status, reason=reason)
-    follower = _Follower(resolve(where, identity=REGISTRAR), milliseconds(since, "--since"))
+    wanted = read_filter(given)
+    if wanted.until is not None:
+        raise WrongInput("follow goes on until it is interrupted", "Leave until out, or use agtp audit search.")
+    search = to_search(wanted, where)
+    follower = _Follower(resolve(where, identity=REGISTRAR), wanted.since)
     names = labels(where)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for number, entry in follower.entries():
-            if wanted.matches(entry):
+            if search.matches(entry.payload):
                 _show(number, entry, names, as_json)
     except KeyboardInterrupt:
         pass
@@ -171,16 +136,13 @@ class _Follower:
 
 def _place_of(client: Client, target: Target, since: int) -> int:
     """Return the place of the last record before a time."""
-    from datetime import datetime
-
+    until = RecordFilter(values={"until": ""}, until=since).to_text()
     before: int | None = None
     while True:
         more = {} if before is None else {"before": before}
-        told = inspect(client, target, {"target": "records", "limit": 200, **more})
+        told = inspect(client, target, {"target": "records", "limit": 1, "filter": until, **more})
         for listed in entries_of(told.get("records"), "records"):
-            issued = datetime.fromisoformat(str(listed.get("issued_at")))
-            if issued.timestamp() * 1000 < since:
-                return int(listed.get("number") or 0)
+            return int(listed.get("number") or 0)
         before = told.get("before")
         if not isinstance(before, int):
             return 0

@@ -6,14 +6,14 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import click
 
 from agtphost.audit.export import ExportError, read_header, verify_export
 from agtphost.audit.verify import Report
-from agtphost.cli.audit.entries import HOST
-from agtphost.cli.audit.report_page import Row, Subject, page
+from agtphost.cli.audit.filter_options import filter_options, read_search
+from agtphost.cli.audit.record_table import Row, entry_row, write_table
+from agtphost.cli.audit.report_page import Subject, page
 from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.identities import labels
@@ -23,13 +23,8 @@ from agtphost.cli.output import print_json
 from agtphost.cli.target import signing_keys as local_keys
 from agtphost.identity import envelope
 from agtphost.identity.keys import VerifyingKey
+from agtphost.stores import Search
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.display_names import display_name
-
-COLUMNS = ("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified")
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Characters that make a spreadsheet read a cell as a formula; such cells get a leading apostrophe."""
 
 
 @click.command("report")
@@ -37,6 +32,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="File of the page; default: EXPORT with .html.")
 @click.option("--csv", "table", type=EXISTING, metavar="FILE", help="Also write all rows for a spreadsheet.")
 @click.option("--rows", type=click.IntRange(min=0), default=2_000, show_default=True, help="Most calls in the page.")
+@filter_options()
 @signing_keys_option
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, for names of agents and the key.")
 @json_option
@@ -45,6 +41,7 @@ def report_command(
     output: Path | None,
     table: Path | None,
     rows: int,
+    given: Mapping[str, str],
     signing_keys_at: tuple[Path, ...],
     config: Path | None,
     as_json: bool,
@@ -53,16 +50,19 @@ def report_command(
     Write an export as a page that people can read.
 
     The page has the verdict, the chains, the calls, and how to check them, in one file without scripts for any browser
-    and for paper. The verdict is that of agtp audit verify; the last part of the page explains how to verify the export
-    without this program. If a check fails, the page is still written and says so at the top, and the exit status is 4.
+    and for paper. The verdict is that of agtp audit verify, of the whole export; a filter selects the calls that are
+    listed. The last part of the page explains how to verify the export without this program. If a check fails, the page
+    is still written and says so at the top, and the exit status is 4.
 
     \b
     Examples:
       agtp audit export --proofs -o march.jsonl
       agtp audit report march.jsonl
       agtp audit report march.jsonl -o march.html --csv march.csv --signing-key signing.pub
+      agtp audit report march.jsonl --filter 'tool:files.read_file status:4xx'
     """
     where = Connection(config=config)
+    search = read_search(given, where)
     keys = _keys(signing_keys_at, where)
     try:
         with local_file(export), export.open("rb") as lines:
@@ -81,10 +81,10 @@ def report_command(
     names = labels(where)
     output = export.with_suffix(".html") if output is None else output
     with local_file(output, doing="written"), output.open("x", encoding="utf-8") as stream:
-        stream.writelines(page(subject, report, lambda: _rows(export, report, names), rows))
+        stream.writelines(page(subject, report, lambda: _rows(export, report, names, search), rows))
     if table is not None:
         with local_file(table, doing="written"), table.open("x", encoding="utf-8", newline="") as stream:
-            _write_table(csv.writer(stream), _rows(export, report, names))
+            write_table(csv.writer(stream), _rows(export, report, names, search))
     answer = {
         "verified": report.ok,
         "records": report.records,
@@ -116,8 +116,8 @@ def _digest(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _rows(export: Path, report: Report, names: Mapping[str, str]) -> Iterator[Row]:
-    """Yield the records of an export in file order; malformed lines are among the faults instead."""
+def _rows(export: Path, report: Report, names: Mapping[str, str], search: Search) -> Iterator[Row]:
+    """Yield the records of an export that match, in file order; malformed lines are among the faults instead."""
     unverified = set(report.unverified_ids)
     with export.open("rb") as lines:
         for line in lines:
@@ -125,35 +125,10 @@ def _rows(export: Path, report: Report, names: Mapping[str, str]) -> Iterator[Ro
                 entry = jsontext.decode(line)
                 if isinstance(entry, dict) and "signed" in entry:
                     signed = envelope.from_text(entry["format"], entry["signed"])
-                    yield _row(entry, envelope.parse_unverified(entry["format"], signed), unverified, names)
+                    payload = envelope.parse_unverified(entry["format"], signed)
+                    if search.matches(payload):
+                        audit_id, chain = str(entry.get("audit_id", "")), str(entry.get("chain", ""))
+                        verified = audit_id not in unverified
+                        yield entry_row(payload, chain, entry.get("seq", ""), audit_id, names, verified=verified)
             except (ValueError, KeyError, TypeError, AttributeError):
                 continue
-
-
-def _row(entry: Mapping[str, Any], payload: Mapping[str, Any], unverified: set[str], names: Mapping[str, str]) -> Row:
-    caller, chain = str(payload.get("caller_id", "")), str(entry.get("chain", ""))
-    audit_id = str(entry.get("audit_id", ""))
-    event = payload.get("event_type")
-    return Row(
-        time=str(payload.get("issued_at", "")),
-        chain=names.get(chain, chain) or HOST,
-        number=str(entry.get("seq", "")),
-        caller=names.get(caller, caller),
-        called=str(event or display_name(payload)),
-        status=str(payload.get("new_status") or payload.get("status") or ""),
-        reason=str(payload.get("reason") or ""),
-        kind="event" if event else "record",
-        audit_id=audit_id,
-        verified=audit_id not in unverified,
-    )
-
-
-def _write_table(table: Any, rows: Iterator[Row]) -> None:
-    table.writerow(COLUMNS)
-    for row in rows:
-        cells = (str(getattr(row, name)) for name in COLUMNS[:-1])
-        table.writerow([*("'" + cell if cell.startswith(FORMULA) else cell for cell in cells), _yes(row.verified)])
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"

@@ -10,6 +10,7 @@ from html import escape
 
 from agtphost.audit.verify import Report
 from agtphost.cli.audit.entries import HOST
+from agtphost.cli.audit.record_table import Row
 from agtphost.cli.output import visible
 
 FAULTS = 200
@@ -44,22 +45,6 @@ class Subject:
 
     keys: Mapping[str, str]
     """The trusted keys, base64url by key identifier."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A record as a row for people, with names instead of identifiers where they are known."""
-
-    time: str
-    chain: str
-    number: str
-    caller: str
-    called: str
-    status: str
-    reason: str
-    kind: str
-    audit_id: str
-    verified: bool
 
 
 def page(subject: Subject, report: Report, rows: Callable[[], Iterable[Row]], most: int) -> Iterator[str]:

@@ -1,0 +1,82 @@
+"""The options of the filter language, which several commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.audit.filters import FIELDS, FilterError, RecordFilter
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.identities import agent_id_of
+from agtphost.cli.options import Connection, F
+
+if TYPE_CHECKING:
+    from agtphost.stores import Search
+
+GIVEN = "given"
+"""Name of the parameter that takes the values of these options, by field."""
+
+
+def filter_options(*, without: Collection[str] = (), since: bool = False, query: bool = True) -> Callable[[F], F]:
+    """
+    Return a decorator that adds an option for each field of the filter language; the function gets ``given``.
+
+    :param without: fields that the command has no option for, because it has one of another meaning.
+    :param since: whether ``--since`` is another name of ``--from``.
+    :param query: whether ``--filter`` takes a text of the language.
+    """
+    fields = [field for field in FIELDS.values() if field.name not in without]
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call_with_values(*args: Any, **values: Any) -> Any:
+            names = [*(field.name for field in fields), "filter"]
+            given = {name: value for name in names if (value := values.pop(f"filter_{name}", None)) is not None}
+            return function(*args, **{GIVEN: given}, **values)
+
+        decorated: Any = call_with_values
+        for field in reversed(fields):
+            names = ["--from", "--since"] if since and field.name == "from" else [f"--{field.name}"]
+            help_text = f"Only {field.meaning}."
+            decorated = click.option(*names, f"filter_{field.name}", metavar=field.metavar, help=help_text)(decorated)
+        if query:
+            text = "Only records that match a filter such as 'agent:demo status:4xx'."
+            decorated = click.option("--filter", "filter_filter", metavar="FILTER", help=text)(decorated)
+        result: F = decorated
+        return result
+
+    return decorate
+
+
+def read_filter(given: Mapping[str, str], query: str = "") -> RecordFilter:
+    """
+    Return the filter of the values of options, and of a text.
+
+    :raises WrongInput: a value cannot be used.
+    """
+    options = {name: value for name, value in given.items() if name != "filter"}
+    try:
+        return RecordFilter.parse(" ".join((query, given.get("filter", ""))).strip(), options)
+    except FilterError as error:
+        raise WrongInput(error.explanation.rstrip("."), error.remedy) from None
+
+
+def read_search(given: Mapping[str, str], where: Connection) -> Search:
+    """
+    Return the search of the values of options; names are those of agents whose files are on this machine.
+
+    :raises WrongInput: a value cannot be used.
+    """
+    return to_search(read_filter(given), where)
+
+
+def to_search(wanted: RecordFilter, where: Connection) -> Search:
+    """
+    Return the search of a filter; names are those of agents whose files are on this machine.
+
+    :raises WrongInput: an agent is not known here.
+    """
+    return wanted.to_search(lambda name: [agent_id_of(where, name)])

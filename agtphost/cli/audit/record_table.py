@@ -1,0 +1,78 @@
+"""Records as the rows of a table: for the page of a report, and for spreadsheets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from agtphost.audit.filters.fields import HOST
+from agtphost.vocabulary.display_names import display_name
+
+COLUMNS = ("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified")
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Characters that make a spreadsheet read a cell as a formula; such cells get a leading apostrophe."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A record as a row for people, with names instead of identifiers where they are known."""
+
+    time: str
+    chain: str
+    number: str
+    caller: str
+    called: str
+    status: str
+    reason: str
+    kind: str
+    audit_id: str
+    verified: bool
+
+
+def entry_row(
+    payload: Mapping[str, Any],
+    chain: str,
+    number: object,
+    audit_id: str,
+    names: Mapping[str, str],
+    *,
+    verified: bool = True,
+) -> Row:
+    """
+    Return the row of a record.
+
+    :param payload: what it has signed.
+    :param number: its place in its chain.
+    :param names: labels of agents by Agent-ID.
+    """
+    caller, event = str(payload.get("caller_id", "")), payload.get("event_type")
+    return Row(
+        time=str(payload.get("issued_at", "")),
+        chain=names.get(chain, chain) or HOST,
+        number=str(number),
+        caller=names.get(caller, caller),
+        called=str(event or display_name(payload)),
+        status=str(payload.get("new_status") or payload.get("status") or ""),
+        reason=str(payload.get("reason") or ""),
+        kind="event" if event else "record",
+        audit_id=audit_id,
+        verified=verified,
+    )
+
+
+def write_table(table: Any, rows: Iterable[Row | Sequence[object]], columns: Sequence[str] = COLUMNS) -> None:
+    """
+    Write rows for a spreadsheet, in which no cell is a formula.
+
+    :param table: a writer of the module ``csv``.
+    """
+    table.writerow(columns)
+    for row in rows:
+        table.writerow([_cell(value) for value in (astuple(row) if isinstance(row, Row) else row)])
+
+
+def _cell(value: object) -> str:
+    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    return f"'{text}" if text.startswith(FORMULA) else text

@@ -1,0 +1,232 @@
+"""The command ``agtp audit search``: find records of all chains, and count them."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.audit.entries import Entry, entry_of
+from agtphost.cli.audit.filter_options import filter_options, read_filter, to_search
+from agtphost.cli.audit.record_table import entry_row, write_table
+from agtphost.cli.audit.store import open_records
+from agtphost.cli.exchange import entries_of, inspect, open_client
+from agtphost.cli.exchange import signing_keys as keys_of_host
+from agtphost.cli.failures import NoConnection, Unverified, WrongInput
+from agtphost.cli.host_config import require_config
+from agtphost.cli.identities import labels
+from agtphost.cli.options import Connection, host_options, wide_option
+from agtphost.cli.output import print_json, print_table
+from agtphost.cli.progress import show_progress
+from agtphost.cli.target import resolve, signing_keys
+from agtphost.client.local_identities import REGISTRAR
+from agtphost.identity import envelope
+from agtphost.stores.record_search import CountedBy
+
+if TYPE_CHECKING:
+    from agtphost.audit.drafts import StoredRecord
+    from agtphost.audit.filters import RecordFilter
+    from agtphost.iagtp import IRecordReader
+
+PAGE = 200
+"""Records of one answer."""
+
+COUNTED = tuple(each.value for each in CountedBy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A record that was found and verified."""
+
+    number: int
+    """Its place among all records of the host."""
+
+    chain: str
+    entry: Entry
+
+    def fields(self) -> dict[str, object]:
+        """Return the fields for ``--json``."""
+        return {"number": self.number, "chain": self.chain, **self.entry.fields()}
+
+    def row(self, names: Mapping[str, str]) -> tuple[object, ...]:
+        """Return the row for a table."""
+        return self.number, *self.entry.row(names)[1:]
+
+
+@click.command("search")
+@click.argument("query", metavar="[FILTER]...", nargs=-1)
+@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="Records to show.")
+@click.option("--all", "everything", is_flag=True, help="Show all that match.")
+@click.option("--count", "counted", type=click.Choice(COUNTED), help="Count the records instead, by this.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a table for a spreadsheet.")
+@click.option("--ids", is_flag=True, help="Print only the full Audit-IDs, for other commands.")
+@click.option("--offline", is_flag=True, help="Read the store of the configured host, which need not run.")
+@filter_options(query=False)
+@wide_option
+@host_options
+def search_command(
+    query: Sequence[str],
+    number: int,
+    everything: bool,
+    counted: str | None,
+    as_csv: bool,
+    ids: bool,
+    offline: bool,
+    given: Mapping[str, str],
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Find records of all chains, newest first.
+
+    A FILTER is a text such as 'agent:demo status:4xx'; the options are the same conditions. A record is shown if it
+    meets all of them. The hash and signature of every record shown are verified; counts are the host's own. Only
+    operators may search: without --cert and --as, the registrar of the configured host asks.
+
+    \b
+    Examples:
+      agtp audit search --tool files.read_file --from 2026-11-27T10:00Z --until 2026-11-27T11:00Z --all
+      agtp audit search 'agent:demo status:4xx from:-1h'
+      agtp audit search --from -24h --count tool
+      agtp audit search --status 5xx --csv --all > failed.csv
+    """
+    if as_csv and as_json:
+        raise WrongInput("--csv and --json are both given", "Give one of them.")
+    wanted = read_filter(given, " ".join(query))
+    source: _Host | _Store = _Store(where, wanted) if offline else _Host(where, wanted)
+    if counted is not None:
+        _print_counts(source.count(CountedBy(counted)), counted, labels(where), as_json, as_csv)
+        return
+    found = list(show_progress(source.records(None if everything else number), "records found"))
+    if as_json:
+        print_json([each.fields() for each in found])
+    elif ids:
+        for each in found:
+            click.echo(each.entry.audit_id)
+    elif as_csv:
+        names = labels(where)
+        rows = (entry_row(each.entry.payload, each.chain, each.entry.seq, each.entry.audit_id, names) for each in found)
+        write_table(csv.writer(sys.stdout), rows)
+    else:
+        names = labels(where)
+        print_table(("NUMBER", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (each.row(names) for each in found))
+
+
+class _Host:
+    """Records of a running host, read by INSPECT."""
+
+    def __init__(self, where: Connection, wanted: RecordFilter) -> None:
+        self._target = resolve(where, identity=REGISTRAR)
+        self._filter = wanted.to_text()
+
+    def _answers(self, client: Any, **more: Any) -> Iterator[Mapping[str, Any]]:
+        """Yield the answers to a search, each of which goes on where the one before it ended."""
+        asked: dict[str, Any] = {"target": "records", "limit": PAGE, **more}
+        if self._filter:
+            asked["filter"] = self._filter
+        while True:
+            answer = inspect(client, self._target, asked)
+            yield answer
+            before = answer.get("before")
+            if before is None:
+                return
+            if not isinstance(before, int) or before >= asked.get("before", before + 1):
+                raise NoConnection("the answer does not continue where the last one ended")
+            asked["before"] = before
+
+    def records(self, most: int | None) -> Iterator[Found]:
+        """Yield at most so many records, newest first."""
+        left = most
+        with open_client(self._target) as client:
+            keys = keys_of_host(self._target, client)
+            for answer in self._answers(client, signed=True):
+                for damaged in entries_of(answer.get("damaged"), "records"):
+                    click.echo(f"record {damaged.get('number')} of the store is damaged", err=True)
+                for listed in entries_of(answer.get("records"), "records"):
+                    entry, place = entry_of(listed, keys), listed.get("number")
+                    yield Found(
+                        number=place if isinstance(place, int) else 0, chain=str(listed.get("chain")), entry=entry
+                    )
+                    left = None if left is None else left - 1
+                    if left == 0:
+                        return
+
+    def count(self, by: CountedBy) -> Counter[str]:
+        """Count all records."""
+        counts: Counter[str] = Counter()
+        with open_client(self._target) as client:
+            for answer in show_progress(self._answers(client, count=by.value), "answers counted"):
+                for each in entries_of(answer.get("counts"), "counts"):
+                    counts[str(each.get("value"))] += int(each.get("records") or 0)
+        return counts
+
+
+class _Store:
+    """Records of the configured host's store, which need not be open."""
+
+    def __init__(self, where: Connection, wanted: RecordFilter) -> None:
+        self._config = require_config(where, "an offline search")
+        self._search = to_search(wanted, where)
+        self._keys = signing_keys(self._config)
+
+    def records(self, most: int | None) -> Iterator[Found]:
+        """Yield at most so many records, newest first."""
+        left, before = most, None
+        with open_records(self._config) as reader:
+            while left is None or left > 0:
+                page = reader.latest(before, PAGE if left is None else min(PAGE, left), self._search)
+                if page.damaged:
+                    raise Unverified(page.damaged[0][1], "Run agtp audit verify, which lists all that is damaged.")
+                for number, record in page.records:
+                    yield Found(number=number, chain=record.chain, entry=self._verify(record))
+                left = None if left is None else left - len(page.records)
+                before = page.before
+                if before is None:
+                    return
+
+    def _verify(self, record: StoredRecord) -> Entry:
+        text = envelope.to_text(record.format, record.signed)
+        listed = {"audit_id": record.audit_id, "seq": record.seq, "kind": record.kind, "format": record.format}
+        return entry_of({**listed, record.format: text}, self._keys)
+
+    def count(self, by: CountedBy) -> Counter[str]:
+        """Count all records."""
+        if self._search.text:
+            raise WrongInput("records with a text cannot be counted", "Leave text out.")
+        counts: Counter[str] = Counter()
+        with open_records(self._config) as reader:
+            for part in show_progress(self._count_parts(reader, by), "parts counted"):
+                counts.update(part)
+        return counts
+
+    def _count_parts(self, reader: IRecordReader, by: CountedBy) -> Iterator[Mapping[str, int]]:
+        before = None
+        while True:
+            page = reader.count(by, before, self._search)
+            yield page.counts
+            before = page.before
+            if before is None:
+                return
+
+
+def _print_counts(
+    counts: Mapping[str, int], counted: str, names: Mapping[str, str], as_json: bool, as_csv: bool
+) -> None:
+    """Print counts, the largest first; hours in their order."""
+    ordered = sorted(
+        counts.items(), key=(lambda item: item[0]) if counted == "hour" else (lambda item: (-item[1], item[0]))
+    )
+    if as_json:
+        print_json({"count": counted, "counts": [{"value": value, "records": number} for value, number in ordered]})
+        return
+    shown = [(names.get(value, value) or "none", number) for value, number in ordered]
+    if as_csv:
+        write_table(csv.writer(sys.stdout), shown, (counted, "records"))
+        return
+    print_table((counted.upper(), "RECORDS"), shown)
+    click.echo(f"{sum(counts.values())} records")

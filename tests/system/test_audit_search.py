@@ -1,0 +1,117 @@
+"""``agtp audit search`` of a real host, running and stopped, and the filter language of the other commands."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.hosting import Host, agtp, running, sample
+
+TOOL = "files.list_files"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host on which demo called a tool, and was refused by an endpoint that does not exist."""
+    with running(sample(tmp_path_factory.mktemp("searched"))) as started:
+        for _ in range(3):
+            assert started.agtp("tools", "call", TOOL).returncode == 0
+        assert started.agtp("call", "-", "DISCOVER", "/nothing").returncode == 1
+        yield started
+
+
+def found(host: Host, *words: str) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = host.agtp_json("audit", "search", *words)
+    assert all(entry["verified"] for entry in entries)
+    assert [entry["number"] for entry in entries] == sorted({entry["number"] for entry in entries}, reverse=True)
+    return entries
+
+
+def test_a_filter_as_text_and_as_options_finds_the_same(host: Host) -> None:
+    """The calls of a tool between two times are one command; each record is verified."""
+    as_text = found(host, f"tool:{TOOL} agent:demo from:-1h until:now", "--all")
+    as_options = found(host, "--tool", TOOL, "--agent", "demo", "--from", "-1h", "--until", "now", "--all")
+    assert len(as_text) == 3 and [each["audit_id"] for each in as_text] == [each["audit_id"] for each in as_options]
+    assert {each["payload"]["extra"]["mcp_tool"] for each in as_text} == {"list_files"}
+    refused = found(host, "status:4xx", "caller:demo", "nothing")
+    assert [each["payload"]["path"] for each in refused] == ["/nothing"]
+    assert not found(host, "--tool", TOOL, "--until", "-1h") and len(found(host, "-n", "2")) == 2
+
+
+def test_tables_and_counts(host: Host) -> None:
+    """People get a table, spreadsheets CSV; counts are by tool, agent, status and hour."""
+    table = host.agtp("audit", "search", "--tool", TOOL)
+    assert table.stdout.splitlines()[0].split() == ["NUMBER", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"]
+    assert table.stdout.count(TOOL) == 3 and table.stdout.count("demo") == 3
+    rows = list(csv.DictReader(host.agtp("audit", "search", "--tool", TOOL, "--csv").stdout.splitlines()))
+    assert {(row["called"], row["caller"], row["status"], row["verified"]) for row in rows} == {
+        (TOOL, "demo", "200", "yes")
+    }
+    ids = host.agtp("audit", "search", "--tool", TOOL, "--ids").stdout.split()
+    assert ids == [row["audit_id"] for row in rows]
+    by_tool = {
+        each["value"]: each["records"] for each in host.agtp_json("audit", "search", "--count", "tool")["counts"]
+    }
+    assert by_tool[TOOL] == 3 and by_tool["DISCOVER"] >= 1
+    by_status = host.agtp_json("audit", "search", "--tool", TOOL, "--count", "status")
+    assert by_status == {"count": "status", "counts": [{"value": "200", "records": 3}]}
+    assert host.agtp("audit", "search", "--tool", TOOL, "--count", "agent").stdout.split()[:4] == [
+        "AGENT",
+        "RECORDS",
+        "demo",
+        "3",
+    ]
+    hours = host.agtp("audit", "search", "--tool", TOOL, "--count", "hour", "--csv").stdout.splitlines()
+    assert hours[0] == "hour,records" and sum(int(line.split(",")[1]) for line in hours[1:]) == 3
+
+
+def test_the_other_commands_take_the_same_filter(host: Host, tmp_path: Path) -> None:
+    """walk, export and report select by the same options, or by a text."""
+    walked = host.agtp_json("audit", "walk", "host", "--filter", "caller:demo status:404 from:-1h")
+    assert [each["payload"]["path"] for each in walked] == ["/nothing"]
+    export = tmp_path / "calls.jsonl"
+    assert host.agtp("audit", "export", "--tool", TOOL, "--from", "-1h", "-o", str(export)).returncode == 0
+    records = [json.loads(line) for line in export.read_text().splitlines() if '"signed"' in line]
+    assert len(records) == 3
+    everything, table = tmp_path / "all.jsonl", tmp_path / "all.csv"
+    assert host.agtp("audit", "export", "-o", str(everything)).returncode == 0
+    made = host.agtp("audit", "report", str(everything), "--csv", str(table), "--status", "404")
+    assert made.returncode == 0, made.stderr
+    assert {row["status"] for row in csv.DictReader(table.read_text().splitlines())} == {"404"}
+    assert "follow goes on until" in host.agtp("audit", "follow", "--filter", "until:now").stderr
+
+
+def test_what_is_wrong_is_named(host: Host) -> None:
+    """A value that cannot be used is exit status 2 with what to write; the host names it as well."""
+    for words, said in (
+        (("--status", "abc"), "Write a number from 100 to 999, or a class such as 4xx."),
+        (("--from", "2026-11-27T10:00"), "Write 2026-11-27T10:00Z for UTC"),
+        (("agnet:demo",), "Did you mean agent?"),
+        (("x" * 10_000,), "has 10000 characters"),
+        (("--csv", "--json"), "Give one of them."),
+    ):
+        done = host.agtp("audit", "search", *words)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    unknown = host.agtp("audit", "search", "agent:unknown")
+    assert unknown.returncode == 1 and "'unknown' is not the name of an agent here" in unknown.stderr
+    counted = host.agtp("audit", "search", "some text", "--count", "tool")
+    assert counted.returncode == 1 and "Leave text out." in counted.stderr
+
+
+def test_a_stopped_store_is_searched(tmp_path: Path) -> None:
+    """``--offline`` reads the store; names are those of the agents on this machine."""
+    config = sample(tmp_path)
+    with running(config) as host:
+        assert host.agtp("tools", "call", TOOL).returncode == 0
+    done = agtp("audit", "search", "--offline", "--json", "--agent", "demo", "--tool", TOOL, cwd=config.parent)
+    assert done.returncode == 0, done.stderr
+    (entry,) = json.loads(done.stdout)
+    assert entry["verified"] and entry["payload"]["extra"]["mcp_tool"] == "list_files"
+    counted = agtp("audit", "search", "--offline", "--count", "tool", cwd=config.parent)
+    assert TOOL in counted.stdout
+    assert agtp("audit", "search", "agent:demo", cwd=config.parent).returncode == 3
