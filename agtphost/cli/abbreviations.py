@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.host_config import find_config, load_usable_config
 from agtphost.cli.options import Connection
 from agtphost.vocabulary.identifiers import is_audit_id
 
@@ -32,7 +32,7 @@ def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
     from agtphost.stores.settings import locate_store
 
     try:
-        found = locate_store(load_config(path).store).find_records(text, 3)
+        found = locate_store(load_usable_config(path, ("store",), ("host", "state_dir")).store).find_records(text, 3)
     except StoreError as error:
         raise WrongInput(str(error), form.capitalize() + ".") from None
     if not found:

@@ -12,7 +12,7 @@ import click
 
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput, local_file
-from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json, visible
@@ -248,7 +248,7 @@ def _find_identities(
         known |= {entry.parent.name: entry for entry in sorted(state.glob("agents/*/agent.pem"))}
     else:
         path = find_config(where) if where.cacert is None else where.config
-        known = identities(load_config(path)) if path is not None else {}
+        known = identities(load_usable_config(path, *AGENT_FILES)) if path is not None else {}
     issuer = known.pop(REGISTRAR, None)
     spent = supplied.expendable
     others = [

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.options import Connection
+from agtphost.cli.output import visible
 from agtphost.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from agtphost.config import Config
+    from agtphost.config.lenient import LenientReading
+    from agtphost.vocabulary.tomltext import Location
 
 NO_HOST = "Name an agtp:// URI, --config FILE or --profile NAME, or change to the directory of a host.toml."
 
@@ -38,6 +43,66 @@ def load_config(path: Path) -> Config:
         return load(path)
     except ConfigurationError as error:
         raise configuration_error(error) from None
+
+
+def read_config(path: Path) -> LenientReading:
+    """
+    Read a ``host.toml`` as far as it is sound, for a command that talks to a running host.
+
+    A warning on standard error names the first fault, once per command.
+
+    :raises agtphost.cli.failures.CommandError: the file does not exist.
+    """
+    from agtphost.config.lenient import read_leniently
+
+    context = click.get_current_context(silent=True)
+    known: dict[Path, LenientReading] = {} if context is None else context.meta.setdefault(_READ, {})
+    if path not in known:
+        try:
+            found = known[path] = read_leniently(path)
+        except ConfigurationError as error:
+            raise configuration_error(error) from None
+        # A shell that completes a word shows no warnings.
+        if found.problems and not (context is not None and context.resilient_parsing):
+            _warn(path, found)
+    return known[path]
+
+
+_READ = "agtphost.cli.host_config.read"
+"""The member of a command's memory with the files that it has read, by path."""
+
+
+def _warn(path: Path, found: LenientReading) -> None:
+    first, others = found.problems[0], len(found.problems) - 1
+    more = "" if not others else f" There {'is 1 more problem' if others == 1 else f'are {others} more problems'}."
+    # The hint is left to `agtp check`.
+    place = f"{first.file}:{first.line}: " if first.file and first.line else f"{first.file or path}: "
+    text = f"{place}{first.message}.{more} The command goes on without it; `agtp check {path}` tells how to cure it."
+    click.echo(visible(f"warning: {text}"), err=True)
+
+
+KEY_FILES: tuple[Location, ...] = (("audit", "key"), ("host", "state_dir"))
+"""Keys that say where the host's signing keys are."""
+
+AGENT_FILES: tuple[Location, ...] = (("host", "state_dir"), ("identity", "known_agents"), ("identity", "agents"))
+"""Keys that say where the files of agents are."""
+
+
+def load_usable_config(path: Path, *needed: Location, remedy: str = "") -> Config:
+    """
+    Load a ``host.toml`` for a command that needs some of its keys alone.
+
+    :param remedy: how the command works without them.
+    :raises agtphost.cli.failures.CommandError: one of them is faulty; the message lists every problem of the file.
+    """
+    found = read_config(path)
+    try:
+        found.require(*needed)
+    except ConfigurationError as error:
+        fault = configuration_error(error)
+        fault.remedy = remedy
+        raise fault from None
+    return found.config
 
 
 def require_config(where: Connection, purpose: str) -> Config:

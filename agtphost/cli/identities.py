@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config, read_config
 from agtphost.cli.options import Connection
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
@@ -31,7 +31,8 @@ def agent_id_of(where: Connection, agent: str) -> str:
             f"{agent!r} is not an Agent-ID, and without a host.toml labels are not known",
             "Give 64 hexadecimal digits, or add --config host.toml.",
         )
-    found = {one.name: one.agent_id for one in local_agents(load_config(path))}
+    config = load_usable_config(path, *AGENT_FILES, remedy="Or give the Agent-ID: 64 hexadecimal digits.")
+    found = {one.name: one.agent_id for one in local_agents(config)}
     if agent not in found:
         listed = f"Choose one of: {', '.join(found)}." if found else "Start the host once."
         raise WrongInput(f"no agent is named {agent!r} here", listed)
@@ -39,11 +40,13 @@ def agent_id_of(where: Connection, agent: str) -> str:
 
 
 def labels(where: Connection) -> dict[str, str]:
-    """Return labels by Agent-ID for agents in the configured host's files; empty without a host."""
+    """Return labels by Agent-ID for agents in the configured host's files; empty where none is known."""
     path = find_config(where)
     if path is None:
         return {}
-    return {one.agent_id: one.name for one in local_agents(load_config(path))}
+    found = read_config(path)
+    known = all(map(found.is_known, AGENT_FILES))
+    return {one.agent_id: one.name for one in local_agents(found.config)} if known else {}
 
 
 @dataclass(frozen=True, kw_only=True)

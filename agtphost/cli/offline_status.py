@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from agtphost.cli.failures import CommandError
-from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.host_config import find_config, load_usable_config
 from agtphost.stores import Search, StoreError
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.foreign_errors import explain
@@ -22,7 +22,7 @@ def offline_fields(where: Connection) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        config = load_config(path)
+        config = load_usable_config(path, ("store",), ("host", "state_dir"))
     except CommandError as error:
         return {"note": error.message}
     holder = locate_store(config.store).lock(config.host.state_dir).holder()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agtphost.cli.failures import CommandError
-from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.host_config import find_config, load_usable_config
 from agtphost.cli.options import HERE
 from agtphost.stores import StoreError
 from agtphost.stores.lease import holder_here
@@ -24,7 +24,7 @@ def standby_fields(where: Connection) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        config = load_config(path)
+        config = load_usable_config(path, ("store",), ("cluster",), ("host", "state_dir"))
         store = locate_store(config.store)
         me = holder_here(config.cluster.name, config.host.state_dir, config.cluster.takeover_after)
         lease = store.lease(me, config.host.server_id)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agtphost.cli.failures import WrongInput, configuration_error
-from agtphost.cli.host_config import NO_HOST, find_config, load_config
+from agtphost.cli.host_config import NO_HOST, find_config, read_config
 from agtphost.cli.options import HERE, Connection
+from agtphost.client.errors import InvalidCall
 from agtphost.client.local_identities import CALLER
-from agtphost.client.target import Shown, Target, address_of, config_for, of_config, of_profile, signing_keys
+from agtphost.client.target import Shown, Target, address_of, is_of, of_profile, of_reading, signing_keys
 from agtphost.errors import ConfigurationError
 from agtphost.vocabulary.identifiers import is_agent_id
 
@@ -34,11 +35,17 @@ def _find_target(where: Connection, shown: Shown, uri: str | None, identity: str
     if where.profile is not None:
         return _of_profile(where, where.profile, shown, uri)
     path = where.config if uri is not None else find_config(where)
-    config = None if path is None else load_config(path)
-    if config is None and uri is not None and where.cacert is None:
-        config = config_for(uri, find_config(where))
-    if config is not None:
-        return of_config(config, shown, identity=where.identity, default=identity, uri=uri)
+    if path is None and uri is not None and where.cacert is None:
+        from agtphost.config.lenient import read_leniently
+
+        path = find_config(where)
+        if path is not None and not is_of(uri, read_leniently(path)):
+            path = None
+    if path is not None:
+        try:
+            return of_reading(read_config(path), shown, identity=where.identity, default=identity, uri=uri)
+        except InvalidCall as error:
+            raise WrongInput(error.explanation, error.remedy) from None
     if uri is None:
         raise WrongInput("no host is named", NO_HOST)
     if where.identity is not None:

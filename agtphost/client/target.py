@@ -26,6 +26,7 @@ from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
 if TYPE_CHECKING:
     from agtphost.client.caller import ClientOptions
     from agtphost.config import Config, Profile
+    from agtphost.config.lenient import LenientReading
 
 FOUND_IN = ("host.toml", "etc/host.toml")
 """Where a configuration is looked for, below the working directory."""
@@ -200,18 +201,27 @@ def of_profile(profile: Profile, name: str, shown: Shown, uri: str | None = None
 
 
 def of_config(
-    config: Config, shown: Shown, *, identity: str | None = None, default: str = CALLER, uri: str | None = None
+    config: Config,
+    shown: Shown,
+    *,
+    identity: str | None = None,
+    default: str = CALLER,
+    uri: str | None = None,
+    local: bool = True,
+    with_keys: bool = True,
 ) -> Target:
     """
     The host of a configuration on this machine.
 
     :param identity: who to be, by name.
     :param default: who to be where none is named, if that name exists.
+    :param local: whether identities are looked for in the state directory.
+    :param with_keys: whether the host's signing keys are read.
     :raises InvalidCall: for what is not there.
     """
     agent_id = shown.agent_id
     cert, key = shown.pair
-    if cert is None:
+    if cert is None and local:
         cert, key, known_id = identity_of(config, identity, default)
         agent_id = agent_id or known_id
         if shown.nobody:
@@ -223,8 +233,61 @@ def of_config(
         cert=cert,
         key=key,
         agent_id=agent_id,
-        keys=signing_keys(config),
+        keys=signing_keys(config) if with_keys else KeyRing(),
     )
+
+
+def of_reading(
+    found: LenientReading, shown: Shown, *, identity: str | None = None, default: str = CALLER, uri: str | None = None
+) -> Target:
+    """
+    Return the host of a configuration on this machine, whose file may have faults.
+
+    :raises InvalidCall: where something is needed that the file does not tell because of a fault; the remedy names the
+        options that take its place.
+    """
+    state = found.is_known(("host", "state_dir"))
+    lacking = []
+    if uri is None and not all(found.is_known(("listen", key)) for key in ("address", "port", "endpoint")):
+        lacking.append(("the host's address ([listen])", f"--uri {_SCHEME}HOST:PORT"))
+    if shown.cacert is None and not (found.is_known(("tls", "client_ca")) and (state or _is_given(found, "tls"))):
+        lacking.append(("the authority of the host's certificate ([tls] client_ca, [host] state_dir)", "--cacert FILE"))
+    if shown.cert is None and not shown.nobody and not (state and found.is_known(("identity", "known_agents"))):
+        lacking.append(("your certificate ([host] state_dir)", "--cert FILE --key FILE"))
+    if lacking:
+        problem = found.problems[0]
+        raise InvalidCall(
+            f"The configuration does not tell {' and '.join(what for what, _ in lacking)}: {problem}.",
+            f"Add {' '.join(option for _, option in lacking)}, or correct the file.",
+        )
+    keys_known = found.is_known(("audit", "key")) and (state or _is_given(found, "audit"))
+    return of_config(
+        found.config, shown, identity=identity, default=default, uri=uri, local=state, with_keys=keys_known
+    )
+
+
+def _is_given(found: LenientReading, section: str) -> bool:
+    """Return whether the file itself says where a file lies that is otherwise in the state directory."""
+    key = {"tls": "client_ca", "audit": "key"}[section]
+    return key in getattr(found.config, section).model_fields_set
+
+
+def is_of(uri: str, found: LenientReading) -> bool:
+    """
+    Return whether a configuration is that of the host that ``uri`` names, which has an address of this machine.
+
+    An address that the file does not tell because of a fault counts as the same: the host's certificate proves it.
+    """
+    try:
+        named = parse(uri)
+        if not all(found.is_known(("listen", key)) for key in ("address", "port", "endpoint")):
+            return named.host in _LOOPBACK
+        configured = parse(address_of(found.config))
+    except (InvalidCall, UriError):
+        return False
+    if (named.port or DEFAULT_PORT) != (configured.port or DEFAULT_PORT):
+        return False
+    return named.host in (configured.host, *_LOOPBACK) and configured.host in _LOOPBACK
 
 
 def found_config() -> Path | None:
@@ -238,17 +301,11 @@ def config_for(uri: str, path: Path | None = None) -> Config | None:
 
     :param path: its file; None: the one that lies where the program runs.
     """
+    from agtphost.config.lenient import read_leniently
+
     path = path or found_config()
-    if path is None:
-        return None
-    try:
-        config = _load_config(path)
-        configured, named = parse(address_of(config)), parse(uri)
-    except (InvalidCall, UriError):
-        return None
-    if (named.port or DEFAULT_PORT) != (configured.port or DEFAULT_PORT):
-        return None
-    return config if named.host in (configured.host, *_LOOPBACK) and configured.host in _LOOPBACK else None
+    found = None if path is None else read_leniently(path)
+    return found.config if found is not None and is_of(uri, found) else None
 
 
 def _load_config(path: Path) -> Config:

@@ -2,6 +2,7 @@
 ``host.toml`` as one frozen value; the only reader of the environment.
 
 - :func:`.loader.load`: reads a file into a :class:`.sections.Config`, or reports every problem of it
+- :func:`.lenient.read_leniently`: reads the sound part of a file, for commands that talk to a running host
 - :mod:`.sections`, :mod:`.policies`, :mod:`.upstreams`: what each section may say
 - :mod:`.cures`: cures of faults, each of which was tried
 - :mod:`.checks`: rules beyond single keys, such as missing key files

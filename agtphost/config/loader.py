@@ -133,6 +133,9 @@ class Reading:
     sections: frozenset[str]
     """Top-level tables with faults: conclusions from their defaults do not count."""
 
+    locations: frozenset[Location]
+    """Keys and tables with faults."""
+
 
 def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Reading:
     """
@@ -142,10 +145,16 @@ def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.enviro
     :param environ: for ``AGTPHOST_STATE_DIR`` and the variables that secrets name.
     :raises ConfigurationError: the file cannot be read, or is not TOML.
     """
-    return _examine(read(path), environ)
+    return examine_document(read(path), environ)
 
 
-def _examine(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
+def examine_document(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
+    """
+    Return the configuration of a parsed file, and everything that is wrong with it.
+
+    :param apart_from: keys whose faults do not count.
+    """
+
     def validate(document: HostFile) -> tuple[Config, list[ConfigFault], list[Location]]:
         context = context_of(document, environ)
         config, faults, removed = admit(Config, copy.deepcopy(document.tree), context)
@@ -157,11 +166,13 @@ def _examine(document: HostFile, environ: Mapping[str, str], apart_from: Collect
         return validate(HostFile(file=document.file, document=Document(tree, "")))[1]
 
     config, faults, removed = validate(document)
+    # What a misspelt key was meant to be is among the removed ones.
+    locations = frozenset(each for each in (*removed, *(fault.location for fault in faults)) if each)
     return Reading(
         config=config,
         problems=tuple(document.problems(faults, trial=try_tree)),
-        # What a misspelt key was meant to be is among the removed ones.
-        sections=frozenset(str(each[0]) for each in (*removed, *(fault.location for fault in faults)) if each),
+        sections=frozenset(str(each[0]) for each in locations),
+        locations=locations,
     )
 
 
@@ -187,7 +198,7 @@ def load_text(text: str, file: Path, environ: Mapping[str, str] = os.environ) ->
     except TomlError as error:
         problem = Problem(message=f"the file {error}", file=str(file), line=error.line, hint=error.hint)
         raise ConfigurationError([problem]) from None
-    return _sound(_examine(HostFile(file=file, document=document), environ))
+    return _sound(examine_document(HostFile(file=file, document=document), environ))
 
 
 def read_tree(
@@ -201,7 +212,9 @@ def read_tree(
     :param apart_from: keys that nothing is to be concluded of, as the files that they name are never read.
     :raises ConfigurationError: with every problem found.
     """
-    return _sound(_examine(HostFile(file=file, document=Document(copy.deepcopy(dict(tree)), "")), environ, apart_from))
+    return _sound(
+        examine_document(HostFile(file=file, document=Document(copy.deepcopy(dict(tree)), "")), environ, apart_from)
+    )
 
 
 def _sound(reading: Reading) -> Config:

@@ -18,7 +18,7 @@ from agtphost.cli.cert.commands import describe
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.groups import VerbGroup
-from agtphost.cli.host_config import find_config, load_config, require_config
+from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config, require_config
 from agtphost.cli.identities import LocalAgent, agent_id_of
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_options, wide_option
 from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table, visible
@@ -68,7 +68,7 @@ def ls(uri: str | None, wide: bool, where: Connection, as_json: bool) -> None:
         listed = entries_of(ask(resolve(where, uri), "DISCOVER", "/agents").result, "agents")
         print_entries(listed, ("name", "agent_id", "trust_tier", "description"), as_json)
         return
-    show_agents(load_config(path), wide=wide, as_json=as_json)
+    show_agents(load_usable_config(path, *AGENT_FILES), wide=wide, as_json=as_json)
 
 
 @command.command()
@@ -94,7 +94,8 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
             return
         print_answer(document, as_json)
         return
-    found = next((one for one in agents_of(load_config(path)) if agent in (one.name, one.agent_id)), None)
+    listed = agents_of(load_usable_config(path, *AGENT_FILES))
+    found = next((one for one in listed if agent in (one.name, one.agent_id)), None)
     if found is None:
         raise WrongInput(f"no agent is named {agent!r} here", "`agtp agent ls` lists them.")
     if html is not None:

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.host_config import find_config, load_usable_config
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_table, visible
@@ -216,7 +216,11 @@ def grants_command(agent: str | None, where: Connection, as_json: bool) -> None:
         from agtphost.cli.agent.stored_grants import stored_grants
 
         wanted = None if agent is None else agent_id_of(where, agent)
-        found = [entry for entry in stored_grants(load_config(path)) if wanted in (None, entry["agent_id"])]
+        found = [
+            entry
+            for entry in stored_grants(load_usable_config(path, ("store",), ("host", "state_dir"), ("grant",)))
+            if wanted in (None, entry["agent_id"])
+        ]
         if wanted is not None and not found:
             found = [{"agent_id": wanted, "label": agent, "narrowed": False, "grants": []}]
     if as_json:

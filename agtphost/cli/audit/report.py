@@ -15,7 +15,7 @@ from agtphost.cli.audit.filter_options import filter_options, read_search
 from agtphost.cli.audit.record_table import Row, entry_row, write_table
 from agtphost.cli.audit.report_page import Subject, page
 from agtphost.cli.failures import Unverified, WrongInput, local_file
-from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.host_config import KEY_FILES, find_config, load_usable_config
 from agtphost.cli.identities import labels
 from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option, signing_keys_option
@@ -105,7 +105,7 @@ def _keys(paths: Sequence[Path], where: Connection) -> Mapping[str, VerifyingKey
     if paths:
         return given_keys(paths)
     found = find_config(where)
-    return None if found is None else local_keys(load_config(found)) or None
+    return None if found is None else local_keys(load_usable_config(found, *KEY_FILES)) or None
 
 
 def _digest(file: Path) -> str:

@@ -26,7 +26,7 @@ from agtphost.cli.audit.store import open_records, source_of
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.exchange import open_client, require_success, signing_keys
 from agtphost.cli.failures import CommandError, Unverified, WrongInput, local_file
-from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.host_config import KEY_FILES, find_config, load_usable_config
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, Connection, connection_options, signing_keys_option, wide_option
@@ -121,7 +121,7 @@ def verify_command(
     else:
         path = find_config(where) if uri is None else None
         if path is not None:
-            config = load_config(path)
+            config = load_usable_config(path, ("store",), *KEY_FILES)
             report, source = _store(config, _chain_ids(where, chains)), source_of(config)
         else:
             target = resolve(where, uri)
@@ -140,7 +140,7 @@ def _answer_keys(signing_keys_at: Iterable[Path], uri: str | None, where: Connec
     keys = given_keys(signing_keys_at)
     path = find_config(where) if uri is None and not keys else None
     if path is not None:
-        keys = local_keys(load_config(path))
+        keys = local_keys(load_usable_config(path, *KEY_FILES))
     if keys:
         return keys
     target = resolve(where, uri)
@@ -167,7 +167,7 @@ def _chain_ids(where: Connection, chains: Iterable[str]) -> tuple[str, ...]:
 def _export(file: Path, signing_keys_at: Iterable[Path], where: Connection) -> tuple[Report, str]:
     keys: Mapping[str, VerifyingKey] | None = given_keys(signing_keys_at) or None
     if keys is None and where.config is not None:
-        keys = local_keys(load_config(where.config)) or None
+        keys = local_keys(load_usable_config(where.config, *KEY_FILES)) or None
     try:
         with local_file(file), file.open("rb") as lines:
             report = verify_export(show_progress(lines, "lines verified"), keys)
@@ -182,7 +182,7 @@ def _config_for_store(url: str, where: Connection) -> Config:
     path = find_config(where)
     if path is None:
         raise WrongInput("--store needs the host.toml of the host, for its keys", "Name it with --config.")
-    config = load_config(path)
+    config = load_usable_config(path, *KEY_FILES)
     try:
         locate_url(url)
     except StoreError as error:

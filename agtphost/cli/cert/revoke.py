@@ -11,7 +11,7 @@ import click
 from cryptography import x509
 
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.host_config import find_config, load_usable_config
 from agtphost.cli.options import EXISTING, Connection, add_options, connection_options
 from agtphost.cli.output import print_json, print_table
 from agtphost.identity import certificates, files, revocation
@@ -49,7 +49,8 @@ def _place(where: Connection, given: _Given) -> _Place:
     path = find_config(where)
     if path is None:
         raise WrongInput("--ca and --crl are missing", "Give both, or the host.toml with --config.")
-    config = load_config(path)
+    keys = (("tls", "client_ca"), ("tls", "client_crl"), ("host", "state_dir"))
+    config = load_usable_config(path, *keys, remedy="Or give --ca and --crl.")
     ca = ca or config.tls.client_ca
     listed = config.tls.client_crl
     if crl is None and len(listed) > 1:

@@ -1,0 +1,120 @@
+"""
+Read from a faulty ``host.toml`` what a command needs that talks to a running host.
+
+The host keeps the configuration that it started with. A fault in the file must not keep an operator from reaching it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agtphost.config.loader import MAX_OCTETS, HostFile, examine_document, read
+from agtphost.config.sections import Config
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.vocabulary.toml_salvage import salvage
+from agtphost.vocabulary.tomltext import Document, Location
+
+
+@dataclass(frozen=True, kw_only=True)
+class LenientReading:
+    """The sound part of a ``host.toml``."""
+
+    config: Config
+    """Faulty keys have their defaults."""
+
+    problems: tuple[Problem, ...]
+    """In the order of the file; a syntax error comes first."""
+
+    faulty: frozenset[Location]
+    """Keys and tables whose values in :attr:`config` are defaults, because the file is faulty there."""
+
+    def is_known(self, location: Location) -> bool:
+        """Return whether the value of a key is what the file says, or the default of a key that it leaves out."""
+        return not any(location[: len(place)] == place for place in self.faulty)
+
+    def require(self, *locations: Location) -> None:
+        """
+        Require that keys are known.
+
+        :raises ConfigurationError: with every problem of the file, if one is not.
+        """
+        if not all(map(self.is_known, locations)):
+            raise ConfigurationError(self.problems)
+
+
+def read_leniently(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> LenientReading:
+    """
+    Read ``host.toml`` as far as it is sound.
+
+    :param environ: for ``AGTPHOST_STATE_DIR`` and the variables that secrets name.
+    :return: of a file that cannot be read at all, the defaults, none of which is known.
+    :raises ConfigurationError: the file does not exist.
+    """
+    try:
+        document, problems = read(path), []
+        lost = contradicted = frozenset[Location]()
+    except ConfigurationError as error:
+        if not os.path.lexists(Path(path).expanduser()):
+            raise
+        problems = list(error.problems)
+        document, lost, contradicted = _salvage(Path(path).expanduser().absolute())
+    found = examine_document(document, environ)
+    faulty = {*found.locations, *contradicted, *(each for each in lost if each and not _is_set(document.tree, each))}
+    for needed in _NEEDED:
+        if not _is_set(document.tree, needed) and any(_may_be(each, needed) for each in lost):
+            faulty.add(needed)
+    return LenientReading(
+        config=found.config, problems=(*problems, *(() if problems else found.problems)), faulty=frozenset(faulty)
+    )
+
+
+_NEEDED: frozenset[Location] = frozenset(
+    {
+        ("listen", "address"),
+        ("listen", "port"),
+        ("listen", "endpoint"),
+        ("host", "state_dir"),
+        ("tls", "client_ca"),
+        ("identity", "known_agents"),
+        ("audit", "key"),
+        ("store",),
+    }
+)
+"""Keys that commands need. Lines of an unknown key may have been any of those that the rest of the file lacks."""
+
+
+def _may_be(lost: Location, needed: Location) -> bool:
+    """Return whether lines that were given up may have had a key: their own name is none that this host knows."""
+    if not lost or str(lost[0]) not in Config.model_fields:
+        return True
+    if lost[0] != needed[0]:
+        return False
+    table = Config.model_fields[str(lost[0])].annotation
+    fields = getattr(table, "model_fields", {})
+    return len(lost) == 1 or str(lost[1]) not in fields or lost[: len(needed)] == needed
+
+
+def _salvage(file: Path) -> tuple[HostFile, frozenset[Location], frozenset[Location]]:
+    """
+    Return the sound part of a file that is not TOML, the keys that were given up, and those that it has twice.
+    """
+    try:
+        with file.open("rb") as stream:
+            octets = stream.read(MAX_OCTETS + 1)
+    except OSError:
+        octets = b""
+    if not octets or len(octets) > MAX_OCTETS:
+        return HostFile(file=file, document=Document({}, "")), frozenset({()}), frozenset()
+    found = salvage(octets.decode("utf-8", "replace").removeprefix("\ufeff"))
+    return HostFile(file=file, document=found.document), found.lost, found.contradicted
+
+
+def _is_set(tree: object, location: Location) -> bool:
+    for step in location:
+        if not isinstance(tree, Mapping) or step not in tree:
+            return False
+        tree = tree[step]
+    return True

@@ -1,0 +1,152 @@
+"""Commands that talk to a running host, while its host.toml has a fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.server import AgtpServer, Answer
+
+SOUND = """[host]
+server_id = "localhost"
+profile = "development"
+
+[listen]
+port = {port}
+
+[identity]
+trusted_issuers = []
+
+"""
+
+BROKEN = {
+    "unknown-key": "[mcp]\nsrever = 1\n",
+    "misspelt-key": "[audit]\noperaters = []\n",
+    "unknown-section": "[montoring]\nlisten = 9\n",
+    "unknown-list": '[[oprator]]\nname = "anna"\n',
+    "wrong-type": '[limits]\nconnections = "many"\n',
+    "wrong-type-of-section": "metrics = 5\n",
+    "text-for-a-list": '[audit]\noperators = "all"\n',
+    "out-of-bounds": "[audit]\nrefusal_records_per_agent = 0\n",
+    "wrong-choice": '[audit]\nread_acl = "everyone"\n',
+    "missing-file": '[catalog]\npath = "no/such/catalog.json"\n[tls]\ncertificate = "absent.pem"\n',
+    "missing-secret": '[store]\npassword = "env:NO_SUCH_VARIABLE"\n',
+    "missing-member": "[[mcp.server]]\ntimeout = 3\n",
+    "contradiction": '[audit]\nread_acl = "operator_only"\n',
+    "fault-in-a-list": '[[grant]]\nagent = 5\n[[grant]]\nagent = "x"\n',
+    "unclosed-text": '[metrics]\nlisten = "tcp:9090\n',
+    "no-value": "[metrics]\nlisten =\n",
+    "unclosed-list": '[audit]\nwitnesses = ["agtp://w.example.com"\nsigning = true\n',
+    "broken-header": "[metrics\nport = 2\naddress = 'nowhere.example'\n",
+    "set-twice": "[metrics]\nurl = 1\nurl = 2\n[metrics]\nx = 1\n",
+    "conflict-marks": "<<<<<<< HEAD\n[gateway]\n=======\n[registry]\n>>>>>>> branch\n",
+    "not-utf-8": '[agis]\ntitle = "caf\udce9"\n',
+    "word-processor": "[metrics]\nlisten = \u201ctcp:9090\u201d\n",
+}
+
+COMMANDS = {
+    "revoke": ("agent", "revoke", "demo", "--reason", "stolen"),
+    "deactivate": ("agent", "deactivate", "demo"),
+    "status": ("status",),
+    "approvals": ("approvals", "ls"),
+    "reload": ("reload",),
+    "tools": ("tools", "ls"),
+    "call": ("call", "-", "QUERY", "/room"),
+    "inspect": ("call", "-", "INSPECT", "/", "target=vitals"),
+    "walk": ("audit", "walk", "demo"),
+    "follow": ("audit", "get", "ab" * 32),
+    "page": ("page",),
+    "can": ("can", "demo", "QUERY", "/room"),
+}
+
+
+def break_file(server: AgtpServer, kind: str) -> None:
+    """Write a host.toml with one fault."""
+    text = SOUND.format(port=server.port) + BROKEN[kind]
+    if kind == "wrong-type-of-section":
+        text = BROKEN[kind] + SOUND.format(port=server.port)
+    Path("host.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_every_command_reaches_the_host_with_a_broken_file(run: Run, server: AgtpServer, kind: str) -> None:
+    """Each command sends its request, and warns once with the file and the line of the fault."""
+    break_file(server, kind)
+    for name, words in COMMANDS.items():
+        before = len(server.seen)
+        result = run(*words)
+        assert len(server.seen) > before, (name, result.output)
+        assert result.stderr.count("warning: ") == 1, (name, result.stderr)
+        assert "host.toml:" in result.stderr, (name, result.stderr)
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_every_command_reaches_a_named_host_with_a_broken_file(run: Run, server: AgtpServer, kind: str) -> None:
+    """With --uri too: the file's authority and certificates are used for the host of this machine."""
+    break_file(server, kind)
+    for name in ("revoke", "status", "approvals", "reload", "page"):
+        before = len(server.seen)
+        result = run(*COMMANDS[name], "--uri", f"agtp://127.0.0.1:{server.port}")
+        assert len(server.seen) > before, (name, result.output)
+        assert result.stderr.count("warning: ") == 1, (name, result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("[listen]\nport = 'x'\n", ["--uri"]),
+        ("[listen\nport = 4490\n", ["--uri"]),
+        ("[listen]\nprot = 4490\n", ["--uri"]),
+        ("[listen]\nport 4490\n", ["--uri"]),
+        ("[host]\nstate_dir = 5\n[listen]\nport = PORT\n", ["--cacert", "--cert"]),
+        ('[host]\nstate_dir = "elsewhere\n[listen]\nport = PORT\n', ["--cacert", "--cert"]),
+        ("[listen]\nport = 4490\nport = 4491\n", ["--uri"]),
+        ("= 5\n", ["--uri", "--cacert", "--cert"]),
+    ],
+)
+def test_fault_in_a_needed_key_names_the_options_that_replace_it(
+    run: Run, server: AgtpServer, text: str, options: list[str]
+) -> None:
+    """No default is taken for a key that the file sets wrongly; with the options the command reaches the host."""
+    Path("host.toml").write_text(text.replace("PORT", str(server.port)))
+    server.answers["INSPECT", "/"] = Answer({"status": 200, "result": {}})
+    result = run("status")
+    assert result.exit_code == 2, result.output
+    assert not server.seen
+    for option in ("--uri", "--cacert", "--cert"):
+        assert (f"{option} " in result.stderr) == (option in options), result.stderr
+    assert "host.toml:" in result.stderr
+    given = {
+        "--uri": f"agtp://127.0.0.1:{server.port}",
+        "--cacert": "state/ca.pem",
+        "--cert": "state/registrar.pem",
+    }
+    named = run("status", *(word for option in options for word in (option, given[option])))
+    assert server.seen, named.output
+
+
+def test_unreadable_file_names_the_options_that_replace_it(run: Run, server: AgtpServer) -> None:
+    """A directory in place of the file is not read at all; the options take its place."""
+    given = ("--uri", f"agtp://127.0.0.1:{server.port}", "--cacert", "state/ca.pem", "--cert", "state/registrar.pem")
+    Path("host.toml").unlink()
+    Path("host.toml/host.toml").mkdir(parents=True)
+    refused = run("reload", "--config", "host.toml")
+    assert refused.exit_code == 2
+    result = run("reload", "--config", "host.toml", *given)
+    assert server.seen, (result.output, refused.output)
+
+
+def test_sound_file_warns_of_nothing(run: Run, server: AgtpServer) -> None:
+    """No warning where the file has no fault."""
+    assert "warning" not in run("reload").stderr
+    assert server.seen
+
+
+def test_keys_below_a_broken_header_do_not_join_the_table_above(run: Run, server: AgtpServer) -> None:
+    """A lost table gives its keys to no other."""
+    text = SOUND.format(port=server.port).replace("[identity]", "[metrics\naddress = 'nowhere.example'\n[identity]")
+    Path("host.toml").write_text(text)
+    run("reload")
+    assert server.seen
