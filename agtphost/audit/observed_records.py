@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agtphost.identity.encoding import decode
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.display_names import display_name, name_execute_target
+from agtphost.vocabulary.display_names import display_name, name_execute_target, operator_name
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -78,6 +78,11 @@ class ObservedRecord(NamedTuple):
     def person(self) -> str:
         """The person that an identity provider's token named, whom the caller acts for; empty where none did."""
         return str(self.members.get("acting_principal_id", ""))
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator who called; empty where none did."""
+        return operator_name(self.members)
 
     @property
     def caller_id(self) -> str:

@@ -22,7 +22,7 @@ from agtphost.vocabulary.jsontext import prepare_encoder
 
 _encode = prepare_encoder(json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False))
 
-_OTHERS = frozenset({"extra", "host_state", "invoked", "prior_actions", "status"})
+_OTHERS = frozenset({"extra", "host_state", "invoked", "operator", "prior_actions", "status"})
 """Members that are not texts in the records that have them."""
 
 MOST_KINDS = 512

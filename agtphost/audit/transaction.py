@@ -317,9 +317,15 @@ class Group:
     def _event_payload(
         self, event: LifecycleEvent | StreamEvent, agent_id: str, draft: Draft, **more: str
     ) -> dict[str, object]:
-        """Companion section 6.2, flat; only an event that changes a state has ``more``, the new one."""
+        """
+        Return the payload of an event, flat (companion section 6.2), with the operator whose request caused it.
+
+        :param more: the new state, of an event that changes one.
+        """
         fields = {name: value for name, value in event.fields.items() if name != MEMBER}
+        operator = draft.payload.get("operator")
         return {
+            **({} if operator is None else {"operator": operator}),
             **fields,
             "audit_record_version": "1",
             "server_id": self._basis.server_id,

@@ -35,7 +35,7 @@ HINTS = {
 }
 """Advice for refused decisions, in addition to the host's own."""
 
-TO_DECIDE = "[approvals] by names who may decide: agtp cert show FILE prints the fingerprint for [audit] operators."
+TO_DECIDE = "[approvals] by names who may decide: operators are approvers and administrators of [[operator]]."
 
 COMPLETION_SECONDS = 2.0
 """Seconds after which a shell completion gives up."""

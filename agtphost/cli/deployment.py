@@ -147,8 +147,6 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
             "[audit]",
             "# Who may read records over the wire: callers with a certificate, about themselves.",
             'read_acl = "agent_only"',
-            "# Keys of the operators. Only the registrar's key is listed; add the keys of people.",
-            f'operators = ["{SigningKey.load(deployment.state / "registrar.key").public.fingerprint}"]',
             "",
             "[approvals]",
             "# A person approves each irreversible call: `agtp approvals ls` lists those that wait,",
@@ -156,6 +154,15 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
             "irreversible = true",
         ]
     lines += [section.rstrip("\n") for section in search_sections(deployment)]
+    lines += [
+        "",
+        "# Who runs this host, by name, key and role: viewer, approver or administrator. The first administrator has",
+        "# the registrar's key; give each person a separate key: `agtp docs operators`.",
+        "[[operator]]",
+        'name = "admin"',
+        f"key = {string_text(_registrar_key(deployment, production=production))}",
+        'role = "administrator"',
+    ]
     # The servers come last, because operators append most sections for them.
     for server in deployment.servers:
         lines += ["", server.toml().rstrip("\n")]
@@ -164,6 +171,13 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
     if deployment.committed:
         lines.append(scaffold.optional_sections().rstrip("\n"))
     return "\n".join(lines) + "\n"
+
+
+def _registrar_key(deployment: Deployment, *, production: bool) -> str:
+    """Return the registrar's key for ``[[operator]]``; a development host makes its file at the first start."""
+    if not production:
+        return "state/registrar.pem"
+    return SigningKey.load(deployment.state / "registrar.key").public.fingerprint
 
 
 def search_sections(deployment: Deployment) -> list[str]:

@@ -28,7 +28,7 @@ def command() -> None:
     """
     Report changes of agents' domains (org_domain).
 
-    Needs the client certificate of an operator ([audit] operators), or of the registrar that issued every agent of the
+    Needs the client certificate of an administrator ([[operator]]), or of the registrar that issued every agent of the
     domain: the configured host's, unless --cert names another.
     """
 

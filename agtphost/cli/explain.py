@@ -20,7 +20,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, to_text
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary.display_names import display_name
+from agtphost.vocabulary.display_names import caller_name, display_name
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from agtphost.vocabulary.replay import build_decision_query, claimed_of
 from agtphost.vocabulary.status import Status, phrase_of
@@ -162,6 +162,13 @@ def _caller(payload: Mapping[str, Any], claimed: Mapping[str, Any], names: Mappi
     return lines
 
 
+def _operator(payload: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the line on the operator who called."""
+    operator = payload.get("operator")
+    if isinstance(operator, Mapping):
+        yield f"  operator {operator.get('name')}, with the key {operator.get('key')}"
+
+
 def _label(agent_id: object, names: Mapping[str, str]) -> str:
     label = names.get(str(agent_id))
     return f" ({label})" if label else ""
@@ -170,10 +177,11 @@ def _label(agent_id: object, names: Mapping[str, str]) -> str:
 def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = None) -> list[str]:
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
-    who = _label_or_id(payload.get("caller_id"), names) or "an unnamed caller"
+    who = caller_name(payload, _label_or_id(payload.get("caller_id"), names)) or "an unnamed caller"
     lines = [
         f"{payload.get('issued_at')}: {who} called {display_name(payload)}",
         *_caller(payload, claimed_of(payload), names),
+        *_operator(payload),
         f"  answer   {_status(payload.get('status'))}",
     ]
     if payload.get("requested_method"):
@@ -204,6 +212,8 @@ def _event(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
         lines.append(f"  state    {payload.get('previous_status')} -> {payload['new_status']}")
     if payload.get("event_type") in (ADOPTED, REFUSED):
         lines.extend(_configuration(payload))
+    if payload.get("event_type") not in (ADOPTED, REFUSED):
+        lines.extend(_operator(payload))
     lines.extend(f"  {name:8} {payload[name]}" for name in ("actor", "reason") if payload.get(name))
     return lines
 
@@ -213,6 +223,7 @@ def _configuration(payload: Mapping[str, Any]) -> Iterator[str]:
     yield f"  what     {payload.get('explanation')}"
     key = f", by the key {payload['key']}" if payload.get("key") else ""
     yield f"  asked by {payload.get('asked_by')}{key}"
+    yield from _operator(payload)
     yield f"  number   {payload.get('generation')} of its process is in force"
     if payload.get("digest"):
         yield f"  digest   SHA-256 {payload['digest']}"

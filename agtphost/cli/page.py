@@ -25,7 +25,7 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
     """
     Get a sign-in link to the operators' page.
 
-    Only for operators, registrars, and the viewers in [admin]. The link is valid once, and for one minute; the browser
+    Only for operators and registrars. The link is valid once, and for one minute; the browser
     that opens it has the rights of the certificate that this command presented. Without --cert and --as that is the
     registrar of the configured host.
 

@@ -34,7 +34,7 @@ def command(check: bool, where: Connection, as_json: bool) -> None:
     restart are listed, and do not prevent the others. If anything is invalid, nothing changes, and each problem is
     listed with file and line.
 
-    Only for operators, whose keys are in [audit] operators; if that list is empty, for the registrar of an agent.
+    Only for administrators ([[operator]]); if none is listed, for the registrar of an agent.
     Without --cert and --as, the registrar asks. SIGHUP does the same.
 
     \b

@@ -49,7 +49,7 @@ def command(watch: bool, every: float, where: Connection, as_json: bool) -> None
     Show whether a host is ready, and if not, why.
 
     Asks the running host, which records its answer. Without --cert and --as the registrar of the configured host asks.
-    Health is shown to operators, agents with the scope inspect:all, and the viewers in [admin]; for other callers the
+    Health is shown to operators ([[operator]]) and agents with the scope inspect:all; for other callers the
     command only shows whether the host answers. For a stopped host it shows the state in its files.
 
     For a standby the command shows which host serves.

@@ -117,7 +117,7 @@ def approve(name: str, consent: Consent, where: Connection, as_json: bool) -> No
     standard error, and exactly the shown definition is approved: the command sends its digest, and the host refuses if
     the tool has changed again. Without a terminal, give --yes, or --sha256 of the definition that you reviewed.
 
-    Only for operators, whose keys are in [audit] operators, and for agents with the scope mcp:tools:approve.
+    Only for administrators ([[operator]]), and for agents with the scope mcp:tools:approve.
 
     \b
     Examples:

@@ -229,4 +229,4 @@ def describe_host(uri: str, agent_id: str | None) -> str:
 
 def caller(agent_id: str | None) -> str:
     """Return a text that names the agent that calls are made as."""
-    return f"as {agent_id[:SHORT] if agent_id else 'nobody'}"
+    return f"as {agent_id[:SHORT] if agent_id else 'no agent'}"

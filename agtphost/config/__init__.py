@@ -19,6 +19,7 @@
 - :mod:`.cluster`: ``[cluster]``: hosts that share a store, of which one serves
 - :mod:`.delegation`: ``[delegation]``: how far callers may hand on what they may do
 - :mod:`.gateway`: ``[gateway]``: where any HTTP client calls what AGTP's own clients call
+- :mod:`.operators`: ``[[operator]]``: the people who run the host, by name, key and role
 - :mod:`.grants`: ``[[grant]]``: what the host lets an agent call, from the file
 - :mod:`.http`: what the sections have in common that serve HTTP
 - :mod:`.search`: by what this host finds what there is

@@ -61,7 +61,7 @@ class Admin(HttpSection):
     """Whether anything can be done there; false: everything can be looked at, and nothing else."""
 
     viewers: Items[Fingerprint] = ()
-    """SHA-256 of the public keys that may look, besides those of ``[audit] operators`` and of registrars."""
+    """SHA-256 of public keys. Each is that of a viewer without a name: ``[[operator]]`` gives names and roles."""
 
     browsers: Annotated[Table[CertificateDigest, Fingerprint], BeforeValidator(_require_table)] = {}
     """
@@ -82,7 +82,7 @@ class Admin(HttpSection):
         return f"https://{f'[{address}]' if ':' in address else address}:{listener.port}"
 
 
-def _browser_faults(given: Admin, operators: Collection[str], people: Collection[str]) -> Iterator[ConfigFault]:
+def _browser_faults(given: Admin, operators: Collection[str] | None, people: Collection[str]) -> Iterator[ConfigFault]:
     where: Location = ("admin", "browsers")
     if given.browsers and given.listen is not None and not listener_of(given.listen).secure:
         yield ConfigFault(
@@ -90,20 +90,23 @@ def _browser_faults(given: Admin, operators: Collection[str], people: Collection
             message="needs TLS up to this host: it is to the proxy that browsers show their certificates",
             hint='such as listen = "ssl:4481:interface=127.0.0.1"',
         )
+    if operators is None:
+        return
     known = {*operators, *given.viewers, *people}
     for digest, person in given.browsers.items():
         if person not in known:
-            message = (
-                f"stands for {person[:16]}..., whom none of [audit] operators, [admin] viewers, [notify.people] lists"
-            )
+            message = f"stands for {person[:16]}..., whom none of [[operator]], [audit], [admin], [notify.people] lists"
             yield ConfigFault(location=(*where, digest), message=message, hint="remove it, or name one of them")
 
 
-def admin_faults(given: Admin, operators: Collection[str], people: Collection[str] = ()) -> Iterator[ConfigFault]:
+def admin_faults(
+    given: Admin, operators: Collection[str] | None, people: Collection[str] = ()
+) -> Iterator[ConfigFault]:
     """
     Check rules that span several keys of ``[admin]``, besides those of all HTTP listeners.
 
-    :param operators: those of ``[audit] operators``.
+    :param operators: the keys of ``[[operator]]`` and of ``[audit] operators``;
+        None where one is known by another digest alone.
     :param people: the keys of ``[notify.people]``.
     """
     where: Location = ("admin",)

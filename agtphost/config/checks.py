@@ -23,6 +23,7 @@ from agtphost.config.mcp_front import mcp_front_faults
 from agtphost.config.merchant import merchant_faults
 from agtphost.config.methods import methods_faults
 from agtphost.config.oauth import oauth_faults
+from agtphost.config.operators import fingerprints_of, operator_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.registry import registry_faults
 from agtphost.config.search import EXTRAS, search_faults
@@ -83,7 +84,11 @@ def check(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
     yield from published_faults(config)
     yield from http_faults(config)
     yield from gateway_faults(config.gateway)
-    yield from admin_faults(config.admin, config.audit.operators, config.notify.people.values())
+    development = config.host.development
+    yield from operator_faults(config.operator, config.host.state_dir if development else None)
+    named = fingerprints_of(config.operator)
+    operators = None if named is None else {*named, *config.audit.operators}
+    yield from admin_faults(config.admin, operators, config.notify.people.values())
     yield from _notify(config)
     yield from oauth_faults(config.policies.oauth, development=config.host.development)
     yield from merchant_faults(config.merchant)
@@ -193,12 +198,12 @@ def _audit(config: Config) -> Iterator[ConfigFault]:
             message="cannot be false in the production profile: records would prove nothing",
             concerns=(("host", "profile"),),
         )
-    if audit.read_acl == "operator_only" and not audit.operators:
+    if audit.read_acl == "operator_only" and not (audit.operators or config.operator):
         yield ConfigFault(
             location=("audit", "read_acl"),
-            message='"operator_only" needs at least one fingerprint in operators',
-            hint='write operators = ["FINGERPRINT"] with the one that `agtp cert show FILE` prints for a certificate',
-            concerns=(("audit", "operators"),),
+            message='"operator_only" needs at least one operator: [[operator]]',
+            hint='write [[operator]] with name, role = "administrator", and the key that `agtp cert show FILE` prints',
+            concerns=(("audit", "operators"), ("operator",)),
         )
 
 

@@ -111,13 +111,12 @@ def context_of(document: HostFile, environ: Mapping[str, str]) -> LoadContext:
     folder = document.file.parent
     host = document.tree.get("host")
     named = host.get("state_dir") if isinstance(host, dict) else None
+    usable = isinstance(named, str) and named and can_be_path(folder, named)
+    written = folder / Path(str(named)).expanduser() if usable else folder / DEFAULT_STATE
     if environ.get(STATE_VARIABLE):
         state = Path(environ[STATE_VARIABLE]).expanduser().absolute()
-    elif isinstance(named, str) and named and can_be_path(folder, named):
-        state = folder / Path(named).expanduser()
-    else:
-        state = folder / DEFAULT_STATE
-    return LoadContext(folder=folder, state_dir=state, environ=environ)
+        return LoadContext(folder=folder, state_dir=state, environ=environ, written_state_dir=written)
+    return LoadContext(folder=folder, state_dir=written, environ=environ)
 
 
 @dataclass(frozen=True, kw_only=True)

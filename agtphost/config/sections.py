@@ -28,6 +28,7 @@ from agtphost.config.mcp_front import MCP
 from agtphost.config.merchant import MerchantSection
 from agtphost.config.methods import MethodsSection
 from agtphost.config.metrics import MetricsSection
+from agtphost.config.operators import OperatorSection
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
@@ -249,7 +250,10 @@ class Audit(Section):
     """How often summaries of refusals and of such reads are signed."""
 
     operators: Items[Fingerprint] = ()
-    """SHA-256 of the public keys that ``operator_only`` admits."""
+    """
+    SHA-256 of public keys. Each is that of an administrator without a name: ``[[operator]]`` gives names
+    and roles.
+    """
 
 
 def _subscriber(value: str) -> str:
@@ -426,6 +430,7 @@ class Config(Section):
     acp: ACP = Field(default_factory=ACP)
     api: Items[API] = ()
     data_class: Items[DataClass] = ()
+    operator: Items[OperatorSection] = ()
     grant: Items[GrantSection] = ()
     gate: Items[GateSection] = ()
     adapter: Items[PluginSection] = ()

@@ -46,6 +46,8 @@ class LoadContext:
     """Absolute, the environment's override applied."""
 
     environ: Mapping[str, str]
+    written_state_dir: Path | None = None
+    """The state directory that the file says, where the environment names another."""
 
 
 def load_context(info: ValidationInfo) -> LoadContext:
@@ -94,6 +96,17 @@ def _path(value: Any, info: ValidationInfo) -> Path:
     if not isinstance(value, _StateFile) and _is_too_long(path):
         raise ValueError(f"is longer than a path can be: {_LONGEST_NAME} octets a name, {_LONGEST_PATH} in all")
     return path
+
+
+def read_path(value: Any, info: ValidationInfo) -> Path:
+    """
+    Return a path of the file, for values that may also be something else.
+
+    A path below the state directory that the file says is below the one that the environment names in its place.
+    """
+    path, context = _path(value, info), load_context(info)
+    written = context.written_state_dir
+    return context.state_dir / path.relative_to(written) if written and path.is_relative_to(written) else path
 
 
 def can_be_path(folder: Path, text: str) -> bool:

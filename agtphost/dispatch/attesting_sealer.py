@@ -13,6 +13,7 @@ from agtphost.dispatch.sealer import NOTHING, Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.operators import Operators
 from agtphost.identity.peer import Assurance
 
 ATTESTATION = "Attestation-Evidence"
@@ -39,8 +40,15 @@ class AttestingSealer(Sealer):
         floor: Assurance = Assurance.CERTIFICATE,
         ruling: RuleSource | None = None,
         failed: Failures | None = None,
+        operators: Operators | None = None,
     ) -> None:
-        super().__init__(server_id, supported_methods, warnings, floor=floor, ruling=ruling, failed=failed)
+        super().__init__(
+            *(server_id, supported_methods, warnings),
+            floor=floor,
+            ruling=ruling,
+            failed=failed,
+            operators=operators,
+        )
         self._fields = ((ATTESTATION, evidence),)
         # Bodies are JSON objects with members, so this goes in front of the last brace.
         self._member = f',"attestation_type":"{kind}"}}'.encode()

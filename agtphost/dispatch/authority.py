@@ -16,6 +16,7 @@ from agtphost.contract.rights import format_grant
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import reaches_stopped, refuse_stopped
 from agtphost.errors import Refusal
+from agtphost.handlers.operators import OperatorAction, setting_for
 from agtphost.identity import required_assurance
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
@@ -95,6 +96,7 @@ def require_assurance(exchange: Exchange, binding: Binding) -> None:
         raise Refusal(
             Reason.AGENT_UNAUTHENTICATED,
             "The request names no calling agent, and this may not be called anonymously.",
+            remedy=_remedy_without_agent(exchange, binding),
             details=details,
         )
     raise Refusal(
@@ -103,6 +105,21 @@ def require_assurance(exchange: Exchange, binding: Binding) -> None:
         remedy=required_assurance.remedy_of(exchange.assurance, binding.min_assurance),
         details=details,
     )
+
+
+def _remedy_without_agent(exchange: Exchange, binding: Binding) -> str | None:
+    """
+    Return what helps a caller that names no agent; None for the usual remedy.
+
+    The holder of a certificate that names no agent is a person: naming an agent would make the call the agent's.
+    """
+    certificate = exchange.peer.certificate
+    if certificate is None or certificate.agent_id is not None:
+        return None
+    if not binding.operators:
+        return "The client certificate names no agent. Connect with the client certificate of the agent that calls."
+    setting = setting_for(certificate.fingerprint, OperatorAction.DECIDE)
+    return f"Operators call this with their own certificate, and without Agent-ID. In host.toml: {setting}."
 
 
 def require_agent(exchange: Exchange, binding: Binding) -> None:

@@ -459,6 +459,8 @@ class Dispatcher:
             refusal = self._approvals.find_concurrent(exchange)
         if exchange.approval is not None:
             exchange.approval.forget()
+        if refusal is None and outcome.conflict is not None:
+            refusal = outcome.conflict()
         return self._sealer.refusal(exchange, refusal or taken_meanwhile())
 
     async def _summed_up(self, exchange: Exchange, outcome: Outcome, summary_id: str) -> Response:

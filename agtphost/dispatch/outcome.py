@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.audit.drafts import Change, LifecycleEvent, Sealed, StreamEvent
+from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 
 
@@ -45,3 +46,6 @@ class Outcome:
     """With 262 and 455: the scopes concerned."""
     cause: str = ""
     """What was wrong, where :attr:`reason` is coarser."""
+
+    conflict: Callable[[], Refusal | None] | None = None
+    """Returns the refusal if another request changed one of the items first; None: the usual one."""

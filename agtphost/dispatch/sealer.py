@@ -23,12 +23,14 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.failed_calls import Failures
 from agtphost.dispatch.masking import DEMANDED, prescribed_members
 from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
+from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.required_agents import required_agents
 from agtphost.dispatch.rule_source import RuleSource
 from agtphost.dispatch.violations import action_of, evidence_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.operators import Operators
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
@@ -59,6 +61,7 @@ class Sealer:
     :param floor: how surely a caller must be known to have its full share of what is held.
     :param ruling: finds the rule behind a refusal, for watchers of records.
     :param failed: keeps calls that failed, for RETRY; None: RETRY is not offered.
+    :param operators: the operators of the host, whose names records have.
     """
 
     def __init__(
@@ -70,7 +73,11 @@ class Sealer:
         floor: Assurance = Assurance.CERTIFICATE,
         ruling: RuleSource | None = None,
         failed: Failures | None = None,
+        operators: Operators | None = None,
     ) -> None:
+        self._operators = operators or Operators()
+        # Nearly all callers are agents: comparing their keys here calls no function.
+        self._named_keys, self._by_spki = self._operators.keys, self._operators.by_spki
         self._failed = failed
         self._floor = floor
         self._proven = min(floor, BELIEVED)
@@ -111,6 +118,7 @@ class Sealer:
             if isinstance(answer, LifecycleOutcome):
                 outcome.event, outcome.describe = answer.event, answer.describe
             outcome.changes, outcome.events, outcome.extra = built_in.changes, built_in.events, built_in.extra
+            outcome.conflict = built_in.conflict
         return outcome
 
     def plain(self, exchange: Exchange, result: Any) -> Outcome:
@@ -227,6 +235,9 @@ class Sealer:
             _tell_bound(exchange, binding, payload, refused)
         if outcome.extra:
             _extend(payload, outcome.extra)
+        certificate = exchange.peer.certificate
+        if certificate is not None and (certificate.fingerprint in self._named_keys or self._by_spki):
+            self._name_operator(exchange, payload)
         if exchange.peer.http is not None:
             _extend(payload, {"http": exchange.peer.http})
         if exchange.method == "EXECUTE" and (action := action_of(exchange)):
@@ -242,11 +253,8 @@ class Sealer:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)
         if exchange.purchase is not None:
-            # Both parties of a purchase are named, even if it fails (core v08 section 9).
-            payload.update(exchange.purchase.members)
-            payload["extra"] = {**payload.get("extra", {}), "purchase": exchange.purchase.said}  # type: ignore[dict-item]
-        lineage = exchange.lineage
-        if lineage is not None:
+            _name_parties(exchange.purchase, payload)
+        if (lineage := exchange.lineage) is not None:
             payload["delegation"] = lineage.members()
             payload["prior_actions"] = [{"agent_id": lineage.chain[-2], "audit_id": lineage.audit_id}]
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
@@ -272,6 +280,12 @@ class Sealer:
             draft.reservation = exchange.reservation
             draft.result = remember(outcome)
         return draft
+
+    def _name_operator(self, exchange: Exchange, payload: dict[str, object]) -> None:
+        """Add to a record the operator who called."""
+        operator = self._operators.record_member(exchange.peer)
+        if operator is not None:
+            payload["operator"] = operator
 
     # Responses
 
@@ -414,6 +428,12 @@ def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) ->
         payload["acting_principal_id"] = exchange.acting_principal
     if exchange.requested_method is not None:
         payload["requested_method"] = exchange.requested_method
+
+
+def _name_parties(purchase: Purchase, payload: dict[str, Any]) -> None:
+    """Add both parties of a purchase to a record, even if it fails (core v08 section 9)."""
+    payload.update(purchase.members)
+    payload["extra"] = {**payload.get("extra", {}), "purchase": purchase.said}
 
 
 def _extend(payload: dict[str, Any], members: Mapping[str, Any]) -> None:

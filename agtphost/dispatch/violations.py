@@ -120,7 +120,7 @@ def log_unbelieved(exchange: Exchange, cause: str) -> None:
         address=exchange.peer.address,
         cause=cause,
         claimed=claimed.get("agent_id", "none or malformed"),
-        certified=claimed.get("certificate_agent_id") or claimed.get("certificate") or "nobody",
+        certified=claimed.get("certificate_agent_id") or claimed.get("certificate") or "none",
     )
 
 

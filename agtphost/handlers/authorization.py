@@ -4,13 +4,14 @@ Who acts for the people: operators, registrars, and the agents that stand in for
 Every feature that asks "is this an operator's?" asks here, so that one
 certificate has one answer (design decision 14).
 
-*Operator* A client that connects with a client certificate whose key ``[audit] operators`` lists; nothing else of the
-    certificate counts. A listed key that belongs to an agent makes this agent an operator too; it still never decides
-    about what it asked for itself. *Registrar of an agent* A client that connects with the key that issued the agent's
+*Operator* A client that connects with a client certificate whose key is an operator's; nothing else of the
+    certificate counts. :mod:`agtphost.handlers.operators` says whose keys these are, and what each role may do. A
+    listed key that belongs to an agent makes this agent an operator too; it still never decides about what it asked
+    for itself. *Registrar of an agent* A client that connects with the key that issued the agent's
     Genesis. *Person* A client that connects with a client certificate whose key ``[notify.people]`` lists; nothing else
     of the certificate counts. A person reads, answers and decides what is addressed to its name or to a group of it,
-    and nothing else. *Overseer* An operator, or an agent that its certificate proves and that holds the scope of the
-    action: ``inspect:all`` for looking, ``escalation:confirm`` for deciding, ``mcp:tools:approve`` and its like for
+    and nothing else. *Overseer* An administrator, or an agent that its certificate proves and that holds the scope of
+    the action: ``inspect:all`` for looking, ``escalation:confirm`` for deciding, ``mcp:tools:approve`` and its like for
     approving. A scope claimed by a mere header oversees nothing.
 """
 
@@ -22,6 +23,7 @@ from collections.abc import Collection, Iterable
 from agtphost.errors import Refusal
 from agtphost.handlers.addresses import MARK, Addresses
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.handlers.operators import NEEDED, Operator, OperatorAction, Operators, setting_for
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer
@@ -45,26 +47,21 @@ class Authorization:
     """
     Tells operators, registrars, overseeing agents and everybody else apart.
 
-    :param operators: key fingerprints of ``[audit] operators``, 64 hexadecimal digits each.
+    :param operators: all operators, with their roles.
     :param directory: finds the Genesis issuers of agents; None where no agent is asked about.
     :param floor: how surely an agent must be known to look after its own matters.
-    :param viewers: key fingerprints of those who look and do nothing: ``[admin] viewers``.
     :param addresses: people and groups of ``[notify]``.
-    :param approvers: key fingerprints of those who approve calls as operators do, where no operator is listed.
     """
 
     def __init__(
         self,
-        operators: Collection[str] = (),
+        operators: Operators | None = None,
         directory: IAgentDirectory | None = None,
         floor: Assurance = Assurance.CERTIFICATE,
-        viewers: Collection[str] = (),
         addresses: Addresses | None = None,
-        approvers: Collection[str] = (),
     ) -> None:
-        self._operators = frozenset(operators)
-        self._viewers = frozenset(viewers)
-        self._approvers = frozenset() if operators else frozenset(approvers)
+        self.operators = operators or Operators()
+        """All operators, with their roles."""
         self._directory = directory
         self._floor = floor
         self.addresses = addresses or Addresses()
@@ -73,44 +70,58 @@ class Authorization:
     # People
 
     def is_operator(self, peer: Peer | None) -> bool:
-        """Whether the connection is an operator's."""
-        key = fingerprint(peer)
-        return bool(key) and key in self._operators
+        """Return whether the connection is an operator's, in any role."""
+        return self.operators.find(peer) is not None
 
-    def is_operating_person(self, peer: Peer | None) -> bool:
-        """Whether the connection is an operator's whose certificate names no agent."""
-        return bool(person_of(peer)) and self.is_operator(peer)
+    def acts_as_operator(self, peer: Peer | None) -> bool:
+        """Return whether the connection is an operator's whose role lets it do more than read."""
+        return self.operators.may(peer, OperatorAction.DECIDE)
+
+    def operator(self, context: BuiltInContext) -> Operator | None:
+        """Return the calling operator; None for all other callers."""
+        return self.operators.find(context.peer)
+
+    def may(self, context: BuiltInContext, action: OperatorAction) -> bool:
+        """Return whether an operator calls whose role includes an action."""
+        return self.operators.may(context.peer, action)
 
     def operates(self, context: BuiltInContext) -> bool:
-        """Whether an operator calls."""
-        return self.is_operator(context.peer)
+        """Return whether an administrator calls."""
+        return self.may(context, OperatorAction.OPERATE)
 
-    def manages(self, context: BuiltInContext, agent_id: str) -> bool:
-        """Whether an operator calls, or the agent's registrar."""
+    def manages(self, context: BuiltInContext, agent_id: str, action: OperatorAction = OperatorAction.OPERATE) -> bool:
+        """Return whether an operator calls whose role includes an action, or the agent's registrar."""
         agent = self._directory.by_id(agent_id) if self._directory is not None else None
-        return self.operates(context) or is_registrar(context.peer, agent)
+        return self.may(context, action) or is_registrar(context.peer, agent)
 
     def grants(self, context: BuiltInContext, agent: Agent) -> bool:
         """
-        Whether the caller says what an agent may call here: an operator, or where none are listed, who issued it.
+        Return whether the caller says what an agent may call here: an administrator, or where none are listed, who
+        issued it.
 
-        Where there are operators, who issued an agent elsewhere does not undo what they decided.
+        Where there are administrators, who issued an agent elsewhere does not undo what they decided.
         """
-        return self.operates(context) or (not self._operators and is_registrar(context.peer, agent))
+        listed = self.operators.lists_administrator
+        return self.may(context, OperatorAction.GRANT) or (not listed and is_registrar(context.peer, agent))
 
     def configures(self, context: BuiltInContext, agents: Iterable[Agent]) -> bool:
         """
-        Whether the caller changes the host's configuration: an operator, or where none are listed, who issued an agent.
+        Return whether the caller changes the host's configuration: an administrator, or where none are listed, who
+        issued an agent.
 
         :param agents: all that are known here.
         """
-        if self._operators:
-            return self.operates(context)
-        return any(is_registrar(context.peer, agent) for agent in agents)
+        if self.may(context, OperatorAction.RELOAD):
+            return True
+        return not self.operators.lists_administrator and any(is_registrar(context.peer, agent) for agent in agents)
 
     def person(self, context: BuiltInContext) -> str:
-        """The key fingerprint of a client certificate that names no agent; empty for everybody else."""
-        return person_of(context.peer)
+        """
+        Return the key fingerprint of a client certificate that names no agent, or of an operator who calls as no
+        agent; empty for all other callers.
+        """
+        operating = context.caller is None and self.is_operator(context.peer)
+        return fingerprint(context.peer) if operating else person_of(context.peer)
 
     def is_person(self, peer: Peer | None) -> bool:
         """Return whether the connection is that of a person of ``[notify.people]``."""
@@ -135,7 +146,7 @@ class Authorization:
         """
         addresses, caller = self.addresses, self.find_caller(context)
         found = set(addresses.recipients_of_key(fingerprint(context.peer)))
-        if self.operates(context) or (caller is not None and holds(context, DECIDE)):
+        if self.may(context, OperatorAction.DECIDE) or (caller is not None and holds(context, DECIDE)):
             found |= addresses.recipients_of_member(OPERATOR)
         if caller is None:
             return frozenset(found)
@@ -148,27 +159,46 @@ class Authorization:
 
     # Agents in their place
 
-    def oversees(self, context: BuiltInContext, scope: str = INSPECT_ALL) -> bool:
-        """Return whether an operator calls, or an agent that oversees by ``scope``."""
-        return self.operates(context) or holds(context, scope)
+    def oversees(
+        self, context: BuiltInContext, scope: str = INSPECT_ALL, action: OperatorAction = OperatorAction.OPERATE
+    ) -> bool:
+        """Return whether an operator calls whose role includes an action, or an agent that oversees by ``scope``."""
+        return self.may(context, action) or holds(context, scope)
 
-    def require(self, context: BuiltInContext, scope: str, explanation: str) -> str:
+    def require(
+        self, context: BuiltInContext, scope: str, explanation: str, action: OperatorAction = OperatorAction.OPERATE
+    ) -> str:
         """
-        Require that an operator calls, or an agent that oversees.
+        Require that an operator calls whose role includes an action, or an agent that oversees.
 
         :param scope: by which agents oversee.
         :param explanation: who may do what; a sentence.
         :return: who it is: the fingerprint of the operator's key, or the Agent-ID.
-        :raises Refusal: 403 ``operators-only`` for everybody else.
+        :raises Refusal: 403 ``operators-only`` for all other callers.
         """
-        if self.operates(context):
+        if self.may(context, action):
             return fingerprint(context.peer)
         if holds(context, scope) and context.caller is not None:
             return context.caller.agent_id
-        raise Refusal(
+        raise self.refuse(context, action, explanation, scope)
+
+    def refuse(self, context: BuiltInContext, action: OperatorAction, explanation: str, scope: str = "") -> Refusal:
+        """
+        Return the refusal of a caller whose role does not include an action.
+
+        :param explanation: who may do what; a sentence.
+        :param scope: by which agents do it as well; empty where none does.
+        """
+        found = self.operator(context)
+        own = "" if found is None else f" {found.name} is {_with_article(found.role.label)} here."
+        agents = f", or of an agent that has the scope {scope}" if scope else ""
+        needed = NEEDED[action].label
+        return Refusal(
             Reason.OPERATORS_ONLY,
-            explanation,
-            remedy=f"Connect with the certificate of an operator, or of an agent that has the scope {scope}.",
+            f"{explanation}{own}",
+            remedy=f"Connect with the certificate of {_with_article(needed)}{agents}. "
+            f"In host.toml: {setting_for(fingerprint(context.peer), action)}.",
+            details={"required_role": needed},
         )
 
     def approves(self, context: BuiltInContext, by: Collection[str]) -> bool:
@@ -177,7 +207,7 @@ class Authorization:
 
         :param by: ``[approvals] by``: ``operators``, and scopes of agents in their place.
         """
-        if OPERATORS in by and (self.operates(context) or person_of(context.peer) in self._approvers):
+        if OPERATORS in by and self.may(context, OperatorAction.DECIDE):
             return True
         return any(holds(context, scope) for scope in by if scope != OPERATORS)
 
@@ -196,9 +226,8 @@ class Authorization:
     # Who looks, and decides nothing
 
     def views(self, context: BuiltInContext) -> bool:
-        """Whether the caller is one of those who may look at what operators see, and do nothing."""
-        key = fingerprint(context.peer)
-        return bool(key) and key in self._viewers
+        """Return whether an operator calls, in any role."""
+        return self.may(context, OperatorAction.READ)
 
     def looks(self, context: BuiltInContext) -> bool:
         """Whether the caller may see what belongs to others."""
@@ -210,8 +239,7 @@ class Authorization:
 
         :raises Refusal: 403 ``operators-only`` for everybody else.
         """
-        if not self.views(context):
-            self.require(context, INSPECT_ALL, explanation)
+        self.require(context, INSPECT_ALL, explanation, OperatorAction.READ)
 
     # What agents leave to others
 
@@ -228,7 +256,7 @@ class Authorization:
         """
         if self.is_party(context, (owner,), key):
             return False
-        if self.manages(context, owner):
+        if self.manages(context, owner, OperatorAction.DECIDE):
             return True
         if recipient.startswith(MARK):
             return recipient in self.recipients(context)
@@ -250,7 +278,7 @@ class Authorization:
         raise Refusal(
             Reason.AGENT_UNAUTHENTICATED,
             "Neither a calling agent nor an operator is known surely enough.",
-            remedy="Connect with the agent's or the operator's client certificate.",
+            remedy="Connect with the agent's client certificate, or with an operator's: [[operator]] lists the keys.",
             details={"assurance": context.assurance.label, "required_assurance": self._floor.label},
         )
 
@@ -264,6 +292,10 @@ def person_of(peer: Peer | None) -> str:
     """The key fingerprint of a client certificate that names no agent; empty for everybody else."""
     certificate = peer.certificate if peer is not None else None
     return "" if certificate is None or certificate.agent_id is not None else certificate.fingerprint
+
+
+def _with_article(role: str) -> str:
+    return f"an {role}" if role[0] in "a" else f"a {role}"
 
 
 def is_registrar(peer: Peer | None, agent: Agent | None) -> bool:

@@ -99,6 +99,12 @@ class Answer(EndpointResponse):
     beside: Mapping[str, Any] = field(default_factory=dict)
     """Further members of the response body, next to ``result``."""
 
+    conflict: Callable[[], Refusal | None] | None = None
+    """
+    Returns the refusal if another request changed one of the items first, from what they are then; None: the usual
+    one.
+    """
+
 
 class IBuiltInHandler(Interface):
     """The handler of one of the host's own bindings; not an extension point."""

@@ -58,7 +58,7 @@ class Call:
     @property
     def text(self) -> str:
         """Return the text that the call's lines in the log end with."""
-        called = "" if self.bound is None else f"{self.caller or 'somebody'} called {self.bound.display_name}"
+        called = "" if self.bound is None else f"{self.caller or 'an unnamed caller'} called {self.bound.display_name}"
         named = (
             ("Audit-ID", self.audit_id),
             ("Response-ID", self.response_id),

@@ -51,6 +51,7 @@ def watch_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
                     "caller": record.caller,
                     "caller_id": record.caller_id,
                     "person": record.person[:LONGEST_PATH],
+                    "operator": record.operator,
                     "method": record.method[:LONGEST_PATH],
                     "path": record.path[:LONGEST_PATH],
                     "tool": record.tool[:LONGEST_PATH],

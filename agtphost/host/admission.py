@@ -220,9 +220,12 @@ def _sealer(services: HostServices, warnings: Mapping[str, str], ruling: RuleSou
         services.config.host.server_id,
         tuple(services.registry.methods()),
     )
+    operators = services.authorization.operators
     kept = failure_changes if "RETRY" in methods else None
     if given.type is None or given.evidence is None:
-        return Sealer(server_id, methods, warnings, floor=services.floor, ruling=ruling, failed=kept)
+        return Sealer(
+            server_id, methods, warnings, floor=services.floor, ruling=ruling, failed=kept, operators=operators
+        )
     return AttestingSealer(
         *(server_id, methods, warnings),
         kind=given.type,
@@ -230,6 +233,7 @@ def _sealer(services: HostServices, warnings: Mapping[str, str], ruling: RuleSou
         floor=services.floor,
         ruling=ruling,
         failed=kept,
+        operators=operators,
     )
 
 

@@ -487,4 +487,5 @@ def _lifecycle(services: HostServices, propagation: NoticeQueue, negotiating: Ne
         follow_up(propagation, services.seconds),
         find_reservation,
         domains,
+        services.authorization,
     )

@@ -57,9 +57,18 @@ class Requester:
     agent_id: str = ""
     """Agent-ID of an operator that is an agent."""
 
-    def fields(self) -> dict[str, str]:
+    operator: Mapping[str, str] | None = None
+    """The operator, as records name one; None for a signal, and for a registrar without a role."""
+
+    def fields(self) -> dict[str, Any]:
         """Return the requester as members of a record."""
-        return {"asked_by": self.by, **({"key": self.key} if self.key else {}), "caller_id": self.agent_id}
+        operator = {} if self.operator is None else {"operator": dict(self.operator)}
+        return {
+            "asked_by": self.by,
+            **({"key": self.key} if self.key else {}),
+            "caller_id": self.agent_id,
+            **operator,
+        }
 
 
 class Reloader:
@@ -262,9 +271,13 @@ class Reloader:
             raise ConfigurationError([problem]) from None
         return str(sealed.audit_id)
 
-    async def reload_for_operator(self, key: str, agent_id: str, check: bool) -> Mapping[str, Any]:
+    async def reload_for_operator(
+        self, key: str, agent_id: str, check: bool, operator: Mapping[str, str] | None = None
+    ) -> Mapping[str, Any]:
         """Reload for an operator over AGTP; see :data:`agtphost.methods.reload.Reload`."""
-        outcome = await self.reload(Requester(by="operator", key=key, agent_id=agent_id), check=check)
+        outcome = await self.reload(
+            Requester(by="operator", key=key, agent_id=agent_id, operator=operator), check=check
+        )
         return outcome.to_json()
 
     def _log(self, outcome: ReloadOutcome, requester: Requester, check: bool) -> None:

@@ -14,6 +14,7 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.host.evidence import Evidence
 from agtphost.host.floor import state_changing_floor
 from agtphost.host.host_loader import LoadedHost
+from agtphost.host.operators import operators_of
 from agtphost.host.process_state import ProcessState
 from agtphost.host.registry import BindingRegistry
 from agtphost.host.traces import build_tracing
@@ -104,17 +105,4 @@ def authorization_of(loaded: LoadedHost, floor: Assurance) -> Authorization:
     """Return what distinguishes operators, registrars, people and agents under one configuration."""
     config = loaded.config
     addresses = Addresses(people=config.notify.people, groups=config.notify.groups)
-    registrars = _registrars(loaded) if config.host.development else ()
-    viewers = (*config.admin.viewers, *registrars)
-    return Authorization(config.audit.operators, loaded.directory, floor, viewers, addresses, registrars)
-
-
-def _registrars(loaded: LoadedHost) -> tuple[str, ...]:
-    """
-    Return the keys that agents known here were issued with.
-
-    A development host has no operators until the configuration lists some. Until then the holder of such a key sees
-    what operators see and approves calls, just as it reloads the host and grants what its agents may call.
-    """
-    issuers = (agent.issuer_fingerprint for agent in loaded.directory.list_known())
-    return tuple(each for each in dict.fromkeys(issuers) if each)
+    return Authorization(operators_of(loaded), loaded.directory, floor, addresses)

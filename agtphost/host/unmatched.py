@@ -23,6 +23,7 @@ from agtphost.host.host_loader import LoadedHost
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.methods.standard.table import STANDARD
 from agtphost.negotiation.data_classes import is_negotiable
+from agtphost.vocabulary.identifiers import is_agent_id
 
 
 def find_unmatched(loaded: LoadedHost) -> Iterator[str]:
@@ -207,9 +208,16 @@ def _unknown_zones(loaded: LoadedHost, zones: set[str], served: set[str]) -> Ite
 
 def _operators(config: Config) -> Iterator[str]:
     """Yield fingerprints of operators that no certificate here has: they may be elsewhere, but may be typing errors."""
-    if not config.audit.operators:
+    listed = [each for each in config.operator if is_agent_id(str(each.key))]
+    if not (config.audit.operators or listed):
         return
     here = set(_fingerprints(config))
+    for each in listed:
+        if each.key not in here:
+            yield (
+                f'[[operator]] "{each.name}" has the key {each.key}, which is that of no certificate below '
+                f"{config.host.state_dir}; `agtp cert show FILE` prints a certificate's"
+            )
     for fingerprint in config.audit.operators:
         if fingerprint not in here:
             yield (
@@ -229,10 +237,14 @@ def _approvers(loaded: LoadedHost) -> Iterator[str]:
     )
     if config.host.development:
         return  # Until operators are listed, the registrar approves there.
-    if (needed or declared) and set(config.approvals.by) == {OPERATORS} and not config.audit.operators:
+    if (
+        (needed or declared)
+        and set(config.approvals.by) == {OPERATORS}
+        and not (config.audit.operators or any(each.role != "viewer" for each in config.operator))
+    ):
         yield (
-            "[approvals] by: operators approve calls, but [audit] operators lists none, so those calls are never "
-            "approved; list a fingerprint: `agtp cert show FILE` prints a certificate's fingerprint"
+            "[approvals] by: operators approve calls, but [[operator]] lists no approver and no administrator, so "
+            "those calls are never approved; `agtp cert show FILE` prints the fingerprint of a certificate's key"
         )
 
 

@@ -141,7 +141,7 @@ class Domains:
             raise Refusal(
                 Reason.NOT_GENESIS_ISSUER,
                 "The client certificate's key is not an operator's, and did not issue every agent under the domain.",
-                remedy="Connect with the certificate of an operator: [audit] operators names them.",
+                remedy="Connect with the certificate of an administrator: [[operator]] lists their keys.",
             )
 
     # What is told

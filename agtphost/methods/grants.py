@@ -20,6 +20,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary import times
 from agtphost.vocabulary.grants import upstream_of
@@ -31,7 +32,7 @@ CALL = "call"
 MOST_AT_ONCE = 64
 """Grants of one request."""
 
-WHO = "Only operators decide what an agent may call here."
+WHO = "Only administrators decide what an agent may call here."
 
 
 @implementer(IBuiltInHandler)
@@ -87,12 +88,8 @@ class Granting:
         :raises Refusal: 403 for all but operators and, where none are listed, who issued the agent: whether there is
             such an agent is revealed to operators. Never the agent itself.
         """
-        if not (self._authorization.operates(context) or self._is_issuer(context, named)):
-            raise Refusal(
-                Reason.OPERATORS_ONLY,
-                WHO,
-                remedy="Connect with the certificate of an operator: [audit] operators lists their keys.",
-            )
+        if not (self._authorization.may(context, OperatorAction.GRANT) or self._is_issuer(context, named)):
+            raise self._authorization.refuse(context, OperatorAction.GRANT, WHO)
         agent = self._agent(named)
         if context.caller is not None and context.caller.agent_id == agent.agent_id:
             raise Refusal(
@@ -211,7 +208,9 @@ class Granting:
         # An agent may read its own grants; a caller that merely names the agent may not.
         caller = self._authorization.find_caller(context)
         if caller is None or (named is not None and named not in (caller.name, caller.agent_id)):
-            raise Refusal(Reason.OPERATORS_ONLY, "An agent sees its own grants, and operators those of all.")
+            raise self._authorization.refuse(
+                context, OperatorAction.READ, "An agent sees its own grants, and operators those of all."
+            )
         yield caller.agent_id
 
     def _is_issuer(self, context: BuiltInContext, named: str) -> bool:

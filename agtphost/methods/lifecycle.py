@@ -28,8 +28,9 @@ from agtphost.audit.lifecycle import (
 from agtphost.dispatch.outcome import LifecycleOutcome
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
-from agtphost.handlers.authorization import is_registrar
+from agtphost.handlers.authorization import Authorization, fingerprint, is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction, setting_for
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.genesis import is_timestamp
@@ -63,6 +64,7 @@ class Lifecycle:
         its new state and the further members of the event.
     :param label_kept: the retained record of another agent that still keeps an agent's label; None where it is free.
     :param domains: takes reports about domains, and bars agents whose domain has expired; None without reports.
+    :param authorization: tells administrators, who stop any agent on this host.
     """
 
     kind = "built_in"
@@ -76,7 +78,9 @@ class Lifecycle:
         following: Callable[[Agent, LifecycleStatus, Mapping[str, object]], tuple[Change, ...]] = lambda *_: (),
         label_kept: Callable[[Agent], Mapping[str, Any] | None] = lambda _: None,
         domains: Domains | None = None,
+        authorization: Authorization | None = None,
     ) -> None:
+        self._authorization = authorization or Authorization()
         self._domains = domains
         self._following = following
         self._label_kept = label_kept
@@ -151,12 +155,13 @@ class Lifecycle:
 
     def _authorize(self, context: BuiltInContext, agent: Agent | None) -> None:
         """
-        Let an agent's issuer pass, by its public key: an Agent-ID in a certificate does not identify the issuer.
+        Let an administrator of this host pass, and an agent's issuer, by its public key: an Agent-ID in a certificate
+        does not identify the issuer.
 
-        Whether an agent is known, and whether with a Genesis, is revealed only to issuers of known agents.
-        Everybody else gets one answer.
+        Whether an agent is known, and whether with a Genesis, is revealed only to them, and to issuers of known agents.
+        All other callers get one answer.
         """
-        if self._auth is LifecycleAuth.OPEN:
+        if self._auth is LifecycleAuth.OPEN or self._authorization.may(context, OperatorAction.LIFECYCLE):
             return
         if is_registrar(context.peer, agent):
             return
@@ -190,7 +195,8 @@ class Lifecycle:
             reason,
             explanation,
             status=status,
-            remedy="Connect with the registrar's client certificate.",
+            remedy="Connect with the registrar's client certificate, or an administrator's: in host.toml "
+            f"{setting_for(fingerprint(context.peer), OperatorAction.LIFECYCLE)}.",
             details={"lifecycle_auth": self._auth.value},
         )
 

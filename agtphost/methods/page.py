@@ -15,10 +15,11 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.contract.reserved import PAGE
-from agtphost.errors import Refusal, not_found
+from agtphost.errors import not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, fingerprint, is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction, Role
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import PeerCertificate
 from agtphost.vocabulary import times
@@ -31,6 +32,9 @@ ENDER = "page:operate"
 
 SELF, ENTER = "self", "page:enter"
 """Subject and scope of AUTHORIZE here."""
+
+OPERATOR = "operator"
+"""The name of the role administrator in the member ``roles``."""
 
 PERSON = "person"
 """The role of people of ``[notify.people]``: they are shown what is addressed to them, and nothing else."""
@@ -92,7 +96,9 @@ class PageAccess:
             return self._make_link(context)
         if context.path == FEED[1]:
             if roles == (PERSON,):
-                raise _not_shown("The feed shows the calls of others, to operators, registrars and viewers.")
+                raise self._authorization.refuse(
+                    context, OperatorAction.READ, "The feed shows the calls of others, to operators and registrars."
+                )
             moment = parameters.choice(context.input, "moment", MOMENTS)
             return Answer(result={"moment": moment}, extra={"page_feed": moment})
         return Answer(result=self._person(context, roles))
@@ -104,17 +110,18 @@ class PageAccess:
         :raises Refusal: 403 for those to whom the page shows nothing.
         """
         found = []
-        if self._authorization.operates(context):
-            found.append("operator")
+        operator = self._authorization.operator(context)
+        if operator is not None:
+            found.append(OPERATOR if operator.role is Role.ADMINISTRATOR else operator.role.label)
         if any(is_registrar(context.peer, agent) for agent in self._known()):
             found.append("registrar")
-        if self._authorization.views(context):
-            found.append("viewer")
         if self._authorization.is_person(context.peer):
             found.append(PERSON)
         if not found:
-            raise _not_shown(
-                "The page is for operators, registrars, and those whom [admin] viewers or [notify.people] lists."
+            raise self._authorization.refuse(
+                context,
+                OperatorAction.READ,
+                "The page is for operators, registrars, and people whom [notify.people] lists.",
             )
         return tuple(found)
 
@@ -146,23 +153,21 @@ class PageAccess:
         return Answer(result={"url": self._link(certificate), "expires_at": expires, "uses": 1})
 
     def _person(self, context: BuiltInContext, roles: Collection[str]) -> Mapping[str, Any]:
-        acts = self._writes and bool({"operator", "registrar", PERSON}.intersection(roles))
-        caller = context.caller
+        acts = self._writes and bool({OPERATOR, "approver", "registrar", PERSON}.intersection(roles))
+        caller, operator = context.caller, self._authorization.operator(context)
         return {
             "key": fingerprint(context.peer),
             "agent": "" if caller is None else caller.name,
+            "operator": "" if operator is None else operator.name,
+            "role": "" if operator is None else operator.role.label,
             "roles": list(roles),
             "writes": self._writes,
             "may": {
                 # Whose it is decides each of these once more when it is asked for.
                 "decide": acts,
                 "reply": acts and self._replies,
-                "lifecycle": self._writes and "registrar" in roles,
-                "operate": self._writes and "operator" in roles,
-                "approve": self._writes and "operator" in roles,
+                "lifecycle": self._writes and bool({OPERATOR, "registrar"}.intersection(roles)),
+                "operate": self._writes and OPERATOR in roles,
+                "approve": self._writes and OPERATOR in roles,
             },
         }
-
-
-def _not_shown(explanation: str) -> Refusal:
-    return Refusal(Reason.OPERATORS_ONLY, explanation, remedy="Connect with the certificate of one of them.")

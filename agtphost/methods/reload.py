@@ -17,12 +17,14 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, fingerprint
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary.reasons import Reason
 
-Reload = Callable[[str, str, bool], Awaitable[Mapping[str, Any]]]
+Reload = Callable[[str, str, bool, Mapping[str, str] | None], Awaitable[Mapping[str, Any]]]
 """
-Asks for it: with the SHA-256 of the asking key, the Agent-ID of an asking agent, and whether it is to be tried alone.
+Reloads the configuration. The arguments are the SHA-256 of the asking key, the Agent-ID of an asking agent, whether it
+is only tried, and the asking operator as records name one.
 
 What became of it has ``taken``, ``waiting``, ``problems`` and more.
 """
@@ -59,10 +61,8 @@ class ConfigurationAccess:
         :raises Refusal: 403 for everybody else; 422 where something is wrong with what was found.
         """
         if not self._authorization.configures(context, self._known()):
-            raise Refusal(
-                Reason.OPERATORS_ONLY,
-                "The configuration is changed by operators.",
-                remedy="Connect with the certificate of an operator: [audit] operators lists their keys.",
+            raise self._authorization.refuse(
+                context, OperatorAction.RELOAD, "Only administrators reload the configuration of this host."
             )
         check = context.input.get("check", False)
         if not isinstance(check, bool):
@@ -70,7 +70,8 @@ class ConfigurationAccess:
         reload = self._requests.reload
         assert reload is not None, "no request comes before the host is assembled"
         agent_id = "" if context.caller is None else context.caller.agent_id
-        told = dict(await reload(fingerprint(context.peer), agent_id, check))
+        operator = self._authorization.operators.record_member(context.peer)
+        told = dict(await reload(fingerprint(context.peer), agent_id, check, operator))
         if told["problems"]:
             said = "The configuration that was found is refused, and nothing has changed."
             raise Refusal(Reason.CONFIGURATION_REFUSED, said, details=told)

@@ -30,6 +30,9 @@ MOST_METHODS = 64
 MOST_AGENTS = 200
 """Callers with a count each, if that is configured."""
 
+MOST_OPERATORS = 1_000
+"""Operators that are counted by name: the configuration takes as many."""
+
 MOST_PEOPLE = 200
 """People with a count each, if that is configured."""
 
@@ -107,6 +110,9 @@ class CallCounts:
         self.people: dict[str, int] = {}
         """Calls by the person whom the caller acts for."""
 
+        self.operators: dict[str, int] = {}
+        """Calls by the name of the operator who called."""
+
         self.called: dict[tuple[str, str], int] = {}
         """Calls by what was called, named as in lists, and ``answered`` or ``refused``."""
 
@@ -156,6 +162,8 @@ class CallCounts:
                 count_new(self.called, target, (OTHER, target[1]), MOST_CALLED)
             if reason == Reason.SCOPE_REQUIRED:
                 self._count_missing(record)
+            if "operator" in members:
+                count_few(self.operators, record.operator, MOST_OPERATORS)
             if self._agents:
                 self._count_caller(record)
             if self._people:

@@ -56,6 +56,9 @@ class HostCollector:
         if counts.callers:
             callers = ((label, count) for label, count in counts.callers.items())
             yield _counter("agtphost_agent_calls", "The same by the label of the caller.", ("agent",), callers)
+        if counts.operators:
+            text = "The same by the name of the operator who called."
+            yield _counter("agtphost_operator_calls", text, ("operator",), counts.operators.items())
         if counts.people:
             text = "The same by the person whom the caller acts for, as an identity provider names it."
             yield _counter("agtphost_person_calls", text, ("person",), counts.people.items())

@@ -22,6 +22,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.interface import IHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import INegotiator
 from agtphost.identity.peer import Peer, counted_as
 from agtphost.negotiation.call_ceiling import CallCeiling
@@ -279,7 +280,7 @@ class Negotiator:
 
     def proposals(self, context: BuiltInContext) -> Answer:
         """Answer ``QUERY /proposals`` with waiting proposals; operators see all, agents their own."""
-        operator = self._authorization.oversees(context)
+        operator = self._authorization.oversees(context, action=OperatorAction.READ)
         caller = _agent_of(context)
         sure = context.assurance >= self._settings.min_assurance
         listed = [
@@ -301,7 +302,7 @@ class Negotiator:
 
         :raises Refusal: 403 for others, 404 if it does not wait, 409 if it is decided.
         """
-        if not self._authorization.oversees(context):
+        if not self._authorization.oversees(context, action=OperatorAction.DECIDE):
             raise Refusal(Reason.NOT_OPERATOR)
         pending = self._proposal(context)
         accepted, deferred = context.input.get("accepted"), context.input.get("deferred") is True
@@ -366,7 +367,7 @@ class Negotiator:
         caller = _agent_of(context)
         if pending is not None:
             own = pending.owner == caller and (not caller or context.assurance >= self._settings.min_assurance)
-            if own or self._authorization.oversees(context):
+            if own or self._authorization.oversees(context, action=OperatorAction.READ):
                 return pending
         raise not_found(Reason.PROPOSAL_UNKNOWN)
 
@@ -385,7 +386,7 @@ class Negotiator:
 
     def contracts(self, context: BuiltInContext) -> list[dict[str, Any]]:
         """Return the document of DISCOVER /contracts: the caller's own, or all with ``inspect:all``."""
-        if self._authorization.oversees(context):
+        if self._authorization.oversees(context, action=OperatorAction.READ):
             listed = list(self._contracts.all())
         elif context.caller is None or context.assurance < self._settings.min_assurance:
             listed = []
@@ -412,7 +413,8 @@ class Negotiator:
         """Answer ``INSPECT target=contract`` (core v08 section 7.2.4)."""
         found = self._contracts.get(str(context.input.get("synthesis_id", "")))
         allowed = found is not None and (
-            is_originator(context, found, self._settings) or self._authorization.oversees(context)
+            is_originator(context, found, self._settings)
+            or self._authorization.oversees(context, action=OperatorAction.READ)
         )
         if found is None or not allowed:
             raise not_found(Reason.CONTRACT_UNKNOWN, "No contract of yours has that synthesis_id.")
@@ -423,7 +425,7 @@ class Negotiator:
         found = self._attempts.get(str(context.input.get("attempt_id", "")))
         sure = context.caller is None or context.assurance >= self._settings.min_assurance
         own = found is not None and found.owner == context.owner and sure
-        if found is None or not (own or self._authorization.oversees(context)):
+        if found is None or not (own or self._authorization.oversees(context, action=OperatorAction.READ)):
             raise not_found(Reason.ATTEMPT_UNKNOWN)
         return dict(found.value)
 

@@ -131,7 +131,7 @@ def _facts(agent: Mapping[str, Any]) -> Tag:
 def _change(visit: PageVisit, agent: Mapping[str, Any]) -> list[Tag]:
     buttons = BUTTONS.get(str(agent.get("status")), ())
     known, name = str(agent.get("agent_id")), str(agent.get("name"))
-    if not (visit.may("lifecycle") and agent.get("registrar") is True and buttons):
+    if not (visit.may("lifecycle") and agent.get("may_change") is True and buttons):
         return []
     typed = elements.field("typed", "To revoke: the agent's name, typed", "typed", autocomplete="off")
     form = elements.action(

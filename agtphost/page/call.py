@@ -60,12 +60,13 @@ async def draw(visit: PageVisit) -> PageView:
 def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str, Any]) -> Tag:
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
-    status = payload.get("status")
+    status, operator = payload.get("status"), payload.get("operator")
     told: list[tuple[str, Any]] = [
         ("Audit-ID", audit_id),
         ("When", payload.get("issued_at")),
         ("Call", call_list.describe_call(payload)),
         ("Caller", elements.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))),
+        *([("Operator", f"{operator.get('name')}, {operator.get('key')}")] if isinstance(operator, dict) else []),
         ("Known by", payload.get("identity_assurance")),
         ("On behalf of", payload.get("acting_principal_id") or "-"),
         ("Answered by", elements.brief_agent(payload.get("agent_id"), "host")),

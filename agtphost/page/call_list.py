@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ from agtphost.page import elements
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
-from agtphost.vocabulary.display_names import display_name
+from agtphost.vocabulary.display_names import UNNAMED, caller_name, display_name, operator_name
 from agtphost.vocabulary.quantities import lasting
 
 FILTERS = (
@@ -55,7 +55,7 @@ def _running(visit: PageVisit, reply: PageReply) -> Tag:
     rows = [
         (
             describe_call(entry),
-            _agent(entry.get("caller"), entry.get("caller_id")),
+            _agent(caller_name(entry, str(entry.get("caller") or "")), entry.get("caller_id")),
             lasting(float(entry.get("seconds") or 0.0)),
             entry.get("address"),
             entry.get("task_id") or "-",
@@ -114,7 +114,7 @@ def records(caption: str, reply: PageReply) -> Tag:
         (
             elements.call_link(entry.get("audit_id"), str(entry.get("issued_at", "-"))),
             describe_call(entry),
-            agent(entry.get("caller_id"), "nobody", entry.get("caller")),
+            _caller(entry, agent),
             agent(entry.get("chain"), "host", entry.get("agent")),
             state(entry.get("status", "-")),
             entry.get("reason") or "-",
@@ -126,10 +126,19 @@ def records(caption: str, reply: PageReply) -> Tag:
     )
 
 
+def _caller(entry: Mapping[str, Any], agent: Callable[..., Tag]) -> Tag:
+    """Return who called: an agent as a link, an operator by name, or both."""
+    name = operator_name(entry)
+    if not entry.get("caller_id"):
+        return tags.span(caller_name(entry, "") or UNNAMED)
+    link = agent(entry.get("caller_id"), UNNAMED, entry.get("caller"))
+    return tags.span(link, f" (operator {name})") if name else link
+
+
 def describe_call(entry: Mapping[str, Any]) -> str:
     """Return a call in a few words: its tool, or method and path."""
     return str(entry.get("called") or display_name(entry))
 
 
 def _agent(name: object, agent_id: object) -> Tag:
-    return elements.brief_agent(agent_id, "nobody") if not name else tags.span(str(name))
+    return elements.brief_agent(agent_id) if not name else tags.span(str(name))

@@ -11,6 +11,7 @@ from twisted.web.template import Tag, tags
 from agtphost.page.person_client import PageReply
 from agtphost.page.value_text import as_json, in_path, show_value
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.display_names import UNNAMED
 
 ROWS = 200
 """Rows of a table; further ones have a link."""
@@ -172,11 +173,11 @@ def search(path: str, *fields: Any, text: str = "Filter") -> Tag:
     return tags.form(*fields, tags.p(tags.button(text, type="submit"), class_="buttons"), method="get", action=path)
 
 
-def brief_agent(agent_id: object, nobody: str = "nobody", label: object = None) -> Tag:
+def brief_agent(agent_id: object, otherwise: str = UNNAMED, label: object = None) -> Tag:
     """Return a link to an agent by its label or the beginning of its id; without an id, a given text."""
     text = str(agent_id or "")
     if not text:
-        return tags.span(nobody)
+        return tags.span(otherwise)
     return tags.a(
         show_value(label, 64) if label else f"{text[:12]}...",
         href=f"/agents/{in_path(text)}",

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from agtphost.http.bounded_request import BoundedRequest
 from agtphost.page.value_text import show_value
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.display_names import UNNAMED, caller_name
 from agtphost.vocabulary.lru import keep
 
 log = Logger()
@@ -189,7 +190,7 @@ class LiveFeed:
 def line_of(record: Any) -> Mapping[str, Any]:
     """Return a row of the table of :mod:`agtphost.page.call_list`, for the script."""
     took = "" if record.seconds is None else f"{record.seconds * 1000:.1f}"
-    caller = record.caller or record.caller_id[:12]
+    caller = caller_name(record.members, record.caller or record.caller_id[:12]) or UNNAMED
     cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)
     href = f"/calls/{record.audit_id}" if record.durable else None
     return {"cells": [show_value(cell, 200) for cell in cells], "href": href, "state": str(record.status)}

@@ -40,7 +40,7 @@ class PageVisit:
     def sees_decisions(self) -> bool:
         """Return whether this person sees what waits for operators and registrars; viewers do not."""
         roles = self.person.get("roles")
-        return isinstance(roles, list) and bool({"operator", "registrar"}.intersection(roles))
+        return isinstance(roles, list) and bool({"operator", "approver", "registrar"}.intersection(roles))
 
     @property
     def sees_only_addressed(self) -> bool:

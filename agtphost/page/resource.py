@@ -284,7 +284,7 @@ class PageResource(Resource):
         session: PageSession | None,
         person: PageReply | None = None,
     ) -> None:
-        named = "" if person is None else str(person.result.get("agent") or person.result.get("key", ""))[:16]
+        named = "" if person is None else _name_of(person.result)
         views: Sequence[tuple[str, str]] = NAVIGATION
         if person is not None and is_only_addressed(person.result):
             views = tuple(each for each in NAVIGATION if each[0] == "/inbox")
@@ -426,3 +426,10 @@ def _answer_failure(request: BoundedRequest, failure: Any) -> None:
     if not _is_gone(request):
         request.write(tail_of(request, 500, b"This view could not be drawn; the host's log says why.\n"))  # type: ignore[no-untyped-call]
         request.finish()  # type: ignore[no-untyped-call]
+
+
+def _name_of(person: Mapping[str, Any]) -> str:
+    """Return what the frame calls the person: the operator's name and role, the agent's name, or the key's digits."""
+    if person.get("operator"):
+        return f"{person['operator']} ({person.get('role')})"
+    return str(person.get("agent") or person.get("key", ""))[:16]

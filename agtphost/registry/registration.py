@@ -19,6 +19,7 @@ from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.identity.agents import Agent
 from agtphost.registry import card_reader, leases
 from agtphost.registry.card import ACTIVE, DEPRECATED, WITHDRAWN, AgentCard
@@ -115,10 +116,13 @@ class ChangeCards:
 
         :raises Refusal: 403 for every other caller.
         """
-        if self._authorization.operates(context):
+        if self._authorization.may(context, OperatorAction.REGISTRY):
             return ""
         return self._authorization.require(
-            context, REGISTER, f"Cards are registered by operators, and by agents with the scope {REGISTER}."
+            context,
+            REGISTER,
+            f"Cards are registered by administrators, and by agents with the scope {REGISTER}.",
+            OperatorAction.REGISTRY,
         )
 
     def _require_own(self, context: BuiltInContext, card_id: str, entry: CardEntry | None) -> str:
@@ -362,10 +366,8 @@ class ChangeCards:
         if not isinstance(public, bool):
             raise parameters.invalid("public", "public must be true or false.", "Send true or false.")
         if not self._authorization.operates(context):
-            raise Refusal(
-                Reason.OPERATORS_ONLY,
-                "Only an operator decides whether a card is public.",
-                remedy="Connect with the certificate of an operator.",
+            raise self._authorization.refuse(
+                context, OperatorAction.REGISTRY, "Only an administrator decides whether a card is public."
             )
         entry = entry_of(card_id, value)
         if digest is not None and digest != entry.digest:

@@ -63,6 +63,33 @@ def display_name(record: Mapping[str, Any]) -> str:
     return name_tool(record) or call(method, str(record.get("path") or ""))
 
 
+UNNAMED = "unnamed"
+"""The text in lists for a caller that named no agent and is not an operator."""
+
+
+def operator_name(record: Mapping[str, Any]) -> str:
+    """
+    Return the name of the operator whose request a record is about; empty where an agent or a stranger called.
+
+    :param record: a record's payload, or what a list shows of it.
+    """
+    operator = record.get("operator")
+    return str(operator.get("name", "")) if isinstance(operator, Mapping) else ""
+
+
+def caller_name(record: Mapping[str, Any], agent: str) -> str:
+    """
+    Return who called, for a list: an agent, an operator, or an operator's agent; empty for a stranger.
+
+    :param record: a record's payload, or what a list shows of it.
+    :param agent: what the calling agent is called; empty where none called.
+    """
+    name = operator_name(record)
+    if not name:
+        return agent
+    return f"{agent} (operator {name})" if agent else f"{name} (operator)"
+
+
 def call(method: str, path: str, name: str = "") -> str:
     """
     Return the name of a call for people: that of its binding, or method and path.

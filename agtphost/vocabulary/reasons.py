@@ -115,7 +115,7 @@ class Reason(StrEnum):
     CONFIGURATION_REFUSED = "configuration-refused", 422, "design decision 14", "The configuration that was found is refused, and nothing has changed.", "Mend what problems tells, with file and line, and ask again; agtp reload --check tries it alone."
     NOTHING_TO_GRANT = "nothing-to-grant", 422, "design decision 14", "What is to be granted is nothing that can be called here.", "agtp agent grant --help has the forms; DISCOVER /methods and DISCOVER /tools list what can be called."
     NOT_OFFERED_BY_AGENT = "not-offered-by-agent", 404, "design decision 14", "The addressed agent does not offer this.", "Address an agent that lists it in DISCOVER /methods."
-    NOT_OPERATOR = "not-operator", 403, "AGTP-API section 10.6", "Proposals are decided about by operators, and agents with the scope inspect:all.", "Connect with the certificate of an operator, or of an agent that has the scope."
+    NOT_OPERATOR = "not-operator", 403, "AGTP-API section 10.6", "Proposals are decided about by operators, and agents with the scope inspect:all.", "Connect with the certificate of an operator whose role in [[operator]] is approver or administrator, or of an agent that has the scope."
     OPERATORS_ONLY = "operators-only", 403, "design decision 14", "Only operators, and agents with the operators' scope, may do this."
     RATE_LIMITED = "rate-limited", 429, "core v08 section 5.6", "More requests in a minute than one caller may make."
     GRANT_REQUIRED = "grant-required", (262, 455), "design decision 14", "The operator of this host lets the agent call certain things only, and this is none of them.", "An operator can allow it: agtp agent grant."

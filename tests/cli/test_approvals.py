@@ -101,7 +101,7 @@ def test_who_does_not_decide_is_told(run: Run, server: AgtpServer) -> None:
     server.answers["QUERY", "/approvals"] = listing(decides=False)
     result = run("approvals", "ls")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "of this caller's own is pending" in result.stderr and "[audit] operators" in result.stderr
+    assert "of this caller's own is pending" in result.stderr and "[[operator]]" in result.stderr
 
 
 def test_a_long_list_is_read_to_its_end(run: Run, server: AgtpServer) -> None:

@@ -76,7 +76,8 @@ def test_init_production(run: Run, here: Path) -> None:
     assert config.audit.read_acl == "agent_only"
     # What is irreversible waits for a person, and there is one who decides.
     assert config.approvals.irreversible
-    assert config.audit.operators == (SigningKey.load(state / "registrar.key").public.fingerprint,)
+    registrar = SigningKey.load(state / "registrar.key").public.fingerprint
+    assert [(each.name, each.key, each.role) for each in config.operator] == [("admin", registrar, "administrator")]
 
 
 def test_a_production_host_is_named_as_it_is_reached(run: Run, here: Path) -> None:

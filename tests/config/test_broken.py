@@ -437,7 +437,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "operators missing",
         '[audit]\nread_acl = "operator_only"\n',
         5,
-        "needs at least one fingerprint in operators",
+        "needs at least one operator",
         "agtp cert show",
     ),
     (

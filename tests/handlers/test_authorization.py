@@ -16,6 +16,7 @@ from agtphost.dispatch.gates.discovery import DiscoveryGate
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import DECIDE, INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.handlers.operators import Operators
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
@@ -39,7 +40,7 @@ PERSON = key_of("person")
 AGENTS_OWN = key_of("listed agent")
 LISTED = agent("listed", hosted=False)
 DIRECTORY = AgentDirectory([DESK, CALLER, LISTED])
-AUTHORIZATION = Authorization([PERSON.public.fingerprint, AGENTS_OWN.public.fingerprint], DIRECTORY)
+AUTHORIZATION = Authorization(Operators.of_keys([PERSON.public.fingerprint, AGENTS_OWN.public.fingerprint]), DIRECTORY)
 EVERY_SCOPE = frozenset({INSPECT_ALL, DECIDE, APPROVE_SCOPE, "a2a:upstreams:approve"})
 
 

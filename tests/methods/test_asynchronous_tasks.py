@@ -34,7 +34,7 @@ class Later(DelegationHost):
         turns = None if at_work is None else CallQueue(self.clock, 8, waiting=100, share=at_work)
         self.tasks = AsynchronousTasks(held, directory, self.ledger, self.clock, turns)
         self.handler._tasks = self.tasks
-        authorization = Authorization((), directory, Assurance.CERTIFICATE)
+        authorization = Authorization(None, directory, Assurance.CERTIFICATE)
         self.reading = TaskReading(held, authorization, Continuations())
 
     def _wait(self, context: BuiltInContext) -> Any:

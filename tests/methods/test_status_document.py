@@ -97,7 +97,7 @@ def status(context: BuiltInContext, held: StateTable, sessions: SessionRegistry)
         records=Chain(),  # type: ignore[arg-type]
         held=held,
         sessions=sessions,
-        authorization=Authorization((), directory),
+        authorization=Authorization(None, directory),
     )
     found: list[Any] = []
     Deferred.fromCoroutine(writer.write(DESK, ACTIVE, context)).addBoth(found.append)  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ class Story:
         key = fingerprint(self.config.parent / "state" / "registrar.pem")
         assert self._server is not None
         block = re.sub(r"^command = .*$", lambda _: self._server.group(), block, flags=re.MULTILINE)  # type: ignore[union-attr]
-        block = re.sub(r'operators = \["[0-9a-f]{64}"\]', f'operators = ["{key}"]', block)
+        block = re.sub(r'key = "[0-9a-f]{64}"', f'key = "{key}"', block)
         for table in re.findall(r"^\[[a-z]+\]$", block, re.MULTILINE):
             self._more = re.sub(rf"^{re.escape(table)}\n(?:[^\[\n].*\n|\n)*", "", self._more, flags=re.MULTILINE)
         self._more += f"{block}\n\n"

@@ -167,7 +167,9 @@ def test_an_operator_approves_whose_certificate_names_no_agent(tmp_path: Path) -
         host.stop()
     words.write_text("Does anything at all.")
     with running(config) as host:
-        refused = host.agtp("tools", "approve", "changing.work", "--sha256", "0" * 64, "--as", "registrar")
+        issued = host.agtp("cert", "issue", "client", "other", "--ca", "state/ca.pem", "-o", "other.pem")
+        assert issued.returncode == 0, issued.stderr
+        refused = host.agtp("tools", "approve", "changing.work", "--sha256", "0" * 64, "--cert", "other.pem")
         assert (refused.returncode, "401" in refused.stderr) == (1, True), refused.stderr
         host.stop()
     with config.open("a") as file:

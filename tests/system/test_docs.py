@@ -22,6 +22,8 @@ PLAYED = {
     "client.rst": "test_client_page.py",
     "frameworks.rst": "test_client_page.py",
     "data-methods.rst": "standard/test_data_page.py",
+    "emergency.rst": "test_emergency.py",
+    "operators.rst": "test_emergency.py",
     "first-minutes.rst": "test_first_minutes.py",
     "gateway.rst": "test_gateway_page.py",
     "grants.rst": "test_grants.py",

@@ -25,15 +25,15 @@ OK, WHO, NO, NONE = 200, 401, 403, 404
 PLAIN = {
     # mode:          anonymous, header, own, other, operator
     "public": (OK, OK, OK, OK, OK),
-    "agent_only": (WHO, WHO, OK, NO, WHO),
+    "agent_only": (WHO, WHO, OK, NO, OK),
     "operator_only": (WHO, WHO, NO, NO, OK),
 }
 """Records of the agent's own calls."""
 
-HOSTS = {**PLAIN, "agent_only": (WHO, WHO, NO, NO, WHO)}
+HOSTS = {**PLAIN, "agent_only": (WHO, WHO, NO, NO, OK)}
 """Whole chains: of the agent that answered, and the host's own, of which no caller is the subject."""
 
-TREE = {**PLAIN, "agent_only": (WHO, WHO, OK, OK, WHO)}
+TREE = {**PLAIN, "agent_only": (WHO, WHO, OK, OK, OK)}
 """Checkpoints and proofs tell nothing of what was recorded: every certificate will do."""
 
 # Targets with rules of their own are the same in each mode.

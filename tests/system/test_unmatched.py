@@ -291,10 +291,10 @@ def test_calls_that_nobody_could_approve_are_told(tmp_path: Path, production: Pa
     """Operators approve, and none is listed: ``agtp check`` says so, and no more once a scope decides as well."""
     config = tmp_path / "work" / "host.toml"
     shutil.copytree(production.parent, config.parent)
-    text = re.sub(r"(?m)^operators = .*$", "operators = []", config.read_text())
+    text = config.read_text().replace('role = "administrator"', 'role = "viewer"')
     by_rule = said.startswith("[approvals]")
     config.write_text(text if by_rule else text.replace("\nirreversible = true\n", "\n", 1) + f"\n{said}")
-    remark = "[audit] operators lists none"
+    remark = "[[operator]] lists no approver"
     # In development the registrar approves then.
     development = sample(tmp_path / "development", append=f"\n{said.replace('send', 'list_files')}")
     assert remark not in agtp("check", str(development)).stderr

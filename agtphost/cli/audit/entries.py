@@ -17,7 +17,7 @@ from agtphost.identity import envelope, jws
 from agtphost.identity.key_history import EVENT
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
-from agtphost.vocabulary.display_names import display_name
+from agtphost.vocabulary.display_names import caller_name, display_name
 from agtphost.vocabulary.identifiers import is_audit_id
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Entry:
             payload.get("issued_at"),
             payload.get("new_status") or payload.get("status"),
             f"{what} ({reason})" if reason else what,
-            (names or {}).get(caller) or caller[:SHORT],
+            caller_name(payload, (names or {}).get(caller) or caller[:SHORT]),
             self.audit_id,
         )
 

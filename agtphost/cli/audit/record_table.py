@@ -7,9 +7,11 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from agtphost.audit.filters.fields import HOST
-from agtphost.vocabulary.display_names import display_name
+from agtphost.vocabulary.display_names import caller_name, display_name, operator_name
 
-COLUMNS = ("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified")
+COLUMNS = (
+    *("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified", "operator"),
+)
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Characters that make a spreadsheet read a cell as a formula; such cells get a leading apostrophe."""
@@ -29,6 +31,13 @@ class Row:
     kind: str
     audit_id: str
     verified: bool
+    operator: str = ""
+    """The name of the operator who called; empty where none did."""
+
+    @property
+    def who(self) -> str:
+        """The name of the caller, for people."""
+        return caller_name({"operator": {"name": self.operator}} if self.operator else {}, self.caller)
 
 
 def entry_row(
@@ -59,6 +68,7 @@ def entry_row(
         kind="event" if event else "record",
         audit_id=audit_id,
         verified=verified,
+        operator=operator_name(payload),
     )
 
 

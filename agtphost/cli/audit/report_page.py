@@ -83,7 +83,7 @@ class _RowCounts:
             self.total += 1
             if row.kind == "record":
                 self.statuses[f"{row.status} {row.reason}".strip()] += 1
-                self.callers[row.caller or "(no proven name)"] += 1
+                self.callers[row.who or "(no proven name)"] += 1
                 self.called[row.called] += 1
             self.first = min(self.first or row.time, row.time)
             self.last = max(self.last, row.time)
@@ -159,7 +159,7 @@ def _calls(counted: _RowCounts) -> Iterator[str]:
     for row in counted.newest:
         mark = "" if row.verified else ' <strong class="bad">not verified</strong>'
         yield (
-            f"<tr><td>{_text(row.time)}</td><td>{_text(row.caller)}</td><td>{_text(row.called)}</td>"
+            f"<tr><td>{_text(row.time)}</td><td>{_text(row.who)}</td><td>{_text(row.called)}</td>"
             f"<td>{_text(row.status)} {_text(row.reason)}</td><td>{_text(row.chain)} {_text(row.number)}</td>"
             f"<td><code>{_text(row.audit_id)}</code>{mark}</td></tr>\n"
         )

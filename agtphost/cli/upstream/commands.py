@@ -45,7 +45,7 @@ def list_command(stderr: bool, where: Connection, as_json: bool) -> None:
 
     For MCP, A2A and ACP: state, failures, restarts, next attempt, latency, and pending approvals.
 
-    Only for operators: certificates in [audit] operators, and agents with the scope inspect:all. Without --cert and
+    Only for operators ([[operator]]), and agents with the scope inspect:all. Without --cert and
     --as, the registrar asks. The older names `agtp upstreams` and `agtp upstreams ls` do the same.
 
     \b
@@ -102,7 +102,7 @@ def approve(name: str, agent: str | None, consent: Consent, where: Connection, a
     as long as it differs from the first approved one. The difference is shown on standard error, and exactly the shown
     one is approved. Without a terminal, give --yes, or --sha256 of the one that you reviewed.
 
-    Only for operators: certificates in [audit] operators, and agents with the scope a2a:upstreams:approve or
+    Only for administrators ([[operator]]), and agents with the scope a2a:upstreams:approve or
     acp:upstreams:approve. For tools of MCP servers, use agtp tools approve.
 
     \b

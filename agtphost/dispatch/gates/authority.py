@@ -43,7 +43,7 @@ class AnonymousGate:
         self._floor = floor
 
     def check(self, exchange: Exchange) -> None:
-        exchange.operator = exchange.caller is None and self._authorization.is_operating_person(exchange.peer)
+        exchange.operator = exchange.caller is None and self._authorization.acts_as_operator(exchange.peer)
         exchange.person = exchange.caller is None and self._authorization.is_person(exchange.peer)
         binding = exchange.binding
         if binding is None:

@@ -31,6 +31,7 @@ from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IAgentDirectory, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
@@ -427,7 +428,7 @@ class TaskReading:
     def _may_read(self, context: BuiltInContext, item: StateItem) -> bool:
         caller = self._authorization.find_caller(context)
         return (caller is not None and caller.agent_id == item.owner) or self._authorization.manages(
-            context, item.owner
+            context, item.owner, OperatorAction.READ
         )
 
 

@@ -12,6 +12,7 @@ from agtphost.audit.state import StateTable
 from agtphost.dispatch.sessions import ESCALATION
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.agents import Agent
@@ -154,7 +155,9 @@ class StatusDocuments:
 
     def _may_observe(self, agent: Agent, context: BuiltInContext) -> bool:
         """Operators, the agent's issuer, the agent itself, and agents that were given the scope (AGTP-158)."""
-        if self._authorization is not None and self._authorization.manages(context, agent.agent_id):
+        if self._authorization is not None and self._authorization.manages(
+            context, agent.agent_id, OperatorAction.READ
+        ):
             return True
         caller = context.caller
         if caller is None or context.assurance < Assurance.CERTIFICATE:

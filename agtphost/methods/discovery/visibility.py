@@ -17,6 +17,7 @@ from agtphost.dispatch.gates.identity import refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization, holds
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.handlers.operators import OperatorAction
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.zones import Sees, Zones
@@ -70,8 +71,8 @@ class Visibility:
     # Who asks
 
     def operates(self, context: BuiltInContext) -> bool:
-        """Whether an operator asks."""
-        return self._authorization is not None and self._authorization.operates(context)
+        """Return whether an operator asks, in any role."""
+        return self._authorization is not None and self._authorization.views(context)
 
     def proven(self, context: BuiltInContext) -> bool:
         """Whether it is certain who asks: an agent by its certificate, or an operator."""
@@ -171,7 +172,9 @@ class Visibility:
         return True
 
     def _manages(self, context: BuiltInContext, agent: Agent) -> bool:
-        return self._authorization is not None and self._authorization.manages(context, agent.agent_id)
+        return self._authorization is not None and self._authorization.manages(
+            context, agent.agent_id, OperatorAction.READ
+        )
 
     def _sees(self, context: BuiltInContext, within: Sees) -> Sees:
         if not self.is_entitled(context):

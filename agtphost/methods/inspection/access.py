@@ -19,10 +19,10 @@ class ReadACL(Enum):
     """Any caller."""
 
     AGENT_ONLY = "agent_only"
-    """Callers with a certificate, for records whose subject they are."""
+    """Callers with a certificate, for records whose subject they are; and operators."""
 
     OPERATOR_ONLY = "operator_only"
-    """Client certificates whose key fingerprint the operator listed."""
+    """Operators, in any role."""
 
 
 class RecordAccess:
@@ -43,7 +43,7 @@ class RecordAccess:
 
         :raises Refusal: 401 or 403, naming the mode.
         """
-        if self._acl is ReadACL.PUBLIC:
+        if self._acl is ReadACL.PUBLIC or self._authorization.views(context):
             return
         certificate = context.peer.certificate if context.peer is not None else None
         if self._acl is ReadACL.AGENT_ONLY:
@@ -51,7 +51,7 @@ class RecordAccess:
                 raise self._refusal(Reason.ACL_ANONYMOUS_BLOCKED)
         elif certificate is None:
             raise self._refusal(Reason.ACL_ANONYMOUS_BLOCKED)
-        elif not (self._authorization.operates(context) or self._authorization.views(context)):
+        else:
             raise self._refusal(Reason.ACL_NOT_PERMITTED)
 
     def require_subject(self, context: BuiltInContext, subjects: Collection[str]) -> None:
@@ -61,7 +61,7 @@ class RecordAccess:
         :param subjects: Agent-IDs.
         :raises Refusal: 403, naming the mode.
         """
-        if self._acl is not ReadACL.AGENT_ONLY:
+        if self._acl is not ReadACL.AGENT_ONLY or self._authorization.views(context):
             return
         if context.caller is None or context.caller.agent_id not in subjects:
             raise self._refusal(Reason.ACL_NOT_PERMITTED)

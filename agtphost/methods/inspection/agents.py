@@ -8,14 +8,13 @@ from typing import Any, Protocol
 
 from agtphost.audit.drafts import HOST_CHAIN
 from agtphost.audit.lifecycle import LifecycleState
-from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization, is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IRecordStore
 from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import Continuations
-from agtphost.vocabulary.reasons import Reason
 
 PAGE = 200
 DAY = 86_400.0
@@ -82,10 +81,11 @@ class KnownAgents:
             return self._known()
         own = [agent for agent in self._known() if is_registrar(context.peer, agent)]
         if not own:
-            raise Refusal(
-                Reason.OPERATORS_ONLY,
+            raise self._authorization.refuse(
+                context,
+                OperatorAction.READ,
                 "Agents and their states are shown to operators, and to registrars those that they issued.",
-                remedy=f"Connect with the certificate of one of them, or of an agent that has the scope {INSPECT_ALL}.",
+                INSPECT_ALL,
             )
         return own
 
@@ -107,6 +107,7 @@ class KnownAgents:
             "sessions": self._sessions.active(agent.agent_id, SESSION_SECONDS),
             "http_clients": [*self._keys.get(agent.name, ()), *self._keys.get(agent.agent_id, ())],
             "registrar": is_registrar(context.peer, agent),
+            "may_change": self._authorization.manages(context, agent.agent_id, OperatorAction.LIFECYCLE),
         }
 
 

@@ -11,6 +11,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization, is_registrar
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.reasons import Reason
@@ -122,7 +123,7 @@ class Decisions:
         caller, proven = context.caller, context.assurance is Assurance.CERTIFICATE
         if agent_id is None or (proven and caller is not None and caller.agent_id == agent_id):
             return
-        if self._authorization.manages(context, agent_id) or self._authorization.oversees(context):
+        if self._authorization.manages(context, agent_id, OperatorAction.READ) or self._authorization.oversees(context):
             return
         if context.peer is None or context.peer.certificate is None:
             raise Refusal(

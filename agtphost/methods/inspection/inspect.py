@@ -174,7 +174,7 @@ class Inspection:
     async def _named_chain(self, context: BuiltInContext) -> str:
         if context.input.get("chain") == HOST:
             self._access.require_subject(context, set())
-            if self._first is not None and self._authorization.operates(context):
+            if self._first is not None and self._authorization.views(context):
                 await self._first()
             return HOST_CHAIN
         agent_id = parameters.agent_id(context.input)

@@ -7,7 +7,7 @@ but for what ``show`` leaves out; its caller sees the same, and never decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, takewhile
 from typing import Any
 
@@ -154,6 +154,23 @@ class ApprovalDecisions:
         own = bool(context.owner) and context.owner == item.owner
         return own or self._authorization.is_party(context, proven, item.value["asked_with"])
 
+    def conflict_of(self, key: str) -> Callable[[], Refusal | None]:
+        """Return a function that returns the refusal where another caller decided an approval at the same moment."""
+
+        def conflict() -> Refusal | None:
+            item = self._held.get(APPROVAL, key)
+            return None if item is None or item.value["status"] == OPEN else self._already_decided(item)
+
+        return conflict
+
+    def _already_decided(self, item: StateItem) -> Refusal:
+        decision = item.value.get("decision") or {}
+        return Refusal(
+            Reason.ALREADY_DECIDED,
+            f"The call was decided on already{decided_by(decision)}.",
+            details={"approval_id": item.key, "state": self._approvals.state(item), **decision_details(decision)},
+        )
+
     def decide(
         self, item: StateItem, receipt: Mapping[str, Any], said: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], Change]:
@@ -165,11 +182,7 @@ class ApprovalDecisions:
         value, now = item.value, self._approvals.now()
         state = self._approvals.state(item)
         if value["status"] != OPEN:
-            raise Refusal(
-                Reason.ALREADY_DECIDED,
-                "The call was decided on already.",
-                details={"approval_id": item.key, "state": state},
-            )
+            raise self._already_decided(item)
         if state == "expired":
             raise Refusal(
                 Reason.APPROVAL_EXPIRED,
@@ -190,6 +203,7 @@ class ApprovalDecisions:
                 "by": said["actor"],
                 "at": receipt["timestamp"],
                 "attestation_id": receipt["attestation_id"],
+                **({"operator": receipt["operator"]} if "operator" in receipt else {}),
             },
         }
         until = now + USED_REMEMBERED if use_by is None else use_by + EXPIRED_REMEMBERED
@@ -212,6 +226,19 @@ class ApprovalDecisions:
         if use_by is not None:
             told["use_by"] = times.stamp(use_by)
         return {**receipt, **told}, change
+
+
+def decided_by(decision: Mapping[str, Any]) -> str:
+    """Return who decided, and when, as the end of a sentence; empty where that is not known."""
+    operator = decision.get("operator")
+    who = operator.get("name") if isinstance(operator, Mapping) else decision.get("by")
+    return f" by {who} at {decision.get('at')}" if who else ""
+
+
+def decision_details(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Return who decided, and when, as members of a refusal."""
+    named = {"decided_by": decision.get("by"), "decided_at": decision.get("at"), "operator": decision.get("operator")}
+    return {name: value for name, value in named.items() if value}
 
 
 def _fitting(items: Sequence[StateItem]) -> int:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, Protocol, TypeAlias
 
@@ -25,10 +27,11 @@ from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, fingerprint
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.canonical import canonical
-from agtphost.methods.oversight.approvals import ApprovalDecisions, in_record
+from agtphost.methods.oversight.approvals import ApprovalDecisions, decided_by, decision_details, in_record
 from agtphost.methods.oversight.escalation import ASKED_WITH, may_decide
 from agtphost.methods.oversight.notification import NOTIFICATION, is_readable
 from agtphost.vocabulary import times
@@ -126,6 +129,9 @@ class Confirmation:
             "timestamp": times.stamp(self._now()),
             "confirmed_by": actor,
         }
+        operator = self._authorization.operators.record_member(context.peer)
+        if operator is not None:
+            receipt = {**receipt, "operator": operator}
         if known is not None:
             recurring = [further for further, statuses in self._recurring if said["status"] in statuses]
             again = await self._find_confirmable(recurring, context, {**said, "before": known.value})
@@ -133,11 +139,11 @@ class Confirmation:
         approval = self._approvals.sought(context, target_id)
         if approval is not None:
             receipt, change = self._approvals.decide(approval, receipt, said)
-            return self._attest(context, receipt, change)
+            return self._attest(context, receipt, change, conflict=self._approvals.conflict_of(approval.key))
         escalation = self._escalation(context, target_id)
         if escalation is not None:
             receipt, change = self._decide(escalation, receipt, said)
-            return self._attest(context, receipt, change)
+            return self._attest(context, receipt, change, conflict=partial(self._find_decision, escalation.key))
         found = await self._find_confirmable(self._further, context, said)
         if found is not None:
             told, changes = found
@@ -163,8 +169,18 @@ class Confirmation:
                 return found
         return None
 
-    def _attest(self, context: BuiltInContext, receipt: Mapping[str, Any], *changes: Change) -> Answer:
-        """The receipt, kept for repeats of the same call."""
+    def _attest(
+        self,
+        context: BuiltInContext,
+        receipt: Mapping[str, Any],
+        *changes: Change,
+        conflict: Callable[[], Refusal | None] | None = None,
+    ) -> Answer:
+        """
+        Return the answer with the receipt, which is kept for repeats of the same call.
+
+        :param conflict: see :attr:`agtphost.handlers.built_in.Answer.conflict`.
+        """
         caller = self._authorization.find_caller(context)
         owner = "" if caller is None else caller.agent_id
         mine = Change(
@@ -174,7 +190,7 @@ class Confirmation:
             owner=owner,
             expires_at=int((self._now() + REMEMBERED) * 1000),
         )
-        return _answer(receipt, *changes, mine)
+        return replace(_answer(receipt, *changes, mine), conflict=conflict)
 
     # Escalations
 
@@ -208,11 +224,7 @@ class Confirmation:
         self, item: StateItem, receipt: Mapping[str, Any], said: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], Change]:
         if item.value["status"] != "pending":
-            raise Refusal(
-                Reason.ALREADY_DECIDED,
-                "The escalation was decided already.",
-                details={"escalation_id": item.key, "escalation_status": item.value["status"]},
-            )
+            raise _already_decided(item)
         final = said["status"] != "deferred"
         value = {
             **item.value,
@@ -222,6 +234,7 @@ class Confirmation:
                 "by": said["actor"],
                 "at": receipt["timestamp"],
                 "attestation_id": receipt["attestation_id"],
+                **({"operator": receipt["operator"]} if "operator" in receipt else {}),
             },
         }
         change = Change(
@@ -240,6 +253,11 @@ class Confirmation:
         }
         return {**receipt, **task}, change
 
+    def _find_decision(self, key: str) -> Refusal | None:
+        """Return the refusal where another caller decided an escalation at the same moment."""
+        item = self._held.get(ESCALATION, key)
+        return None if item is None or item.value["status"] == "pending" else _already_decided(item)
+
     # Other targets
 
     def _notification(self, context: BuiltInContext, target_id: str) -> StateItem | None:
@@ -256,8 +274,21 @@ class Confirmation:
         caller = self._authorization.find_caller(context)
         party = caller is not None and caller.agent_id in {payload.get("agent_id"), payload.get("caller_id")}
         # Only parties and operators may learn whether the record exists.
-        if record is None or not (party or self._authorization.operates(context)):
+        if record is None or not (party or self._authorization.may(context, OperatorAction.DECIDE)):
             raise _unknown()
+
+
+def _already_decided(item: StateItem) -> Refusal:
+    decision = item.value["decision"] or {}
+    return Refusal(
+        Reason.ALREADY_DECIDED,
+        f"The escalation was decided already{decided_by(decision)}.",
+        details={
+            "escalation_id": item.key,
+            "escalation_status": item.value["status"],
+            **decision_details(decision),
+        },
+    )
 
 
 def acknowledge(item: StateItem, status: str) -> Change:

@@ -28,6 +28,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.addresses import MARK
 from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, fingerprint, holds, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
@@ -280,7 +281,7 @@ class Escalation:
     def _manages(self, context: BuiltInContext, owner: str) -> bool:
         """Return whether the caller manages the agent in whose name an owner escalated."""
         first = next(iter(self._held.items_of(ESCALATION, owner)), None)
-        return first is not None and self._authorization.manages(context, escalated_by(first))
+        return first is not None and self._authorization.manages(context, escalated_by(first), OperatorAction.DECIDE)
 
     def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
         own = self._authorization.find_caller(context) is not None and context.owner == item.owner

@@ -27,6 +27,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.addresses import MARK, owner_of_inbox
 from agtphost.handlers.authorization import OPERATOR, Authorization, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
@@ -412,16 +413,18 @@ class Notification:
         """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
         own = [_inbox(self._held, reader) for reader in self._authorization.inboxes(context)]
         every: Iterable[StateItem] = ()
-        if caller is None or self._authorization.operates(context):
+        if caller is None or self._authorization.may(context, OperatorAction.DECIDE):
             every = _inbox(self._held, OPERATOR)
-        managed = (item for item in every if self._authorization.manages(context, item.brief["sender"]))
+        managed = (
+            item for item in every if self._authorization.manages(context, item.brief["sender"], OperatorAction.DECIDE)
+        )
         return (item for item in chain(*own, managed) if item.brief["status"] == "held")
 
 
 def is_readable(authorization: Authorization, context: BuiltInContext, item: StateItem) -> bool:
     """Return whether a notification is the caller's to read, to confirm and to answer."""
     if not item.owner:
-        return authorization.manages(context, item.brief["sender"])
+        return authorization.manages(context, item.brief["sender"], OperatorAction.DECIDE)
     return item.owner in authorization.inboxes(context)
 
 

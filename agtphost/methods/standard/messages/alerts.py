@@ -21,6 +21,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import OPERATOR, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.methods.oversight.confirmation import acknowledge
 from agtphost.methods.oversight.notification import CONTENT, LONGEST, NOTIFICATION
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
@@ -190,7 +191,7 @@ class Alerting:
             item = held.get(NOTIFICATION, key)
             if item is None or "alert_id" not in item.value:
                 continue
-            operator = item.value["recipient"] == OPERATOR and authorization.operates(context)
+            operator = item.value["recipient"] == OPERATOR and authorization.may(context, OperatorAction.DECIDE)
             if operator or item.owner in inboxes:
                 return item
         return None

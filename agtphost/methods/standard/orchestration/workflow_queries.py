@@ -12,6 +12,7 @@ from agtphost.errors import not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.operators import OperatorAction
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.vocabulary.reasons import Reason
@@ -65,7 +66,7 @@ class WorkflowReading:
 
     def _may_read(self, context: BuiltInContext, item: StateItem) -> bool:
         own = bool(context.owner) and item.owner == context.owner
-        return own or self._authorization.manages(context, item.value["agent_id"])
+        return own or self._authorization.manages(context, item.value["agent_id"], OperatorAction.READ)
 
 
 def _place(item: StateItem) -> list[str]:

@@ -1,0 +1,133 @@
+"""A named operator on a running host: what shows the name, and what a removed operator can still do."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agtphost.client.sync import Client
+from tests.page.browsing import Site, served
+
+ROOT = Path(__file__).resolve().parents[2]
+ENTRY = '\n[[operator]]\nname = "{name}"\nkey = "{name}.pem"\nrole = "{role}"\n'
+ROLES = {"anna": "administrator", "ben": "approver", "vera": "viewer"}
+
+
+def certify(config: Path) -> None:
+    """One certificate for each role, and an entry for it."""
+    from tests.system.hosting import agtp
+
+    folder = config.parent
+    for name, role in ROLES.items():
+        words = ("client", name, "--ca", "state/ca.pem", "-o", f"{name}.pem")
+        done = agtp("cert", "issue", *words, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        config.write_text(config.read_text() + ENTRY.format(name=name, role=role))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    access = '[log]\naccess = true\n[metrics]\nlisten = "tcp:0:interface=127.0.0.1"\n'
+    with served(tmp_path, append=access.partition("[metrics]")[0], prepare=certify) as made:
+        yield made
+
+
+def client(site: Site, name: str) -> Client:
+    folder = site.host.config.parent
+    return Client(trust=site.trust, cert=folder / f"{name}.pem", key=folder / f"{name}.key")
+
+
+def remove(site: Site, name: str) -> None:
+    """Take an operator out, and reload."""
+    config = site.host.config
+    config.write_text(config.read_text().replace(ENTRY.format(name=name, role=ROLES[name]), ""))
+    done = site.host.agtp("reload")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_removed_operator_is_refused_on_an_open_connection(site: Site) -> None:
+    """The next request after the reload is refused; the connection itself stays open."""
+    with client(site, "anna") as anna, client(site, "ben") as ben:
+        assert anna.call(site.host.uri, "INSPECT", "/", {"target": "chains"}).ok
+        assert ben.call(site.host.uri, "QUERY", "/approvals").ok
+        remove(site, "anna")
+        refused = anna.call(site.host.uri, "INSPECT", "/", {"target": "chains"})
+        assert (refused.status, refused.reason) == (403, "operators-only"), refused.body
+        assert ben.call(site.host.uri, "QUERY", "/approvals").ok
+
+
+def test_a_removed_operator_is_refused_on_an_open_page(site: Site) -> None:
+    """The page of a removed operator ends at the next click; a smaller role takes the buttons away."""
+    words = ("--cert", "anna.pem")
+    browser, other = site.browser(*words), site.browser("--cert", "ben.pem")
+    assert "anna (administrator)" in browser.get("/").page.said
+    assert "ben (approver)" in other.get("/").page.said
+    agent = json.loads((site.host.state / "agents/demo/document.json").read_text())["agent_id"]
+    forms = browser.get(f"/agents/{agent}").page.forms
+    form = next(iter([each for each in forms if each.action.startswith("/do/")]))
+    remove(site, "anna")
+    assert browser.send(form, ("do", "deactivate"), reason="too late").status in (401, 403)
+    assert browser.get("/agents").status in (401, 403)
+    assert other.get("/").status == 200
+
+
+def test_a_revoked_certificate_is_refused_on_an_open_connection_and_page(tmp_path: Path) -> None:
+    """Revoking the certificate ends both, also while the entry is still there."""
+
+    def prepare(config: Path) -> None:
+        certify(config)
+        from tests.system.hosting import agtp
+
+        words = ("--ca", "state/ca.pem", "--crl", "state/crl.pem")
+        assert agtp("cert", "crl", *words, cwd=config.parent).returncode == 0
+        config.write_text(f'{config.read_text()}\n[tls]\nclient_crl = ["state/crl.pem"]\n')
+
+    with served(tmp_path, prepare=prepare) as site, client(site, "anna") as anna:
+        browser = site.browser("--cert", "anna.pem")
+        assert anna.call(site.host.uri, "INSPECT", "/", {"target": "chains"}).ok
+        words = ("--ca", "state/ca.pem", "--crl", "state/crl.pem")
+        assert site.host.agtp("cert", "revoke", "anna.pem", *words).returncode == 0
+        assert site.host.agtp("reload").returncode == 0
+        assert browser.get("/").status == 401
+        assert not anna.call(site.host.uri, "INSPECT", "/", {"target": "chains"}).ok
+
+
+def test_everything_that_shows_records_shows_the_operator(site: Site, tmp_path: Path) -> None:
+    """Walk, explain, report, export, log and page name who called; the record verifies by another program."""
+    host = site.host
+    done = host.agtp("agent", "deactivate", "demo", "--reason", "a test", "--cert", "anna.pem")
+    assert done.returncode == 0, done.stderr
+    assert host.agtp("agent", "reinstate", "demo", "--cert", "anna.pem").returncode == 0
+    walked = host.agtp("audit", "walk", "host", "--cert", "vera.pem")
+    assert "anna (operator)" in walked.stdout, walked.stdout + walked.stderr
+    listed = host.agtp_json("audit", "walk", "host", "--cert", "vera.pem")
+    entry = next(each for each in listed if each["payload"].get("operator", {}).get("name") == "anna")
+    assert re.fullmatch("sha256:[0-9a-f]{64}", entry["payload"]["operator"]["key"])
+    explained = host.agtp("explain", entry["audit_id"], "--cert", "vera.pem")
+    assert "anna (operator) called" in explained.stdout, explained.stdout + explained.stderr
+    assert f"operator anna, with the key {entry['payload']['operator']['key']}" in explained.stdout
+    events = host.agtp_json("audit", "walk", "demo", "--cert", "vera.pem")
+    assert any(each["payload"].get("operator", {}).get("name") == "anna" for each in events), events
+    export = tmp_path / "records.jsonl"
+    assert host.agtp("audit", "export", "-o", str(export)).returncode == 0
+    report = host.agtp("audit", "report", str(export), "-o", str(tmp_path / "r.html"), "--csv", str(tmp_path / "r.csv"))
+    assert report.returncode == 0, report.stderr
+    assert "anna (operator)" in (tmp_path / "r.html").read_text()
+    assert ",anna\n" in (tmp_path / "r.csv").read_text().replace("\r\n", "\n")
+    verifier = ROOT / "packages" / "agtp-verify" / "agtp_verify.py"
+    words = [sys.executable, str(verifier), str(export), "--key", str(host.state / "signing.pub")]
+    proven = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert proven.returncode == 0, proven.stdout + proven.stderr
+    logged = [json.loads(line[line.index("{") :]) for line in host.lines if '"kind":"agtp"' in line]
+    assert any(line["operator"] == "anna" and line["method"] == "DEACTIVATE" for line in logged)
+    browser = site.browser("--cert", "vera.pem")
+    assert "anna (operator)" in browser.get("/calls").text
+    assert "nobody" not in browser.get("/calls").text
+    shown = browser.get(f"/calls/{entry['audit_id']}").text
+    assert entry["payload"]["operator"]["key"] in shown
