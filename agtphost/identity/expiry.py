@@ -48,9 +48,12 @@ class Expiring:
 
     file: str = ""
 
+    begins: float = 0.0
+    """Seconds since the Unix epoch from which it is valid; 0 where it always was."""
+
     def is_soon(self, now: float) -> bool:
-        """Return whether it has expired, or will within :data:`SOON`."""
-        return self.ends - now <= SOON
+        """Return whether it has expired, will within :data:`SOON`, or is not valid yet."""
+        return self.ends - now <= SOON or self.begins > now
 
     def days_left(self, now: float) -> int:
         """Return the whole days that are left; negative once it has expired."""
@@ -60,6 +63,9 @@ class Expiring:
         """Return a sentence for operators, with what to do."""
         what = f"the {self.kind.replace('-', ' ')} {'of ' if self.kind in (AGENT, GRANT) else ''}{self.name}"
         left = self.ends - now
+        if self.begins > now:
+            begins = times.stamp(self.begins)
+            return f"{what} is not valid before {begins}, and is refused until then; compare this machine's clock"
         when = f"ended {lasting(-left)} ago" if left <= 0 else f"ends in {lasting(left)}"
         remedy = REMEDIES.get(self.kind, "").format(name=self.name)
         if self.kind == CLIENT and self.name == "registrar":
@@ -79,7 +85,13 @@ def of_certificates(kind: str, name: str, path: Path) -> Iterator[Expiring]:
     except (OSError, ValueError):
         return
     for certificate in found if kind == AUTHORITY else found[:1]:
-        yield Expiring(kind=kind, name=name, ends=certificate.not_valid_after_utc.timestamp(), file=str(path))
+        yield Expiring(
+            kind=kind,
+            name=name,
+            ends=certificate.not_valid_after_utc.timestamp(),
+            file=str(path),
+            begins=certificate.not_valid_before_utc.timestamp(),
+        )
 
 
 def of_lists(name: str, path: Path) -> Iterator[Expiring]:
