@@ -36,6 +36,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.stores import LatestRecords, MemoryStore, Search, Selection, StoreError
 from agtphost.stores.interfaces import IPluggableStore, IRecordReader
+from agtphost.stores.record_search import CountedBy, RecordCounts
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
@@ -64,6 +65,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointRow",
     "CompiledSchema",
+    "CountedBy",
     "DamagedRecord",
     "EndpointContext",
     "EndpointError",
@@ -82,6 +84,7 @@ __all__ = [
     "LatestRecords",
     "MemoryStore",
     "ObservedRecord",
+    "RecordCounts",
     "RecordFormat",
     "RecordKind",
     "RecordRow",

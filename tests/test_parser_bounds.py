@@ -325,7 +325,7 @@ READERS: dict[str, str] = {
     "yaml": "vocabulary/yamltext agis/normal methods/discovery/publication contract/openapi/document_text",
     "cbor2": "identity/cose",
     "tomllib": "vocabulary/tomltext vocabulary/tomlparser agis/acts agis/confusables agis/endpoint_matching agis/words "
-    "config/cures",
+    "config/cures vocabulary/toml_salvage",
     "tomli": "vocabulary/tomlparser",
     "zipfile": "identity/packages identity/issuance",
 }
@@ -339,6 +339,7 @@ COMMANDS = ("cli/", "conformance/")
 """What runs in a process of its own, before its user's eyes: no reactor that others wait for."""
 
 LOADS = {
+    "vocabulary/toml_salvage",  # an operator's own file, in a command
     "adapters/mcp/long_lines",  # in the table
     "agis/passes/structural",  # what ships beside it
     "agis/endpoint_matching",  # what ships beside it

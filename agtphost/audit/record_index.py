@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from agtphost.identity import envelope
 from agtphost.stores.rows import Facet, RecordFormat
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.display_names import name_tool
+from agtphost.vocabulary.display_names import UPSTREAMS, name_tool
 
 MOST_CHARACTERS = 200
 """Characters of a value that are stored; the rest of a longer one can be found as text only."""
@@ -40,26 +40,38 @@ def index_record(payload: Mapping[str, object]) -> RecordIndex:
     :raises ValueError: the payload has a status or an Agent-ID that no column can hold.
     :raises TypeError: for the same reason.
     """
-    member = payload.get
-    method, extra, operator = str(member("method", "")), member("extra"), member("operator")
-    name = key = person = ""
-    if isinstance(operator, dict):
+    # Subscripts and "in" are no function calls: this runs for every record.
+    method = str(payload["method"]) if "method" in payload else ""
+    tool = reason = session = task = person = name = key = ""
+    if "operator" in payload and isinstance(operator := payload["operator"], dict):
         name, key = to_index_text(operator.get("name")), to_index_text(operator.get("key"))
     if "acting_principal_id" in payload:
-        person = to_index_text(member("acting_principal_id"))
-    if "event_type" in payload:
-        # An event's reason explains what an agent became; that of a record, why a call was refused.
-        tool = reason = session = task = ""
-    else:
-        tool = to_index_text(name_tool(payload)) if extra or method == "EXECUTE" else ""
-        reason, session = to_index_text(member("reason")), to_index_text(member("session_id"))
-        task = to_index_text(member("task_id"))
-    values = (member("agent_id"), member("caller_id"), member("status", 0), method, tool, reason, person, name, key)
-    facet = _known.get(values)
-    if facet is None:
-        facet = _make_facet(values)
-    return RecordIndex(facet, str(member("path", "")), session, task)
+        person = to_index_text(payload["acting_principal_id"])
+    # An event's reason explains what an agent became; that of a record, why a call was refused.
+    if "event_type" not in payload:
+        names_tool = method == "EXECUTE"
+        if not names_tool and "extra" in payload and type(extra := payload["extra"]) is dict:
+            # A QUERY with a modality names an upstream, too.
+            for upstream in _UPSTREAMS:
+                names_tool = names_tool or upstream in extra
+        if names_tool:
+            tool = to_index_text(name_tool(payload))
+        if "reason" in payload:
+            reason = to_index_text(payload["reason"])
+        if "session_id" in payload:
+            session = to_index_text(payload["session_id"])
+        if "task_id" in payload:
+            task = to_index_text(payload["task_id"])
+    agent, caller = payload.get("agent_id"), payload.get("caller_id")
+    status = ("status" in payload and payload["status"]) or 0
+    values = (agent, caller, status, method, tool, reason, person, name, key)
+    facet = _known[values] if values in _known else _make_facet(values)
+    path = str(payload["path"]) if "path" in payload else ""
+    return tuple.__new__(RecordIndex, (facet, path, session, task))
 
+
+_UPSTREAMS = tuple(name for name, _ in UPSTREAMS)
+"""Members of ``extra`` that name an upstream."""
 
 _known: dict[tuple[Any, ...], Facet] = {}
 """The newest facets by the members that they are made of: to make one takes longer than all the rest."""

@@ -11,8 +11,9 @@ from agtphost.cli.arguments import data_octets, header_fields, parameters
 from agtphost.cli.confirmation import confirming
 from agtphost.cli.exchange import call_with_approval, exit_status_of, open_client, refusal, signing_keys, verify
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import find_config
 from agtphost.cli.near_names import close_endpoints
-from agtphost.cli.options import Connection, RequestOptions, connection_options, request_options
+from agtphost.cli.options import HERE, Connection, RequestOptions, connection_options, request_options
 from agtphost.cli.output import print_document, print_json, visible
 from agtphost.cli.target import resolve
 from agtphost.vocabulary import jsontext, media_types, trace_context
@@ -73,8 +74,8 @@ def command(
     answers in advance. Without a terminal the call is sent, except with --confidence, which agents give: then a call
     that needs a person's consent is refused and not sent.
 
-    If the host has no such endpoint, the command also asks for the list of endpoints and names close ones; with --json
-    it does not.
+    If the host has no such endpoint, close ones are named: those in the files of the configured host, or else those
+    that the host lists. With --json they are not.
 
     \b
     Examples:
@@ -107,7 +108,8 @@ def command(
         reply = call_with_approval(client, target, method, path, given, stream=request.follow(as_json), **options)
         if verified:
             verify(reply, signing_keys(target, client))
-        near = "" if as_json else close_endpoints(client, target, reply, method, path)
+        config = find_config(where) if uri == HERE else where.config
+        near = "" if as_json else close_endpoints(client, target, reply, method, path, config)
     if as_json:
         _print_json(reply, verified)
         raise click.exceptions.Exit(int(exit_status_of(reply)))

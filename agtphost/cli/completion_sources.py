@@ -61,8 +61,8 @@ def _completer(kinds: list[Words]) -> Callable[[click.Context, click.Parameter, 
 class _Here:
     """The configured host, read from its files without validation."""
 
-    def __init__(self, context: click.Context) -> None:
-        named = context.params.get("config")
+    def __init__(self, where: click.Context | Path) -> None:
+        named = where if isinstance(where, Path) else where.params.get("config")
         self.file = Path(named) if named is not None else Path("host.toml")
         self.folder = self.file.parent
         with self.file.open("rb") as stream:
@@ -158,6 +158,14 @@ def _audit_ids(context: click.Context, incomplete: str) -> Iterator[tuple[str, s
 
     for record in records(_Here(context).store, incomplete, MOST):
         yield record.audit_id, f"{record.status} {record.method} {record.path}"
+
+
+def endpoints_in(file: Path) -> list[tuple[str, str]]:
+    """Return method and path of each endpoint that the files of a host declare, without validation; none on failure."""
+    try:
+        return list(_Here(file).endpoints())
+    except (OSError, ValueError):
+        return []
 
 
 def _word(word: str) -> Words:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agtphost.cli.completion_sources import endpoints_in
 from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
@@ -25,17 +27,24 @@ NO_ENDPOINT = (Reason.NOT_FOUND, Reason.METHOD_NOT_ALLOWED, Reason.METHOD_VIOLAT
 _PARAMETER = re.compile(r"\{[^{}/]*\}")
 
 
-def close_endpoints(client: Client, target: Target, reply: Reply, method: str, path: str) -> str:
+def close_endpoints(
+    client: Client, target: Target, reply: Reply, method: str, path: str, config: Path | None = None
+) -> str:
     """
     Return a sentence that names endpoints close to the one that a host does not have; empty if none is close.
 
-    The host lists endpoints for the caller, so nothing is suggested that the caller may not see.
+    :param config: the ``host.toml`` of the host, whose files are read; None: the host is asked, which lists what the
+        caller may see.
     """
     if reply.ok or reply.reason not in NO_ENDPOINT:
         return ""
-    answer = client.call(target.uri, "DISCOVER", "/methods")
-    listed = answer.result if answer.ok and isinstance(answer.result, list) else []
-    known = [(str(each.get("method")), str(each.get("path"))) for each in listed if isinstance(each, dict)]
+    if config is not None:
+        # A second request would be one more record of a call that the user did not type.
+        known = endpoints_in(config)
+    else:
+        answer = client.call(target.uri, "DISCOVER", "/methods")
+        listed = answer.result if answer.ok and isinstance(answer.result, list) else []
+        known = [(str(each.get("method")), str(each.get("path"))) for each in listed if isinstance(each, dict)]
     scores = {f"{verb} {at}": _closeness(verb, at, method, path) for verb, at in known}
     near = [name for name, score in sorted(scores.items(), key=lambda each: -each[1]) if score >= CLOSENESS][:MOST]
     return f"Did you mean {' or '.join(near)}?" if near else ""

@@ -107,7 +107,7 @@ class PageAccess:
         """
         Return the caller's roles.
 
-        :raises Refusal: 403 for those to whom the page shows nothing.
+        :raises agtphost.errors.Refusal: 403 for those to whom the page shows nothing.
         """
         found = []
         operator = self._authorization.operator(context)

@@ -14,7 +14,7 @@ from zope.interface import Attribute, Interface
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.lease import HostProcess, LeaseState
-from agtphost.stores.record_look import Stop, never
+from agtphost.stores.record_look import never
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
 from agtphost.stores.rows import (
     AnswerRow,
@@ -298,7 +298,7 @@ class IRecordReader(Interface):
         :param damaged: takes chain and explanation of each record that is not what was signed; it is left out then.
         """
 
-    def latest(before: int | None, limit: int, search: Search, *, stop: Stop = never) -> LatestRecords:
+    def latest(before: int | None, limit: int, search: Search, *, stop: Callable[[], bool] = never) -> LatestRecords:
         """
         Records of all chains, newest first. A look is bounded in time, and may end before it found ``limit`` records.
 
@@ -308,7 +308,7 @@ class IRecordReader(Interface):
         :raises agtphost.stores.record_look.SearchStopped: ``stop`` returned true.
         """
 
-    def count(by: CountedBy, before: int | None, search: Search, *, stop: Stop = never) -> RecordCounts:
+    def count(by: CountedBy, before: int | None, search: Search, *, stop: Callable[[], bool] = never) -> RecordCounts:
         """Count the records that a search without texts finds; counts of looks that go on from one another add up."""
 
     def number_of(audit_id: str) -> int | None:

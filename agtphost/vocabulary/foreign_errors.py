@@ -61,9 +61,18 @@ _TLS: Final[tuple[tuple[str, Meaning], ...]] = (
     ("not yet valid", ("its certificate is not valid yet", "check this machine's clock")),
     ("hostname mismatch", ("its certificate is for another name", "use a name that is in the certificate")),
     ("ip address mismatch", ("its certificate is for another address", "use a name that is in the certificate")),
-    ("self-signed", ("its certificate is not of a trusted authority", "name its authority with --cacert, or in host.toml with ca")),
-    ("self signed", ("its certificate is not of a trusted authority", "name its authority with --cacert, or in host.toml with ca")),
-    ("issuer certificate", ("its certificate is not of a trusted authority", "name its authority with --cacert, or in host.toml with ca")),
+    (
+        "self-signed",
+        ("its certificate is not of a trusted authority", "name its authority with --cacert, or in host.toml with ca"),
+    ),
+    (
+        "self signed",
+        ("its certificate is not of a trusted authority", "name its authority with --cacert, or in host.toml with ca"),
+    ),
+    (
+        "issuer certificate",
+        ("its certificate is not of a trusted authority", "name its authority with --cacert, or in host.toml with ca"),
+    ),
     ("verify failed", ("its certificate is not trusted", "name its authority with --cacert, or in host.toml with ca")),
     ("no certificate or crl found", ("it holds no PEM certificate", "name a PEM file with certificates")),
     ("no start line", ("it holds no PEM text of the expected kind", "name a PEM file")),

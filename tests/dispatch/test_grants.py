@@ -69,7 +69,7 @@ HELD = st.sets(st.sampled_from((*SCOPES, "booking:*", "mcp:*")))
 
 def exchange(scopes: set[str], assurance: Assurance, grants: set[str] | None) -> Exchange:
     """One request of an agent, as far as the decision looks at it."""
-    made = Exchange(SimpleNamespace(path="/"), SimpleNamespace(), 0.0)  # type: ignore[arg-type]
+    made = Exchange(SimpleNamespace(path="/"), SimpleNamespace(certificate=None), 0.0)  # type: ignore[arg-type]
     made.caller, made.scopes, made.assurance = DEMO, frozenset(scopes), assurance
     if grants is not None:
         made.narrowings = (GrantSet(CALLER, frozenset(grants)),)

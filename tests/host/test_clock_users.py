@@ -31,6 +31,11 @@ DIRECT = {
     "host/http_clients.py:principal": "a token in the configuration, judged while it is read",
     "host/rehearsal.py:rehearse": "agtp check, in a process of its own",
     "host/file_rotation.py": "keys of the host change at a time that its successor states",
+    "host/json_log.py:_time": "an event of the log that has no time of its own",
+    "audit/filters/record_filter.py:parse": "relative times of a filter",
+    "stores/postgres/lease.py:keep": "compares the system's clock with the database's",
+    "stores/postgres/lease.py:_look": "the same",
+    "stores/postgres/location.py:find_risks": "the same",
     "protocols/steady_timers.py:use_steady_clock": "where the reactor's own clock begins",
 }
 """Functions, by module and name, that read the system's clock; a name alone stands for all of its module."""

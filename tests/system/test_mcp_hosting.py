@@ -162,7 +162,7 @@ def test_describe_and_upstreams_show_what_servers_are_up_to(host: Host) -> None:
         assert {"restarts", "next_attempt_in", "latency", "capabilities"} <= set(entry)
         assert "pid" not in entry and "link" not in entry
         assert client.call(host.uri, "INSPECT", "/", {"target": "upstreams"}).status == 403
-    assert host.agtp("upstreams", "ls").returncode == 1
+    assert host.agtp("upstreams", "ls", "--as", "demo").returncode == 1
 
 
 def test_an_operator_sees_upstreams_and_approves(tmp_path: Path) -> None:

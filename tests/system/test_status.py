@@ -51,7 +51,7 @@ def test_what_is_told_of_a_running_host(host: Host) -> None:
     """Calls and refusals of the last minute, records, agents: those that there are."""
     before = host.agtp_json("status")
     assert host.agtp("call", "-", "DISCOVER", "/methods").returncode == 0
-    assert host.agtp("call", "-", "DISCOVER", "/nothing", "--json").returncode == 1
+    assert host.agtp("call", "-", "DISCOVER", "/nothing").returncode == 1
     after = host.agtp_json("status")
     # The look before is counted by now, too.
     assert after["recent_calls"] - before["recent_calls"] == 3

@@ -181,8 +181,8 @@ def test_what_was_seen_first_stays_approved(tmp_path: Path) -> None:
             off = agtp.call(host.uri, "EXECUTE", "/acp/hive", run_it)
             assert (off.status, off.json()["reason"]) == (503, "acp-manifest-changed")
             table = host.agtp("upstreams", "ls")
-            assert "agtp upstreams approve a2a.moody" in table.stderr
-            assert "agtp upstreams approve acp.hive worker" in table.stderr
+            assert "agtp upstream approve a2a.moody" in table.stderr
+            assert "agtp upstream approve acp.hive worker" in table.stderr
             changed = events(host, "upstream-definition-changed")
             assert [(event["upstream"], event["sha256"]) for event in changed if event["protocol"] == "a2a"] == [
                 ("moody", waiting)

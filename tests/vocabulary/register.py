@@ -163,6 +163,9 @@ _UNUSED = "not of a running host"
 TABLES: Final[Mapping[str, frozenset[str]]] = {
     _CONFIGURED: frozenset(
         {
+            "handlers.operators:Operators._by_key",
+            "handlers.operators:spki_digest",
+            "metrics.call_counts:CallCounts.operators",
             "methods.standard.collections.index:Stocks._stocks",
             "search.lexical:Lexicon._words",
             "registry.mcp_servers:McpServers._seen",
@@ -357,6 +360,9 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _LINK: frozenset(
         {
+            "stores.facet_rows:FacetNumbers._known",
+            "stores.postgres.reading:PostgresReader.hours",
+            "stores.record_reader:RecordReader.hours",
             "audit.writer_queue:WriterQueue.tasks",
             "mcp.sessions:McpSession._answers_left",
             "audit.catch_up:Door._waiting",
@@ -405,6 +411,10 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _UNUSED: frozenset(
         {
+            "audit.facet_check:FacetCheck._known",
+            "audit.facet_check:FacetCheck._mismatches",
+            "audit.facet_check:FacetCheck._sound",
+            "audit.facet_check:FacetCheck._wrong",
             "agis.acts:lexicon",
             "agis.confusables:_table",
             "agis.endpoint_matching:synonyms",

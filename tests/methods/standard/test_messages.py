@@ -9,7 +9,7 @@ import pytest
 
 from agtphost.methods.oversight import confirmation
 from agtphost.methods.standard.record_scan import RecordScan
-from agtphost.stores import record_search
+from agtphost.stores import record_look
 from agtphost.testing import MemoryHost
 from agtphost.testing.identities import key_of
 from agtphost.vocabulary import jsontext, times
@@ -242,8 +242,8 @@ def test_a_report_is_in_the_inbox_of_whoever_is_to_have_it(host: Transacting) ->
 
 def test_own_records_are_found_behind_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """METH-002, METH-039, METH-041: a look into the store passes so many, and ends with others' calls alone."""
-    monkeypatch.setattr(record_search, "LOOKED_AT", 4)
-    monkeypatch.setattr(record_search, "LOOKED_INSIDE", 4)
+    for name, value in (("WINDOW", 4), ("LOOKED_INSIDE", 4), ("LOOK_SECONDS", 0.0)):
+        monkeypatch.setattr(record_look, name, value)
     host = Transacting()
     host.endpoint("QUERY", "/shelves", lambda context: {"shelves": []})
     began = within(host, 0)
