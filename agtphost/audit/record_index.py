@@ -40,7 +40,7 @@ def index_record(payload: Mapping[str, object]) -> RecordIndex:
     :raises ValueError: the payload has a status or an Agent-ID that no column can hold.
     :raises TypeError: for the same reason.
     """
-    # Subscripts and "in" are no function calls: this runs for every record.
+    # Subscripts and "in" cost no function call; this function runs for every record.
     method = str(payload["method"]) if "method" in payload else ""
     tool = reason = session = task = person = name = key = ""
     if "operator" in payload and isinstance(operator := payload["operator"], dict):
