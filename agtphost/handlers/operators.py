@@ -23,7 +23,7 @@ from typing import Final
 from agtphost.identity.peer import Peer, PeerCertificate
 
 
-class Role(IntEnum):
+class OperatorRole(IntEnum):
     """A role of an operator; each role includes those before it."""
 
     VIEWER = 1
@@ -48,15 +48,15 @@ class OperatorAction(Enum):
     OPERATE = "end calls, restart upstream servers, approve changed definitions, end contracts"
 
 
-NEEDED: Final[Mapping[OperatorAction, Role]] = MappingProxyType(
+NEEDED: Final[Mapping[OperatorAction, OperatorRole]] = MappingProxyType(
     {
-        OperatorAction.READ: Role.VIEWER,
-        OperatorAction.DECIDE: Role.APPROVER,
-        OperatorAction.RELOAD: Role.ADMINISTRATOR,
-        OperatorAction.LIFECYCLE: Role.ADMINISTRATOR,
-        OperatorAction.GRANT: Role.ADMINISTRATOR,
-        OperatorAction.REGISTRY: Role.ADMINISTRATOR,
-        OperatorAction.OPERATE: Role.ADMINISTRATOR,
+        OperatorAction.READ: OperatorRole.VIEWER,
+        OperatorAction.DECIDE: OperatorRole.APPROVER,
+        OperatorAction.RELOAD: OperatorRole.ADMINISTRATOR,
+        OperatorAction.LIFECYCLE: OperatorRole.ADMINISTRATOR,
+        OperatorAction.GRANT: OperatorRole.ADMINISTRATOR,
+        OperatorAction.REGISTRY: OperatorRole.ADMINISTRATOR,
+        OperatorAction.OPERATE: OperatorRole.ADMINISTRATOR,
     }
 )
 """The least role for each action: the only table of what a role may do."""
@@ -92,7 +92,7 @@ class Operator:
     key: str
     """The fingerprint of the key, or ``sha256:`` and the digest of its SubjectPublicKeyInfo."""
 
-    role: Role
+    role: OperatorRole
     spki: str = ""
     """The digest of the SubjectPublicKeyInfo, where the configuration names a file with the key."""
 
@@ -109,11 +109,11 @@ class Operators:
         self._by_key: dict[str, Operator] = {}
         for each in listed:
             self._by_key.setdefault(each.key, each)
-        self.lists_administrator: bool = any(each.role is Role.ADMINISTRATOR for each in self._by_key.values())
+        self.lists_administrator: bool = any(each.role is OperatorRole.ADMINISTRATOR for each in self._by_key.values())
         """Whether the configuration lists an administrator; if not, registrars have rights of one."""
         if not self.lists_administrator:
             for key in registrars:
-                self._by_key[key] = Operator(name=REGISTRAR, key=key, role=Role.ADMINISTRATOR)
+                self._by_key[key] = Operator(name=REGISTRAR, key=key, role=OperatorRole.ADMINISTRATOR)
         self.keys: Collection[str] = self._by_key.keys()
         """Keys as the configuration lists them."""
 
@@ -121,7 +121,7 @@ class Operators:
         """Whether some keys are listed by the digest of their SubjectPublicKeyInfo."""
 
     @classmethod
-    def of_keys(cls, keys: Iterable[str], role: Role = Role.ADMINISTRATOR) -> Operators:
+    def of_keys(cls, keys: Iterable[str], role: OperatorRole = OperatorRole.ADMINISTRATOR) -> Operators:
         """Return operators with keys alone, as the older lists of the configuration have them."""
         return cls(Operator(name=f"{role.label}-{key[:8]}", key=key, role=role) for key in keys)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from twisted.logger import Logger
 
 from agtphost.config import Config
-from agtphost.handlers.operators import Operator, Operators, Role, spki_digest
+from agtphost.handlers.operators import Operator, OperatorRole, Operators, spki_digest
 from agtphost.host.host_loader import LoadedHost
 from agtphost.identity.keys import KeyFormatError
 from agtphost.vocabulary.foreign_errors import explain
@@ -23,7 +23,7 @@ def operators_of(loaded: LoadedHost) -> Operators:
 
 def _read_entries(config: Config) -> Iterator[Operator]:
     for each in config.operator:
-        role = Role[each.role.upper()]
+        role = OperatorRole[each.role.upper()]
         try:
             key = each.load()
         except (KeyFormatError, OSError) as error:
@@ -35,7 +35,10 @@ def _read_entries(config: Config) -> Iterator[Operator]:
         else:
             yield Operator(name=each.name, key=key.fingerprint, role=role, spki=spki_digest(key.raw))
     people = {key: name for name, key in config.notify.people.items()}
-    for keys, role in ((config.audit.operators, Role.ADMINISTRATOR), (config.admin.viewers, Role.VIEWER)):
+    for keys, role in (
+        (config.audit.operators, OperatorRole.ADMINISTRATOR),
+        (config.admin.viewers, OperatorRole.VIEWER),
+    ):
         for fingerprint in keys:
             name = people.get(fingerprint, f"{role.label}-{fingerprint[:8]}")
             yield Operator(name=name, key=fingerprint, role=role)

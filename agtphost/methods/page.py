@@ -19,7 +19,7 @@ from agtphost.errors import not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, fingerprint, is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.handlers.operators import OperatorAction, Role
+from agtphost.handlers.operators import OperatorAction, OperatorRole
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import PeerCertificate
 from agtphost.vocabulary import times
@@ -112,7 +112,7 @@ class PageAccess:
         found = []
         operator = self._authorization.operator(context)
         if operator is not None:
-            found.append(OPERATOR if operator.role is Role.ADMINISTRATOR else operator.role.label)
+            found.append(OPERATOR if operator.role is OperatorRole.ADMINISTRATOR else operator.role.label)
         if any(is_registrar(context.peer, agent) for agent in self._known()):
             found.append("registrar")
         if self._authorization.is_person(context.peer):

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from agtphost.errors import ConfigurationError
-from agtphost.handlers.operators import NEEDED, OperatorAction, Role
+from agtphost.handlers.operators import NEEDED, OperatorAction, OperatorRole
 from agtphost.identity import envelope
 from agtphost.identity.keys import SigningKey
 from agtphost.testing import MemoryHost
@@ -89,7 +89,7 @@ def test_a_role_may_do_what_the_table_says(action: OperatorAction, name: str) ->
     host = staffed()
     asked = {"task_id": f"task-{name}", "reason": "ethical_flag", "context": {}}
     assert host.call("ESCALATE", "/", asked, caller=demo(host)).status == 202
-    role = Role[ROLES[name].upper()] if name in ROLES else 0
+    role = OperatorRole[ROLES[name].upper()] if name in ROLES else 0
     for method, path, given in REQUESTS[action]:
         answer = ask(host, name, method, path, given)
         assert (answer.status < 300) == (role >= NEEDED[action]), (method, path, answer.status, answer.body)
@@ -113,33 +113,33 @@ def test_an_agents_record_names_no_operator() -> None:
 @pytest.mark.parametrize(
     ("settings", "name", "role"),
     [
-        ({"audit": {"operators": [KEYS["adam"].public.fingerprint]}}, "administrator-", Role.ADMINISTRATOR),
+        ({"audit": {"operators": [KEYS["adam"].public.fingerprint]}}, "administrator-", OperatorRole.ADMINISTRATOR),
         (
             {
                 "audit": {"operators": [KEYS["adam"].public.fingerprint]},
                 "notify": {"people": {"adam": KEYS["adam"].public.fingerprint}},
             },
             "adam",
-            Role.ADMINISTRATOR,
+            OperatorRole.ADMINISTRATOR,
         ),
-        ({"admin": {"viewers": [KEYS["adam"].public.fingerprint]}}, "viewer-", Role.VIEWER),
-        ({"operator": [entry("adam", key=spki(KEYS["adam"]))]}, "adam", Role.ADMINISTRATOR),
+        ({"admin": {"viewers": [KEYS["adam"].public.fingerprint]}}, "viewer-", OperatorRole.VIEWER),
+        ({"operator": [entry("adam", key=spki(KEYS["adam"]))]}, "adam", OperatorRole.ADMINISTRATOR),
         (
             {"operator": [entry("adam", role="viewer")], "audit": {"operators": [KEYS["adam"].public.fingerprint]}},
             "adam",
-            Role.VIEWER,
+            OperatorRole.VIEWER,
         ),
     ],
     ids=["audit", "named in notify", "viewers", "key as in records", "listed twice"],
 )
-def test_older_settings_map_to_roles(settings: dict[str, Any], name: str, role: Role) -> None:
+def test_older_settings_map_to_roles(settings: dict[str, Any], name: str, role: OperatorRole) -> None:
     """``[audit] operators`` are administrators, ``[admin] viewers`` viewers; ``[[operator]]`` counts before both."""
     host = made(settings)
     answer = ask(host, "adam", "INSPECT", "/", {"target": "chains"})
     assert answer.status == 200, answer.body
     told = record_of(answer)["operator"]
     assert told["name"].startswith(name) and told["key"] == spki(KEYS["adam"])
-    assert (ask(host, "adam", *REQUESTS[OperatorAction.GRANT][0]).status == 200) == (role is Role.ADMINISTRATOR)
+    assert (ask(host, "adam", *REQUESTS[OperatorAction.GRANT][0]).status == 200) == (role is OperatorRole.ADMINISTRATOR)
 
 
 def test_a_registrar_is_an_administrator_of_a_development_host_without_one() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.handlers.operators import NEEDED, Role
+from agtphost.handlers.operators import NEEDED, OperatorRole
 from tests.system.hosting import Host, agtp, free_port
 from tests.system.pages import DOCS, Step, playing, shows, steps
 
@@ -130,4 +130,4 @@ def test_the_page_has_the_table_of_roles() -> None:
     rows = dict(re.findall(r"\* - ``(viewer|approver|administrator)`` - (.*?)(?= \* - | An administrator )", text))
     for action, role in NEEDED.items():
         assert action.value in rows[role.label], action
-    assert set(rows) == {role.label for role in Role}
+    assert set(rows) == {role.label for role in OperatorRole}
