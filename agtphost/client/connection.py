@@ -159,7 +159,7 @@ def _fire(final: Deferred[Reply], found: Reply | Exception) -> None:
         final.callback(found)
 
 
-def _caused(refusal: ClientError, error: BaseException) -> ClientError:
+def _attach_cause(refusal: ClientError, error: BaseException) -> ClientError:
     """Return an error that keeps the one of the library that it translates."""
     refusal.__cause__ = error
     return refusal
@@ -170,7 +170,7 @@ def _refusal_of(reason: Failure, notes: HandshakeNotes) -> ClientError | None:
     error = reason.value
     assert error is not None
     if isinstance(error, SSL.Error):
-        return _caused(tls.to_refusal(_reason_of(error), notes.message), error)
+        return _attach_cause(tls.to_refusal(_reason_of(error), notes.message), error)
     if isinstance(error, (network.ConnectionDone, network.ConnectionLost, network.ConnectionAborted)):
         return None
     return ConnectionLost(

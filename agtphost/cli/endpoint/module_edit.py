@@ -79,11 +79,11 @@ def _bindings(tree: ast.Module) -> dict[str, str]:
         elif isinstance(node, ast.Import):
             found |= {(each.asname or each.name).partition(".")[0]: "" for each in node.names}
         else:
-            found |= dict.fromkeys(_assigned(node), "")
+            found |= dict.fromkeys(_names_bound_by(node), "")
     return found
 
 
-def _assigned(node: ast.stmt) -> Iterator[str]:
+def _names_bound_by(node: ast.stmt) -> Iterator[str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
         return

@@ -95,7 +95,7 @@ def access_of(where: Connection, upstreams: Sequence[str]) -> list[UpstreamAcces
 
 
 def _ask_about(client: Client, target: Target, where: Connection, upstream: str) -> UpstreamAccess:
-    entry = _settled(client, target, upstream)
+    entry = _wait_until_settled(client, target, upstream)
     protocol = upstream.partition(".")[0]
     tools: list[str] = []
     if protocol == "mcp":
@@ -117,7 +117,7 @@ def _ask_about(client: Client, target: Target, where: Connection, upstream: str)
     return found
 
 
-def _settled(client: Client, target: Target, upstream: str) -> Mapping[str, Any]:
+def _wait_until_settled(client: Client, target: Target, upstream: str) -> Mapping[str, Any]:
     """Return the entry of an upstream once it no longer starts."""
     protocol, _, name = upstream.partition(".")
     end = time.monotonic() + WAIT

@@ -72,7 +72,7 @@ def add_command(
     if imported is not None:
         if name is not None or env or headers or cwd is not None:
             raise WrongInput("--import excludes a name and options of one server", "Give the file or one server.")
-        servers = _imported(read_clients_file(imported, os.environ))
+        servers = _print_notes(read_clients_file(imported, os.environ))
         sections = [(server.name, server.toml()) for server in servers]
     elif name is None or not words:
         raise click.UsageError("give NAME and URL, or NAME and COMMAND; or --import FILE")
@@ -190,7 +190,7 @@ def _print_access(access: UpstreamAccess) -> None:
         click.echo(visible(line))
 
 
-def _imported(found: ImportedServers) -> Sequence[ServerEntry]:
+def _print_notes(found: ImportedServers) -> Sequence[ServerEntry]:
     for note in found.notes:
         click.echo(f"note: {visible(note)}", err=True)
     return found.servers
