@@ -28,7 +28,7 @@ from agtphost.vocabulary.foreign_errors import explain
 
 _PLACEHOLDER = re.compile(r"\$\{([^${}]{1,200})\}")
 _VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.ASCII)
-_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PROJECT_FOLDERS = (".vscode", ".cursor")
 _HTTP = ("http", "streamable-http", "streamableHttp")
 
@@ -192,7 +192,7 @@ class _EntryReader:
         if shutil.which(words[0], path=self.environ.get("PATH")) is None:
             raise _LeftOut(f"its program {words[0]} was not found")
         table = entry.get("env") or {}
-        if not isinstance(table, dict) or not all(_ENVIRONMENT_NAME.fullmatch(key) for key in table):
+        if not isinstance(table, dict) or not all(ENVIRONMENT_NAME.fullmatch(key) for key in table):
             raise _LeftOut("env is not an object of variables")
         env = {key: kept.value(key, self.fill(_text(value))) for key, value in table.items()}
         filled_in = words != [command, *arguments]

@@ -37,6 +37,15 @@ def test_an_upstream_is_added_called_and_removed(tmp_path: Path) -> None:
 
         again = host.agtp("upstream", "add", "notes", *server)
         assert again.returncode == 2 and "in line" in again.stderr and "agtp upstream remove" in again.stderr
+        secret = config.parent / "secrets/notes.TOKEN"
+        for words in (("--env", "TOKEN=other"), ("--dry-run", "--env", "NEW=other"), ("--env", "../TOKEN=x")):
+            assert host.agtp("upstream", "add", *words, "notes", *server).returncode == 2
+        assert secret.read_text() == "secret-abc\n", "a refused change replaces no secret"
+        planned = host.agtp("upstream", "add", "--dry-run", "--env", "NEW=x", "further", *server)
+        assert planned.returncode == 0 and "secrets/further.NEW" in planned.stdout, planned.stderr
+        outside = host.agtp("upstream", "add", "--env", "A=x", "out/side", *server)
+        assert outside.returncode == 2 and "is not a name of an upstream" in outside.stderr
+        assert [file.name for file in secret.parent.iterdir()] == ["notes.TOKEN"]
 
         listed = {entry["name"] for entry in host.agtp_json("upstream", "list")}
         assert "notes" in listed

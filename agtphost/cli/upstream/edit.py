@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from agtphost.cli.config_edit import ConfigEdit, apply_changes, plan_edit
-from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.failures import NoConnection, WrongInput, local_file
 from agtphost.cli.host_config import find_config
 from agtphost.cli.mcp_import import read_clients_file
 from agtphost.cli.mcp_servers import ServerEntry
@@ -19,6 +20,7 @@ from agtphost.cli.output import print_json, visible
 from agtphost.cli.reload import show_outcome
 from agtphost.cli.upstream.access import UpstreamAccess, access_of
 from agtphost.cli.upstream.sections import LISTS, index_of, names_in, secret_files, server_of, split_name, web_section
+from agtphost.identity import files
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.tomledit import append_element, remove_element
 
@@ -108,14 +110,34 @@ def _add(
             text = append_element(text, path, section)
         return text
 
-    folder = _folder(where)
-    if not dry_run:
-        # The configuration names these files, so they must exist before it is checked.
+    with _secrets_written(servers, _folder(where)) as keep:
+        edit = plan_edit(where, change)
+        added = [f"{protocol}.{name}" for name, _ in sections]
+        _finish(edit, where, added, dry_run=dry_run, as_json=as_json, keep=keep)
+
+
+@contextmanager
+def _secrets_written(servers: Sequence[ServerEntry], folder: Path) -> Iterator[Callable[[], None]]:
+    """
+    Write the files of secrets while a change that names them is checked and applied.
+
+    Unless the function that this yields is called, the files are afterwards as they were before: a refused change must
+    not replace the secret of another server.
+    """
+    names = [folder / name for server in servers for name in server.secrets]
+    before = {name: name.read_bytes() if name.is_file() else None for name in names}
+    kept: list[bool] = []
+    try:
         with local_file(doing="written"):
             for server in servers:
                 server.keep_secrets(folder)
-    edit = plan_edit(where, change)
-    _finish(edit, where, [f"{protocol}.{name}" for name, _ in sections], dry_run=dry_run, as_json=as_json)
+        yield lambda: kept.append(True)
+    finally:
+        for name, content in () if kept else before.items():
+            if content is None:
+                name.unlink(missing_ok=True)
+            else:
+                files.replace(name, content, files.PRIVATE)
 
 
 @click.command("remove")
@@ -155,15 +177,32 @@ def remove_command(name: str, dry_run: bool, where: Connection, as_json: bool) -
         click.echo(visible(f"its secrets are still there; delete them if nothing else uses them: {listed}"), err=True)
 
 
-def _finish(edit: ConfigEdit, where: Connection, added: Sequence[str], *, dry_run: bool, as_json: bool) -> None:
-    """Apply the change unless it is only to be shown, and print the result."""
+def _finish(
+    edit: ConfigEdit,
+    where: Connection,
+    added: Sequence[str],
+    *,
+    dry_run: bool,
+    as_json: bool,
+    keep: Callable[[], None] = lambda: None,
+) -> None:
+    """
+    Apply the change unless it is only to be shown, and print the result.
+
+    :param keep: called once the changed file stays, whether or not the host could be asked about it.
+    """
     if dry_run:
         if as_json:
             print_json({"file": str(edit.file), "diff": edit.diff, "applied": False})
         else:
             click.echo(visible(edit.diff), nl=False)
         return
-    outcome = apply_changes([edit.change], where)
+    try:
+        outcome = apply_changes([edit.change], where)
+    except NoConnection:
+        keep()
+        raise
+    keep()
     found = access_of(where, added) if outcome is not None else []
     if as_json:
         print_json(

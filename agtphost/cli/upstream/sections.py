@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.mcp_import import SecretValues
+from agtphost.cli.mcp_import import ENVIRONMENT_NAME, SecretValues
 from agtphost.cli.mcp_servers import ServerEntry
+from agtphost.config.upstreams import header_name
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.tomltext import string_text
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 
 LISTS: Mapping[str, tuple[str, str]] = {"mcp": ("mcp", "server"), "a2a": ("a2a", "agent"), "acp": ("acp", "agent")}
 """The list of tables in ``host.toml`` by protocol."""
@@ -34,6 +38,12 @@ def server_of(
 
     :param folder: of the host.toml.
     """
+    if _NAME.fullmatch(name) is None:
+        # Files of secrets have this name, so it is checked before anything is written.
+        raise WrongInput(
+            f"{name!r} is not a name of an upstream",
+            "Give 1 to 32 lower-case letters, digits, '-' or '_' that begin with a letter or digit.",
+        )
     secret = SecretValues(name)
     remote = len(words) == 1 and words[0].startswith(("https://", "http://"))
     if remote and (env or cwd is not None):
@@ -41,14 +51,27 @@ def server_of(
     if not remote and headers:
         raise WrongInput("--header is for a URL, and a command was given", "Use --env.")
     if remote:
-        fields = {key: secret.value(key, value) for key, value in _pairs("--header", headers)}
+        fields = {_header(key): secret.value(key, value) for key, value in _pairs("--header", headers)}
         return ServerEntry(name=name, url=words[0], headers=fields, secrets=secret.values)
-    variables = {key: secret.value(key, value) for key, value in _pairs("--env", env)}
+    variables = {_variable(key): secret.value(key, value) for key, value in _pairs("--env", env)}
     here = Path.cwd() if folder != Path.cwd() else None
     program = str(here / Path(words[0]).expanduser()) if here is not None and "/" in words[0] else words[0]
     # Where the command is typed is where its relative paths are meant to begin.
     directory = here if cwd is None else cwd.absolute()
     return ServerEntry(name=name, command=(program, *words[1:]), cwd=directory, env=variables, secrets=secret.values)
+
+
+def _header(key: str) -> str:
+    try:
+        return header_name(key)
+    except ValueError as error:
+        raise WrongInput(f"--header {key!r} {error}", "Give the name of a field such as Authorization.") from None
+
+
+def _variable(key: str) -> str:
+    if ENVIRONMENT_NAME.fullmatch(key) is None:
+        raise WrongInput(f"--env {key!r} is not the name of a variable", "Give letters, digits and '_', such as TOKEN.")
+    return key
 
 
 def web_section(
