@@ -40,7 +40,27 @@ def config_option() -> click.Option:
     )
 
 
-class VerbGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A group whose error for an unknown command names close ones, and which refuses a ``--config`` without use."""
+
+    def find_near(self, ctx: click.Context, word: str) -> list[str]:
+        """Return names that are close to an unknown one."""
+        raise NotImplementedError
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve the name of a command."""
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            near = self.find_near(ctx, args[0])
+            raise click.NoSuchCommand(args[0], possibilities=near, ctx=error.ctx) from None
+        require_config_use(ctx, command, args[0])
+        return name, command, rest
+
+
+class VerbGroup(SuggestingGroup):
     """
     A group of commands that also knows the shared verbs, and takes ``--config`` in front of its commands.
 
@@ -70,18 +90,10 @@ class VerbGroup(click.Group):
                 return verb
         return name
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a name; the error for an unknown one suggests names and shared verbs that are close to it."""
-        try:
-            name, command, rest = super().resolve_command(ctx, args)
-            require_config_use(ctx, command, args[0])
-            return name, command, rest
-        except click.NoSuchCommand as error:
-            known = {*self.list_commands(ctx), *(verb for verb in SHARED_VERBS if self._meant_by(verb))}
-            near = difflib.get_close_matches(args[0], sorted(known), 3, 0.5)
-            raise click.NoSuchCommand(args[0], possibilities=near, ctx=error.ctx) from None
+    def find_near(self, ctx: click.Context, word: str) -> list[str]:
+        """Return names and shared verbs that are close to an unknown one."""
+        known = {*self.list_commands(ctx), *(verb for verb in SHARED_VERBS if self._meant_by(verb))}
+        return difflib.get_close_matches(word, sorted(known), 3, 0.5)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, each by its shared verb and then by its other name."""

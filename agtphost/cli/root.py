@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from agtphost import __version__
-from agtphost.cli.groups import config_option, require_config_use, take_config
+from agtphost.cli.groups import SuggestingGroup, config_option, take_config
 from agtphost.vocabulary import platforms
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
@@ -99,7 +99,7 @@ def _to_wrong_usage(error: click.UsageError, as_json: bool) -> click.UsageError:
     return WrongUsage(error, as_json)
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """
     A group whose commands are separate modules.
 
@@ -166,17 +166,9 @@ class LazyGroup(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(name, summary) for name, (summary, _) in commands.items()], col_max=16)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a name; for an unknown one, suggest close names, and commands of groups with this name."""
-        try:
-            name, command, rest = super().resolve_command(ctx, args)
-            require_config_use(ctx, command, args[0])
-            return name, command, rest
-        except click.NoSuchCommand as error:
-            near = [*difflib.get_close_matches(args[0], COMMANDS, 3, 0.5), *self._of_groups(ctx, args[0])]
-            raise click.NoSuchCommand(args[0], possibilities=near[:5], ctx=error.ctx) from None
+    def find_near(self, ctx: click.Context, word: str) -> list[str]:
+        """Return close names, and commands of groups that have exactly this name."""
+        return [*difflib.get_close_matches(word, COMMANDS, 3, 0.5), *self._of_groups(ctx, word)][:5]
 
     def _of_groups(self, ctx: click.Context, name: str) -> Iterator[str]:
         """Yield the commands of groups with a name, such as ``audit verify`` for ``verify``."""
