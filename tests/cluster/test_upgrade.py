@@ -10,7 +10,7 @@ import pytest
 
 from agtphost.stores import StoreError
 from tests import postgres
-from tests.cluster.hosts import answers_after, check, cluster, describe, gone, load
+from tests.cluster.hosts import TAKEOVER_AFTER, answers_after, check, cluster, describe, gone, load
 from tests.programmes import length
 from tests.stores.test_postgres import place_of
 from tests.stores.test_postgres_upgrade import NEXT, NOW, later_program
@@ -72,6 +72,7 @@ def test_hosts_are_upgraded_one_after_the_other(tmp_path: Path) -> None:
     """
     gaps = [upgrade_hosts(tmp_path / str(number)) for number in range(ROUNDS)]
     print(describe("gaps at the hand-over of an upgrade", gaps))
+    assert sorted(gaps)[len(gaps) // 2] < TAKEOVER_AFTER - 0.5, "the lease was waited for"
 
 
 def test_a_standby_that_is_too_old_is_refused(tmp_path: Path) -> None:
