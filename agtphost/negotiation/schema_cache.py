@@ -16,7 +16,7 @@ from agtphost.contract.schemas import CompiledSchema, Role, compile_schema
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.lru import keep
 
-SHARE = 4
+SHARE = 5
 """Divisor of a proposed schema's size: both schemas together cost less than one of an operator's."""
 
 MOST = 64
