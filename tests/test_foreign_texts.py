@@ -14,6 +14,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "The exception is caught by its general class, and all that is raised there has a text of ours.": (
         "audit/witness.py:OperatorWitness.saw",
         "cli/failures.py:local_file",
+        "cli/upstream/sections.py:_header",
         "client/mcp/endpoints.py:Endpoints.call",
         "config/witness_settings.py:_host_uri",
         "dispatch/decision_records.py:DecisionRecords.require",
