@@ -42,9 +42,28 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.wire`: AGTP framing without I/O
 """
 
-from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
-from agtphost.handlers.endpoint import endpoint
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
+    from agtphost.handlers.endpoint import endpoint
 
 __version__ = "0.2.0"
 
 __all__ = ["EndpointContext", "EndpointError", "EndpointResponse", "__version__", "endpoint"]
+
+_MODULES = {
+    "EndpointContext": "context",
+    "EndpointError": "context",
+    "EndpointResponse": "context",
+    "endpoint": "endpoint",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what handlers need when asked for: commands and clients start without it."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"agtphost.handlers.{_MODULES[name]}"), name)
+    return value

@@ -18,6 +18,7 @@ from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import Target, resolve
+from agtphost.client.local_host import LocalHost
 from agtphost.client.local_identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
 from agtphost.conformance.access import Access, Role
 from agtphost.conformance.case import Case
@@ -248,7 +249,7 @@ def _find_identities(
         known |= {entry.parent.name: entry for entry in sorted(state.glob("agents/*/agent.pem"))}
     else:
         path = find_config(where) if where.cacert is None else where.config
-        known = identities(load_usable_config(path, *AGENT_FILES)) if path is not None else {}
+        known = identities(LocalHost.of(load_usable_config(path, *AGENT_FILES))) if path is not None else {}
     issuer = known.pop(REGISTRAR, None)
     spent = supplied.expendable
     others = [

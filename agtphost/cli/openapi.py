@@ -20,6 +20,7 @@ from agtphost.cli.output import print_file, print_json, visible
 from agtphost.cli.own_endpoints import own_endpoints
 from agtphost.cli.target import address_of, resolve
 from agtphost.client.errors import InvalidCall
+from agtphost.client.local_host import LocalHost
 from agtphost.vocabulary.catalog import Catalog, CatalogError
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _manifest(uri: str | None, file: str | None, where: Connection) -> tuple[Map
 
 def _link(config: Config) -> str:
     try:
-        return f"{address_of(config)}/"
+        return f"{address_of(LocalHost.of(config))}/"
     except InvalidCall:
         return f"{SCHEME}{config.host.server_id}/"
 

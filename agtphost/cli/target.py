@@ -8,8 +8,9 @@ from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.host_config import NO_HOST, find_config, read_config
 from agtphost.cli.options import HERE, Connection
 from agtphost.client.errors import InvalidCall
+from agtphost.client.local_host import LocalHost, recall, remember
 from agtphost.client.local_identities import CALLER
-from agtphost.client.target import Shown, Target, address_of, is_of, of_profile, of_reading, signing_keys
+from agtphost.client.target import Shown, Target, address_of, is_of, of_local, of_profile, of_reading, signing_keys
 from agtphost.errors import ConfigurationError
 from agtphost.vocabulary.identifiers import is_agent_id
 
@@ -36,14 +37,18 @@ def _find_target(where: Connection, shown: Shown, uri: str | None, identity: str
         return _of_profile(where, where.profile, shown, uri)
     path = where.config if uri is not None else find_config(where)
     if path is None and uri is not None and where.cacert is None:
-        from agtphost.config.lenient import read_leniently
-
         path = find_config(where)
-        if path is not None and not is_of(uri, read_leniently(path)):
+        if path is not None and not is_of(uri, path):
             path = None
     if path is not None:
         try:
-            return of_reading(read_config(path), shown, identity=where.identity, default=identity, uri=uri)
+            host = recall(path)
+            if host is not None:
+                return of_local(host, shown, identity=where.identity, default=identity, uri=uri)
+            found = read_config(path)
+            if not found.problems:
+                remember(path, LocalHost.of(found.config))
+            return of_reading(found, shown, identity=where.identity, default=identity, uri=uri)
         except InvalidCall as error:
             raise WrongInput(error.explanation, error.remedy) from None
     if uri is None:

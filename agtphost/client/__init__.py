@@ -4,7 +4,8 @@ Calling AGTP hosts.
 - :class:`Client`: for Twisted programs; :class:`agtphost.client.sync.Client`: the same for scripts;
   :class:`agtphost.client.aio.Client`: for programs on asyncio
 - :mod:`.host`: :class:`Host`, one host as one caller: what ``Client.of`` makes
-- :mod:`.target`, :mod:`.local_identities`: which host, as whom, trusting what: from a ``host.toml``, a profile or a URI
+- :mod:`.target`, :mod:`.local_host`, :mod:`.local_identities`: which host, as whom, trusting what: from a
+  ``host.toml``, a profile or a URI
 - :mod:`.tools`: :class:`Tool` and :class:`ToolResult`
 - :mod:`.reply`: :class:`Reply`, one answer
 - :mod:`.approvals`: :class:`PendingApproval`, what a person has to decide before a call is made

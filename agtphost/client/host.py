@@ -14,7 +14,7 @@ from agtphost.client.caller import CallOptions
 from agtphost.client.errors import UnverifiedRecord
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.reply import SHORT, Reply
-from agtphost.client.target import Target, signing_keys
+from agtphost.client.target import Target
 from agtphost.client.terminal import escape
 from agtphost.client.tools import Tool, ToolResult, execute, result_of, tools_of
 from agtphost.identity.keys import VerifyingKey
@@ -56,12 +56,11 @@ class RecordVerifier:
 
     async def _read(self) -> Mapping[str, VerifyingKey]:
         """
-        Read the host's signing keys: from its own files, if they are at hand; otherwise from its manifest, over TLS.
+        Read the host's signing keys from its manifest, over TLS, if they are not pinned.
         """
         if self._target.pinned:
             return self._keys
-        kept = {} if self._target.config is None else signing_keys(self._target.config)
-        return kept or await self._calls.fetch_signing_keys(self._target.uri)
+        return await self._calls.fetch_signing_keys(self._target.uri)
 
 
 class AsyncCalls(Calls[L]):

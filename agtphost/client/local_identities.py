@@ -10,7 +10,7 @@ from agtphost.client.errors import InvalidCall
 from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
-    from agtphost.config import Config
+    from agtphost.client.local_host import LocalHost
 
 CALLER = "demo"
 """The agent that the development profile creates."""
@@ -19,13 +19,13 @@ REGISTRAR = "registrar"
 """The Genesis issuer's name among identities: it has a certificate and is not an agent."""
 
 
-def identities(config: Config) -> dict[str, Path]:
+def identities(host: LocalHost) -> dict[str, Path]:
     """The certificates that lie in the state directory, by name."""
     found = {}
-    registrar = config.host.state_dir / "registrar.pem"
+    registrar = host.state_dir / "registrar.pem"
     if registrar.is_file():
         found[REGISTRAR] = registrar
-    directory = config.identity.known_agents
+    directory = host.known_agents
     if directory.is_dir():
         for entry in sorted(directory.iterdir()):
             if (entry / "agent.pem").is_file():
@@ -33,13 +33,13 @@ def identities(config: Config) -> dict[str, Path]:
     return found
 
 
-def identity_of(config: Config, wanted: str | None, default: str) -> tuple[Path | None, Path | None, str | None]:
+def identity_of(host: LocalHost, wanted: str | None, default: str) -> tuple[Path | None, Path | None, str | None]:
     """
     Return certificate, key and Agent-ID of a named identity; nothing where only the default is absent.
 
     :raises InvalidCall: for an unknown name; the message has the known ones.
     """
-    known = identities(config)
+    known = identities(host)
     name = wanted or default
     certificate = known.get(name)
     if certificate is None:
@@ -49,7 +49,7 @@ def identity_of(config: Config, wanted: str | None, default: str) -> tuple[Path 
         if known:
             close = difflib.get_close_matches(wanted, known, 1)
             remedy = f"{f'Did you mean {close[0]}? ' if close else ''}Known here: {', '.join(known)}."
-        raise InvalidCall(f"The identity {wanted!r} does not exist in {config.host.state_dir}.", remedy)
+        raise InvalidCall(f"The identity {wanted!r} does not exist in {host.state_dir}.", remedy)
     cert, key = pair(certificate, None)
     return cert, key, certified_agent(certificate)
 

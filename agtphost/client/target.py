@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from agtphost.client.errors import InvalidCall
+from agtphost.client.local_host import LocalHost, recall, remember
 from agtphost.client.local_identities import CALLER, identity_of, pair, present
 from agtphost.errors import ConfigurationError
 from agtphost.identity import key_history
@@ -25,7 +26,7 @@ from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
 
 if TYPE_CHECKING:
     from agtphost.client.caller import ClientOptions
-    from agtphost.config import Config, Profile
+    from agtphost.config import Profile
     from agtphost.config.lenient import LenientReading
 
 FOUND_IN = ("host.toml", "etc/host.toml")
@@ -56,9 +57,6 @@ class Target:
 
     pinned: bool = False
     """Whether these keys alone count: the host's manifest is not asked for others."""
-
-    config: Config | None = field(default=None, compare=False, repr=False)
-    """Of a host on this machine: where its keys are."""
 
     timeout: float = 60.0
     plain_parameters: bool = False
@@ -164,13 +162,13 @@ def find(where: str | os.PathLike[str] | None, as_: str | None, shown: Shown, ad
             raise InvalidCall("A profile names its own certificate.", "Leave as_ out, or name a host.toml.")
         return of_profile(_profile(where), where, shown, address)
     present(path, "The host's configuration", f"Name a host.toml (agtp init makes one), a profile or {_SCHEME}HOST.")
-    return of_config(_load_config(path), shown, identity=as_, uri=address)
+    return of_local(_load_host(path), shown, identity=as_, uri=address)
 
 
 def _of_uri(uri: str, as_: str | None, shown: Shown) -> Target:
-    config = None if shown.cacert is not None else config_for(uri)
-    if config is not None:
-        return of_config(config, shown, identity=as_, uri=uri)
+    host = None if shown.cacert is not None else host_for(uri)
+    if host is not None:
+        return of_local(host, shown, identity=as_, uri=uri)
     if as_ is not None:
         raise InvalidCall(
             f"No certificate of an agent named {as_} lies here for {uri}.",
@@ -200,8 +198,8 @@ def of_profile(profile: Profile, name: str, shown: Shown, uri: str | None = None
     )
 
 
-def of_config(
-    config: Config,
+def of_local(
+    host: LocalHost,
     shown: Shown,
     *,
     identity: str | None = None,
@@ -211,7 +209,7 @@ def of_config(
     with_keys: bool = True,
 ) -> Target:
     """
-    The host of a configuration on this machine.
+    The target of a host on this machine.
 
     :param identity: who to be, by name.
     :param default: who to be where none is named, if that name exists.
@@ -222,18 +220,18 @@ def of_config(
     agent_id = shown.agent_id
     cert, key = shown.pair
     if cert is None and local:
-        cert, key, known_id = identity_of(config, identity, default)
+        cert, key, known_id = identity_of(host, identity, default)
         agent_id = agent_id or known_id
         if shown.nobody:
             cert = key = None
-    authority = shown.authority or present(config.tls.client_ca, "The host's authority", "Start the host once.")
+    authority = shown.authority or present(host.client_ca, "The host's authority", "Start the host once.")
     return Target(
-        uri=uri or address_of(config),
+        uri=uri or address_of(host),
         cacert=authority,
         cert=cert,
         key=key,
         agent_id=agent_id,
-        keys=signing_keys(config) if with_keys else KeyRing(),
+        keys=signing_keys(host) if with_keys else KeyRing(),
     )
 
 
@@ -261,9 +259,8 @@ def of_reading(
             f"Add {' '.join(option for _, option in lacking)}, or correct the file.",
         )
     keys_known = found.is_known(("audit", "key")) and (state or _is_given(found, "audit"))
-    return of_config(
-        found.config, shown, identity=identity, default=default, uri=uri, local=state, with_keys=keys_known
-    )
+    host = LocalHost.of(found.config)
+    return of_local(host, shown, identity=identity, default=default, uri=uri, local=state, with_keys=keys_known)
 
 
 def _is_given(found: LenientReading, section: str) -> bool:
@@ -272,17 +269,23 @@ def _is_given(found: LenientReading, section: str) -> bool:
     return key in getattr(found.config, section).model_fields_set
 
 
-def is_of(uri: str, found: LenientReading) -> bool:
+def is_of(uri: str, path: Path) -> bool:
     """
     Return whether a configuration is that of the host that ``uri`` names, which has an address of this machine.
 
     An address that the file does not tell because of a fault counts as the same: the host's certificate proves it.
+
+    :param path: of the ``host.toml``.
     """
     try:
         named = parse(uri)
-        if not all(found.is_known(("listen", key)) for key in ("address", "port", "endpoint")):
-            return named.host in _LOOPBACK
-        configured = parse(address_of(found.config))
+        host = recall(path)
+        if host is None:
+            found = _read(path)
+            if not all(found.is_known(("listen", key)) for key in ("address", "port", "endpoint")):
+                return named.host in _LOOPBACK
+            host = LocalHost.of(found.config)
+        configured = parse(address_of(host))
     except (InvalidCall, UriError):
         return False
     if (named.port or DEFAULT_PORT) != (configured.port or DEFAULT_PORT):
@@ -295,25 +298,36 @@ def found_config() -> Path | None:
     return next((path for name in FOUND_IN if (path := Path(name)).is_file()), None)
 
 
-def config_for(uri: str, path: Path | None = None) -> Config | None:
+def host_for(uri: str, path: Path | None = None) -> LocalHost | None:
     """
-    The configuration at hand, where it is the one of the host that ``uri`` names: its authority and keys then count.
+    The configured host at hand, where it is the one that ``uri`` names: its authority and keys then count.
 
     :param path: its file; None: the one that lies where the program runs.
     """
+    path = path or found_config()
+    if path is None or not is_of(uri, path):
+        return None
+    return recall(path) or LocalHost.of(_read(path).config)
+
+
+def _read(path: Path) -> LenientReading:
     from agtphost.config.lenient import read_leniently
 
-    path = path or found_config()
-    found = None if path is None else read_leniently(path)
-    return found.config if found is not None and is_of(uri, found) else None
+    found = read_leniently(path)
+    if not found.problems:
+        remember(path, LocalHost.of(found.config))
+    return found
 
 
-def _load_config(path: Path) -> Config:
+def _load_host(path: Path) -> LocalHost:
     """
     Load a configuration as far as a caller needs it: other parts of a host may need further packages and secrets.
 
     :raises InvalidCall: if that much of it cannot be used.
     """
+    host = recall(path)
+    if host is not None:
+        return host
     from agtphost.config import examine
 
     try:
@@ -322,7 +336,10 @@ def _load_config(path: Path) -> Config:
             raise ConfigurationError(found.problems)
     except ConfigurationError as error:
         raise _config_error(error, f"agtp check {path} says what is wrong.") from error
-    return found.config
+    host = LocalHost.of(found.config)
+    if not found.problems:
+        remember(path, host)
+    return host
 
 
 def _profile(name: str) -> Profile:
@@ -345,13 +362,13 @@ def _config_error(error: ConfigurationError, remedy: str) -> InvalidCall:
     return InvalidCall(f"The configuration cannot be used: {'; '.join(map(str, error.problems))}.", remedy)
 
 
-def address_of(config: Config) -> str:
+def address_of(host: LocalHost) -> str:
     """
-    The URI of a configured host, seen from its own machine.
+    The URI of a host on this machine.
 
     :raises InvalidCall: if the configuration does not say.
     """
-    address, port, endpoint = config.listen.address, config.listen.port, config.listen.endpoint
+    address, port, endpoint = host.address, host.port, host.endpoint
     # With systemd, only its socket unit has the address; address and port inform commands.
     if endpoint is not None and not endpoint.startswith("systemd:"):
         match = _TCP.fullmatch(endpoint)
@@ -366,21 +383,21 @@ def address_of(config: Config) -> str:
     return f"{_SCHEME}[{address}]:{port}" if ":" in address else f"{_SCHEME}{address}:{port}"
 
 
-def signing_keys(config: Config) -> KeyRing:
+def signing_keys(host: LocalHost) -> KeyRing:
     """
     The keys that the host signs and signed with, by kid; empty if there is none yet, or none is readable here.
 
     :raises InvalidCall: for a file that is not a key.
     """
-    public = config.audit.key.with_suffix(".pub")
+    public = host.signing_key.with_suffix(".pub")
     try:
         if public.is_file():
             key = VerifyingKey.load(public)
-        elif config.audit.key.is_file():
-            key = SigningKey.load(config.audit.key).public
+        elif host.signing_key.is_file():
+            key = SigningKey.load(host.signing_key).public
         else:
             return KeyRing()
-        return known_keys(key, key_history.read_history(config.host.state_dir / key_history.DIRECTORY, key))
+        return known_keys(key, key_history.read_history(host.state_dir / key_history.DIRECTORY, key))
     except PermissionError:
         return KeyRing()
     except (KeyFormatError, OSError) as error:

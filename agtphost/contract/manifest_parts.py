@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from agtphost.contract.schema_pool import SchemaPool
 from agtphost.identity.cached_encoding import EncodedItem, ItemWriter, encode_array
 
 PARTS = "parts"
@@ -92,6 +91,9 @@ class PartReader:
     """
 
     def __init__(self) -> None:
+        # Imported here: most commands read no manifest, and it would take a tenth of their time.
+        from agtphost.contract.schema_pool import SchemaPool
+
         self._pool = SchemaPool()
         self._writer = ItemWriter(SHARED)
         self._documents: list[Mapping[str, Any]] = []

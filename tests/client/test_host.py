@@ -22,7 +22,7 @@ from agtphost.client import (
     UnverifiedRecord,
     sync,
 )
-from agtphost.client.target import Target, config_for
+from agtphost.client.target import Target, host_for
 from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire import Headers, Response
@@ -174,7 +174,7 @@ async def test_whom_to_be_and_where(host: Host, of: Of, monkeypatch: pytest.Monk
     assert (await nobody.call("DISCOVER")).ok
     monkeypatch.chdir(folder)
     assert of().host.agent_id == of(host.uri).host.agent_id == demo
-    assert config_for(host.uri) is not None
+    assert host_for(host.uri) is not None
     assert of(as_="registrar").host.agent_id is None
 
 

@@ -15,6 +15,7 @@ from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
+from agtphost.client.local_host import LocalHost
 from agtphost.client.local_identities import identities
 from agtphost.identity import certificates, files, renewal, revocation
 from agtphost.identity.certificates import CertificateError
@@ -86,7 +87,7 @@ def _file(config: Config, agent: str) -> tuple[str, Path]:
     """Return label and certificate path of an agent that is given by label or Agent-ID."""
     from agtphost.cli.identities import local_agents
 
-    known = identities(config)
+    known = identities(LocalHost.of(config))
     label = next((one.name for one in local_agents(config) if one.agent_id == agent), agent)
     if label in known:
         return label, known[label]

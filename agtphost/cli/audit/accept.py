@@ -19,6 +19,7 @@ from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.options import Connection, connection_options
 from agtphost.cli.output import print_json
 from agtphost.cli.target import signing_keys
+from agtphost.client.local_host import LocalHost
 from agtphost.config import Config
 from agtphost.identity import files
 from agtphost.identity.keys import KeyFormatError, SigningKey
@@ -72,7 +73,7 @@ def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> 
 
 def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
     place = config.audit.witness
-    keys = signing_keys(config)
+    keys = signing_keys(LocalHost.of(config))
     seen = None
     try:
         seen = WitnessFile(place, keys.values()).last()
@@ -166,7 +167,7 @@ def _newest(reader: IRecordReader, config: Config) -> Checkpoint | None:
     row = reader.checkpoint()
     if row is None:
         return None
-    keys = signing_keys(config).values()
+    keys = signing_keys(LocalHost.of(config)).values()
     try:
         found = checkpoint.verify(row.note, keys) if config.audit.signing else checkpoint.read(row.note)
         sound = Tree(reader.tile, found.size).root() == found.root

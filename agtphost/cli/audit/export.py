@@ -27,6 +27,7 @@ from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import signing_keys
+from agtphost.client.local_host import LocalHost
 from agtphost.stores import Search, Selection
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def export_command(
         until=search.until,
     )
     plain = given.keys() <= {"caller", "from", "until"}
-    keys = signing_keys(settings)
+    keys = signing_keys(LocalHost.of(settings))
     with open_records(settings) as reader:
         records = reader.records(selection)
         lines = write_export(

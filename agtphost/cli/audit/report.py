@@ -21,6 +21,7 @@ from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option, signing_keys_option
 from agtphost.cli.output import print_json
 from agtphost.cli.target import signing_keys as local_keys
+from agtphost.client.local_host import LocalHost
 from agtphost.identity import envelope
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import Search
@@ -105,7 +106,7 @@ def _keys(paths: Sequence[Path], where: Connection) -> Mapping[str, VerifyingKey
     if paths:
         return given_keys(paths)
     found = find_config(where)
-    return None if found is None else local_keys(load_usable_config(found, *KEY_FILES)) or None
+    return None if found is None else local_keys(LocalHost.of(load_usable_config(found, *KEY_FILES))) or None
 
 
 def _digest(file: Path) -> str:

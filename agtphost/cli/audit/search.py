@@ -24,6 +24,7 @@ from agtphost.cli.options import Connection, host_options, wide_option
 from agtphost.cli.output import print_json, print_table
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import resolve, signing_keys
+from agtphost.client.local_host import LocalHost
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import envelope
 from agtphost.stores.record_search import CountedBy
@@ -172,7 +173,7 @@ class _Store:
     def __init__(self, where: Connection, wanted: RecordFilter) -> None:
         self._config = require_config(where, "an offline search")
         self._search = to_search(wanted, where)
-        self._keys = signing_keys(self._config)
+        self._keys = signing_keys(LocalHost.of(self._config))
 
     def records(self, most: int | None) -> Iterator[Found]:
         """Yield at most so many records, newest first."""

@@ -34,6 +34,7 @@ from agtphost.cli.output import print_json, print_table
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import Target, resolve
 from agtphost.cli.target import signing_keys as local_keys
+from agtphost.client.local_host import LocalHost
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import DamagedRecord, Selection, StoreError
@@ -140,7 +141,7 @@ def _answer_keys(signing_keys_at: Iterable[Path], uri: str | None, where: Connec
     keys = given_keys(signing_keys_at)
     path = find_config(where) if uri is None and not keys else None
     if path is not None:
-        keys = local_keys(load_usable_config(path, *KEY_FILES))
+        keys = local_keys(LocalHost.of(load_usable_config(path, *KEY_FILES)))
     if keys:
         return keys
     target = resolve(where, uri)
@@ -167,7 +168,7 @@ def _chain_ids(where: Connection, chains: Iterable[str]) -> tuple[str, ...]:
 def _export(file: Path, signing_keys_at: Iterable[Path], where: Connection) -> tuple[Report, str]:
     keys: Mapping[str, VerifyingKey] | None = given_keys(signing_keys_at) or None
     if keys is None and where.config is not None:
-        keys = local_keys(load_usable_config(where.config, *KEY_FILES)) or None
+        keys = local_keys(LocalHost.of(load_usable_config(where.config, *KEY_FILES))) or None
     try:
         with local_file(file), file.open("rb") as lines:
             report = verify_export(show_progress(lines, "lines verified"), keys)
@@ -196,7 +197,7 @@ def _store(config: Config, chains: tuple[str, ...], *, witnessed: bool = True) -
 
     :param witnessed: whether to compare it with the witness file.
     """
-    keys = local_keys(config)
+    keys = local_keys(LocalHost.of(config))
     if config.audit.signing and not keys:
         raise WrongInput("the host's public signing key is missing", "Restore the .pub file of [audit] key.")
     verifier = Verifier(keys, allow_unsigned=not config.audit.signing)

@@ -25,6 +25,7 @@ from agtphost.cli.host_config import require_config
 from agtphost.cli.options import EXISTING, Connection, host_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import resolve, signing_keys
+from agtphost.client.local_host import LocalHost
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import files
 from agtphost.identity.keys import SigningKey, fastest_signer
@@ -149,7 +150,7 @@ def _temporary_directory(target: Path) -> Iterator[Path]:
 def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> tuple[Path, VerifiedStore]:
     """Write the backup under a temporary name, and verify its store."""
     copy, made = folder / "store", folder / "backup"
-    keys = signing_keys(config)
+    keys = signing_keys(LocalHost.of(config))
     if config.audit.signing and not keys:
         raise WrongInput("the host's public signing key is missing", "Restore the .pub file of [audit] key.")
     try:

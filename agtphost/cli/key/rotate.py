@@ -12,6 +12,7 @@ from agtphost.cli.host_config import require_config
 from agtphost.cli.options import Connection, connection_options
 from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.target import signing_keys
+from agtphost.client.local_host import LocalHost
 from agtphost.identity.key_history import DIRECTORY, read_history, waiting_key
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.vocabulary.foreign_errors import explain
@@ -77,7 +78,7 @@ def history_command(where: Connection, as_json: bool) -> None:
       agtp key history
     """
     config = require_config(where, "the history of keys")
-    keys = list(signing_keys(config).values())
+    keys = list(signing_keys(LocalHost.of(config)).values())
     if not keys:
         raise WrongInput("the host has no signing key yet", "Start the host once.")
     until = _retirement_times(config.host.state_dir / DIRECTORY, keys[0])

@@ -1,0 +1,133 @@
+"""
+Where a host on this machine is reached, and where its files lie.
+
+Reading a ``host.toml`` takes more time than most calls. The result is stored in the user's cache directory, under a
+digest of everything that it depends on: the text and path of the file, and variables of the environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from agtphost import __version__
+from agtphost.vocabulary import jsontext
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+
+INPUTS = ("AGTPHOST_STATE_DIR", "CREDENTIALS_DIRECTORY", "HOME")
+"""Variables of the environment that paths of a ``host.toml`` depend on."""
+
+MOST = 64
+"""Hosts that are kept; the oldest is removed first."""
+
+_LARGEST = 16_384
+"""Octets of one kept host."""
+
+_LARGEST_FILE = 4_194_304
+"""Octets of a ``host.toml``, as :mod:`agtphost.config` takes it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalHost:
+    """The parts of a configuration that a caller on the same machine needs."""
+
+    address: str
+    """``[listen] address``."""
+
+    port: int
+    endpoint: str | None
+    state_dir: Path
+    client_ca: Path
+    """``[tls] client_ca``: the authority of the host's certificate."""
+
+    known_agents: Path
+    """``[identity] known_agents``: the directory with the certificates of agents."""
+
+    signing_key: Path
+    """``[audit] key``."""
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return the host of a configuration."""
+        return cls(
+            address=config.listen.address,
+            port=config.listen.port,
+            endpoint=config.listen.endpoint,
+            state_dir=config.host.state_dir,
+            client_ca=config.tls.client_ca,
+            known_agents=config.identity.known_agents,
+            signing_key=config.audit.key,
+        )
+
+
+def recall(path: Path, environ: Mapping[str, str] = os.environ) -> LocalHost | None:
+    """Return the host of a ``host.toml`` that was read before without a fault; None if it must be read."""
+    kept = _file_for(path, environ)
+    if kept is None:
+        return None
+    try:
+        with kept.open("rb") as stream:
+            # Otherwise another user could choose the host and the authority that commands trust.
+            if not _is_own(os.fstat(stream.fileno())) or not _is_own(kept.parent.stat()):
+                return None
+            found: Any = jsontext.decode(stream.read(_LARGEST))
+        return _host_of(found)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def remember(path: Path, host: LocalHost, environ: Mapping[str, str] = os.environ) -> None:
+    """Store the host of a ``host.toml`` without fault; does nothing without a cache directory."""
+    kept = _file_for(path, environ)
+    if kept is None:
+        return
+    with contextlib.suppress(OSError):
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        others = sorted(kept.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
+        for old in others[: max(0, len(others) + 1 - MOST)]:
+            old.unlink(missing_ok=True)
+        draft = kept.with_suffix(f".{os.getpid()}")
+        draft.touch(mode=0o600, exist_ok=False)
+        try:
+            draft.write_text(json.dumps(asdict(host), default=str), encoding="utf-8")
+            draft.replace(kept)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _file_for(path: Path, environ: Mapping[str, str]) -> Path | None:
+    """Return the file that keeps what is read of ``path``; None where there is none, or ``path`` cannot be read."""
+    if not hasattr(os, "getuid"):
+        return None
+    home = environ.get("XDG_CACHE_HOME") or (f"{environ['HOME']}/.cache" if environ.get("HOME") else "")
+    if not Path(home).is_absolute():
+        return None
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(_LARGEST_FILE + 1)
+    except (OSError, ValueError):
+        return None
+    names = (__version__, str(path.absolute()), *(f"{name}={environ.get(name)}" for name in INPUTS))
+    digest = sha256(os.fsencode("\0".join(names)) + b"\0\0" + text).hexdigest()
+    return Path(home) / "agtphost" / "hosts" / f"{digest}.json"
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _host_of(found: Any) -> LocalHost:
+    """Return a kept host. :raises KeyError: a member is absent. :raises TypeError: one has another type."""
+    if not isinstance(found["port"], int) or not isinstance(found["endpoint"], str | None):
+        raise TypeError
+    paths = {each.name: Path(found[each.name]) for each in fields(LocalHost) if each.type == "Path"}
+    return LocalHost(address=str(found["address"]), port=found["port"], endpoint=found["endpoint"], **paths)
