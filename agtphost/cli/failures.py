@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections import Counter
@@ -72,7 +73,9 @@ class CommandError(click.ClickException):
                 answer = {"error": self.message, "remedy": self.remedy, "exit_status": self.exit_code}
                 if original := self.original or original_of(self):
                     answer["original"] = original
-            click.echo(json.dumps(answer, indent=2))
+            # The text is on standard error already, if the error is that standard output takes nothing more.
+            with contextlib.suppress(OSError):
+                click.echo(json.dumps(answer, indent=2))
 
 
 class HostRefused(CommandError):
@@ -123,9 +126,23 @@ def local_file(
     except FileExistsError:
         raise WrongInput(f"{file} exists", "Choose another name, or move the file away.") from None
     except OSError as error:
-        what, cure = split(error)
-        message = f"{file or error.filename} cannot be {doing}: {what}"
-        raise WrongInput(message, remedy or to_sentence(cure)) from error
+        raise unusable_file(error, file, doing, remedy) from error
+
+
+def unusable_file(
+    error: OSError, file: Path | str | None = None, doing: str = "written", remedy: str = ""
+) -> CommandError:
+    """
+    Return the error of a command that cannot use a file.
+
+    :param file: its name; None for the name in the error, which has none when a disk fills up.
+    """
+    what, cure = split(error)
+    # Of a copy, the second name is the one that is written.
+    name = file or error.filename2 or error.filename or "a file"
+    if str(name).startswith(("https:/", "http:/")):
+        return WrongInput(f"{name} is a URL, and a file is needed", "Download it first, for example with curl -O.")
+    return WrongInput(f"{name} cannot be {doing}: {what}", remedy or to_sentence(cure))
 
 
 def configuration_error(error: ConfigurationError) -> CommandError:

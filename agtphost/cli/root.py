@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import os
 from collections.abc import Iterator
@@ -99,6 +100,10 @@ def _to_wrong_usage(error: click.UsageError, as_json: bool) -> click.UsageError:
     return WrongUsage(error, as_json)
 
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Errors of the system that any output can meet, standard output too."""
+
+
 class LazyGroup(SuggestingGroup):
     """
     A group whose commands are separate modules.
@@ -159,6 +164,10 @@ class LazyGroup(SuggestingGroup):
 
             if isinstance(error, ClientError):
                 raise failure_of(error) from None
+            if isinstance(error, OSError) and error.errno in _FULL:
+                from agtphost.cli.failures import unusable_file
+
+                raise unusable_file(error) from error
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

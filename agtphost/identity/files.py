@@ -22,11 +22,18 @@ PUBLIC = 0o644
 def _write_beside(path: Path, octets: bytes, mode: int) -> Path:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as stream:
-        os.fchmod(stream.fileno(), mode)
-        stream.write(octets)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(octets)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        # A disk that fills up: the error names no file, and what was written of it takes the last of the space.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        error.filename = error.filename or str(path)
+        raise
     return temporary
 
 

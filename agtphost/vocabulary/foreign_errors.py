@@ -31,6 +31,7 @@ _SYSTEM: Final[Mapping[int, Meaning]] = {
     errno.EROFS: ("its file system is read-only", "choose a place that can be written"),
     errno.ENOSPC: ("the disk is full", "free some space, or choose another disk"),
     errno.EDQUOT: ("this user's quota of the disk is used up", "free some space, or choose another disk"),
+    errno.EFBIG: ("it would be larger than files may be", "raise the limit of file sizes (ulimit -f)"),
     errno.EIO: ("the disk reports an error", "check the disk"),
     errno.ELOOP: ("its symbolic links form a loop", "correct the links"),
     errno.ENAMETOOLONG: ("its name is too long", "choose a shorter one"),

@@ -72,6 +72,9 @@ COMMANDS = {
     "authority that is a directory": Command(
         "call agtp://127.0.0.1:1 DISCOVER --cacert .", "certificate is a directory: .*Name a file in PEM", ""
     ),
+    "URL": Command(
+        "openapi import https://example.com/api.json", "api.json is a URL, and a file is needed\n.*curl", "Errno 2"
+    ),
     "path through a file": Command(
         "key new text.pem/x", "text.pem/x cannot be written: a part of its path", "Errno 20"
     ),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,29 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
     assert path.read_bytes() == b"first"
     assert mode_of(path) == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["f"]
+
+
+@contextmanager
+def nearly_full() -> Iterator[None]:
+    """As on a disk that fills up: no file can have more than ten octets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_fills_up_leaves_nothing_and_names_the_file(tmp_path: Path) -> None:
+    """Neither a part of a new file nor one of a file's next content; what was there stays."""
+    old = tmp_path / "old"
+    files.write_once(old, b"first", files.PRIVATE)
+    for write, path in ((files.write_once, tmp_path / "new"), (files.replace, old)):
+        with nearly_full(), pytest.raises(OSError, match="too large") as full:
+            write(path, b"x" * 100, files.PRIVATE)
+        assert full.value.filename == str(path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["old"]
+    assert old.read_bytes() == b"first"
 
 
 def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
