@@ -223,7 +223,11 @@ def _print_counts(
         counts.items(), key=(lambda item: item[0]) if counted == "hour" else (lambda item: (-item[1], item[0]))
     )
     if as_json:
-        print_json({"count": counted, "counts": [{"value": value, "records": number} for value, number in ordered]})
+        listed = (
+            {"value": value, **({"label": names[value]} if value in names else {}), "records": number}
+            for value, number in ordered
+        )
+        print_json({"count": counted, "counts": list(listed)})
         return
     shown = [(names.get(value, value) or "none", number) for value, number in ordered]
     if as_csv:
