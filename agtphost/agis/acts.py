@@ -8,6 +8,7 @@ in ``acts.toml``; forms of verbs are those of :mod:`agtphost.agis.words`.
 from __future__ import annotations
 
 import functools
+import itertools
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ _GAP = 7
 """Words between a verb and its particle: "switches the heating of the house off"."""
 
 _STOPS = frozenset(",.;:!?()")
+_PLACES = frozenset({("IN",), ("ON",)})
+"""Particles that are prepositions where an object follows."""
+
 _PREFIX = "UN"
 
 
@@ -42,6 +46,9 @@ class Lexicon:
 
     nominals: dict[str, str]
     """The act of each noun."""
+
+    infinitives: frozenset[str]
+    """Verbs after "to" that end a phrase: SLEEP of PUT-TO-SLEEP."""
 
     things: frozenset[str]
     """Nouns of an act that also name its result."""
@@ -69,10 +76,15 @@ class Lexicon:
 
         :param rest: the words after the verb, in capitals.
         """
-        for tail in self.phrases.get(verb, ()):
+        tails = self.phrases.get(verb, ())
+        if tails and any("-" in word for word in rest[:_GAP]):
+            rest = [part for word in rest[:_GAP] for part in word.split("-")]  # "the go-ahead"
+        for tail in tails:
             for at in range(min(_GAP, len(rest))):
                 if rest[at] in _STOPS:
                     break
+                if at and tail in _PLACES and at + 1 < len(rest) and rest[at + 1] in self.grammar["determiners"]:
+                    continue  # "signs the contract in the name of another".
                 if rest[at] == tail[0] and tuple(rest[at : at + len(tail)]) == tail:
                     return "-".join((verb, *tail))
         return None
@@ -117,6 +129,10 @@ def lexicon() -> Lexicon:
         allied=_allied_acts(opposites),
         agreements=frozenset(tuple(pair.split(":")) for pair in lists["agreements"]["pairs"].split()),
         phrases={verb: tuple(sorted(found, key=lambda tail: (-len(tail), tail))) for verb, found in tails.items()},
+        infinitives=frozenset(
+            after for each in tails.values() for tail in each for to, after in itertools.pairwise(tail) if to == "TO"
+        )
+        & words().verbs,
         nominals=dict(pair.upper().split(":") for pair in lists["nominals"]["forms"].split()),
         things=_set(lists["nominals"]["things"]),
         grammar={name: _set(text) for name, text in lists["grammar"].items()},

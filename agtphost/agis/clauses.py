@@ -39,6 +39,9 @@ _NO = frozenset(
     }
 )
 _BE = frozenset({"IS", "ARE", "BE", "BEEN", "BEING", "WAS", "WERE", "GETS", "GET"})
+_MANY = frozenset({"ARE", "WERE"})
+"""Verbs whose subject is not a gerund: "matching accounts are locked"."""
+
 _PAST = frozenset({"WAS", "WERE", "BEEN", "HAS", "HAVE", "HAD"})
 _JOINTS = _AND | {","}
 _AFTER_NOUN = frozenset({",", "SINCE", "THAT", "WHICH", "WHO", "WHOSE"})
@@ -46,6 +49,9 @@ _AFTER_NOUN = frozenset({",", "SINCE", "THAT", "WHICH", "WHO", "WHOSE"})
 
 _TOWARD = frozenset({"TO", "THAT", "WHICH"})
 _YOU = frozenset({"YOU", "CALLERS", "CLIENTS", "US", "ONE", "USERS", "DEVELOPERS"})
+_LETTING = frozenset({"HELP", "LET"})
+"""Verbs whose object acts: "lets you delete a file"."""
+
 _PARTICLES = frozenset({"AT", "INTO", "OFF", "OUT", "THROUGH", "UP"})
 _CONDITIONS = frozenset({"WHEN", "WHENEVER", "ONCE", "AFTER", "IF", "UNLESS", "UNTIL", "AS", "BEFORE"})
 _MEANT = frozenset({"ABLE", "DESIGNED", "INTENDED", "MEANT", "RESPONSIBLE", "USED"})
@@ -181,11 +187,14 @@ def _helps(act: Act, known: Lexicon) -> bool:
 def _clauses(text: str, known: Lexicon) -> Iterator[_Clause]:
     """Yield the clauses of a text without what is in brackets."""
     sentence, main, first = 0, True, True
+    # "To" before such a verb ends a phrase: "puts the machine to sleep".
+    ends_phrase = known.infinitives
     opener, tokens = "", list[str]()
     all_tokens = [*_tokens(text.replace("in order to", "to")), "."]
     for token, after in zip(all_tokens, [*all_tokens[1:], "."], strict=True):
         ends, joint = token in _ENDS, token in _AND or token == ","
-        if not (ends or joint or _is_subordinator(token, after, known)):
+        phrase = token == "TO" and after in ends_phrase and bool(tokens)
+        if phrase or not (ends or joint or _is_subordinator(token, after, known)):
             tokens.append(token)
             continue
         if tokens:
@@ -268,6 +277,8 @@ class _ClauseReader:
         if opener == "TO" and self._clause.sentence == 0 and not self._later and self._clause.first:
             return self._active(0) if self._form(tokens[0]) == "base" else None
         if opener in _WITH_GERUND and self._form(tokens[0]) == "gerund" and self._later:
+            if len(tokens) == 1 and opener != "BY":
+                return None  # "before booking": a time.
             act = self._active(0)
             return replace(act, sure=False, aside=True) if act else None
         if opener == "AFTER-WHICH" and self._later:
@@ -306,7 +317,10 @@ class _ClauseReader:
         if form == "gerund" and rest[:1] == ["OF"]:
             return self._later
         if form == "gerund":
-            return self._clause.opener != "" or self._clause.sentence > 0
+            adjective = (
+                bool(rest) and rest[0] not in self._known.grammar["determiners"] and not _MANY.isdisjoint(rest[:6])
+            )
+            return adjective or self._clause.opener != "" or self._clause.sentence > 0
         after = rest[0] if rest else ""
         if after in {"OF", "THAT", "IS", "ARE"} or after in _BE | _MAY | _WILL:
             return True
@@ -325,6 +339,10 @@ class _ClauseReader:
         rest = tokens[at + 1 :]
         verb = self._known.phrase(verb, rest) or verb
         around = tuple(rest[:_SPAN])
+        if verb in _LETTING and len(rest) > 1 and rest[0] in _YOU and self._form(rest[1]) == "base":
+            own, rest = self._lemma(rest[1]), rest[2:]  # "lets you look for a flight".
+            own = self._known.phrase(own, rest) or own
+            return Act(verb=own, helper=verb, form=form or "", around=tuple(rest[:_SPAN]))
         if verb in self._known.grammar["light"]:
             act = self._light(rest)
             if act is not None:
@@ -364,7 +382,8 @@ class _ClauseReader:
         if noun and (self._form(after) == "past" or disputed):
             return True, True  # "orders placed by", "charges the customer has disputed".
         ends = not after and closer in _ENDS | _AFTER_NOUN
-        return noun and (ends or after in _PREPOSITIONS | {"FOR"}), False
+        placed = noun and after in _PREPOSITIONS  # "orders in a region".
+        return noun and (ends or placed or after == "FOR"), placed
 
     def _indirect(self) -> Act | None:
         """Return the act of "responsible for deleting the file" and of "has the file deleted"."""
@@ -473,6 +492,8 @@ class _ClauseReader:
             inner = next((found for each in around[:3] if (found := self._known.nominal(each))), None)
             if act == "EXECUTE" and inner is not None:
                 act = inner
-            sure = after in {"OF", "FROM"} and word not in self._known.things
-            return Act(verb=act, sure=sure, thing=word, around=around)
+            is_thing = word in self._known.things
+            sure = after in {"OF", "FROM"} and not is_thing
+            vague = is_thing and at > 0 and tokens[0] in self._known.grammar["determiners"]  # "one charge".
+            return Act(verb=act, sure=sure, vague=vague, thing=word, around=around)
         return None

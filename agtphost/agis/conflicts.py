@@ -9,6 +9,7 @@ Every other anomaly is a doubt.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,6 +30,9 @@ _MADE = frozenset(
 )
 _COPIES = frozenset({"ARCHIVE", "BACKUP", "COPY", "REQUEST", "SNAPSHOT", "TOMBSTONE"})
 """Objects that are created before something is removed."""
+
+_DUPLICATES = frozenset({"BACKUP", "COPY", "SNAPSHOT"})
+"""Those of them that leave everything as it was."""
 
 _WRITES = frozenset(
     {
@@ -123,12 +127,26 @@ class _Judge:
             return None  # ENABLE and "allows you to delete".
         if act.verb in self._known.grammar["delegating"] and self._is_named((*act.around, act.toward)):
             return None  # TERMINATE and "starts a job that terminates".
+        if self._ends_itself(act) and not agrees:
+            sure = act.sure and act.leading
+            return IntentConflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, and so undoes what it does")
         if self._known.are_opposites(self._method, act.verb) and not agrees and not self._marks(act):
             sure = (act.sure or (bool(act.thing) and act.around[:1] == ("OF",))) and act.leading
             return IntentConflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, its opposite")
         if self._observes:
             return self._of_reader(act)
         return None if agrees and not self._known.is_a(self._method, "tells") else self._of_actor(act, agrees)
+
+    def _ends_itself(self, act: Act) -> bool:
+        """Return whether an act ends what the method's own act made: SUBSCRIBE and "ends the subscription"."""
+        known, method = self._known, self._method
+        if self._observes or known.is_a(method, "destroys") or method in known.methods["edits"]:
+            return False
+        if method in known.methods["destructive"] or method in known.grammar["closing"]:
+            return False
+        if act.verb not in known.grammar["ending"] and not known.is_a(act.verb, "destroys"):
+            return False
+        return any(known.nominal(word) == method for word in _object(act))
 
     def _of_reader(self, act: Act) -> IntentConflict | None:
         """Return the conflict of a method that only reads; such a method has no other acts."""
@@ -150,10 +168,13 @@ class _Judge:
             return None
         if act.verb in known.methods["preparing"] and (lenient or self._reads_then):
             return None
+        if act.verb == "OPEN" and _object(act) & known.grammar["readable"]:
+            return None
         if known.is_a(act.verb, "destroys"):
             spared = frozenset(act.around) & known.grammar["sets"]
             return None if spared else replace(conflict, sure=act.sure and not lenient)
-        if _object(act) & known.grammar["answers"]:
+        arranges = act.verb in known.grammar["arranging"] and not (act.thing and known.is_a(method, "reads"))
+        if arranges and _object(act) & known.grammar["answers"]:
             return None
         if act.later_sentence and act.passive:
             conflict = replace(conflict, sure=False)
@@ -169,6 +190,8 @@ class _Judge:
             return replace(conflict, sure=conflict.sure and not lenient and not output)
         if known.is_a(act.verb, "tells"):
             return self._reader_tells(act, conflict)
+        if "-" in act.verb and act.verb in known.contrary:
+            return replace(conflict, sure=False)
         unlisted = known.words.effect(act.verb) in (Effect.ACTS, Effect.CREATES) and act.sure and act.leading
         return replace(conflict, sure=False) if unlisted and known.is_a(method, "reads") and not lenient else None
 
@@ -177,7 +200,14 @@ class _Judge:
         """Return whether the statement continues with reading: "opens a file and returns its content"."""
         if any(self._known.is_a(act.verb, "reads", "analyses") for act in self._acts[1:]):
             return True
+        words = self._statement.upper().rstrip(" .;!").split()
+        if any(to == "FOR" and self._known.is_a(self._act_of(word), "reads") for to, word in itertools.pairwise(words)):
+            return True
         return self._acts[0].passive and self._ends_reading()
+
+    def _act_of(self, word: str) -> str:
+        """Return the act that a gerund or a noun names: READ of "reading"."""
+        return self._known.nominal(word) or self._known.words.lemma(word)
 
     def _ends_reading(self) -> bool:
         """Return whether a second passive without its own "is" reads: "the file is opened and its content returned"."""
@@ -211,7 +241,10 @@ class _Judge:
         if not act.leading:
             return None
         if known.is_a(act.verb, "makes") and known.is_a(method, "destroys"):
-            return None if self._marks(act) else conflict
+            if not self._marks(act):
+                return conflict
+            only_copies = len(self._acts) == 1 and bool(_object(act) & _DUPLICATES)
+            return replace(conflict, sure=False) if only_copies else None
         if all(known.is_a(each.verb, "reads") for each in self._acts):
             return self._only_reads(act, conflict)
         return None
@@ -223,13 +256,16 @@ class _Judge:
 
     def _marks(self, act: Act) -> bool:
         """Return whether what is made belongs to what the method ends: "adds a deletion marker", "creates a backup"."""
-        if not self._known.is_a(self._method, "destroys") or self._known.is_a(act.verb, "destroys"):
+        ends = self._known.is_a(self._method, "destroys") or self._method in self._known.grammar["closing"]
+        if not ends or self._known.is_a(act.verb, "destroys"):
             return False
         return bool(_object(act) & _COPIES) or any(self._names_method(word) for word in _object(act))
 
     def _names_method(self, noun: str) -> bool:
         """Return whether a noun names an act of the method's kind: "creates a cancellation"."""
         act = self._known.nominal(noun)
+        if noun.endswith("ING") and self._known.words.lemma(noun) == self._method:
+            return True
         return act is not None and (act == self._method or self._known.is_a(act, "destroys"))
 
     def _actor_destroys(self, act: Act, conflict: IntentConflict) -> IntentConflict | None:
