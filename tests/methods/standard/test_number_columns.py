@@ -273,3 +273,11 @@ def test_a_report_takes_rows_and_nothing_else_with_them(host: tuple[MemoryHost, 
     given = {"report_type": "a", "recipient": clerk.agent_id, "scope": scope}
     answer = made.call("REPORT", "/", given, caller=clerk)
     assert (answer.status, answer.result["parameter"]) == (422, "scope")
+
+
+def test_spaces_around_the_name_of_a_column_do_not_count() -> None:
+    """A search for ``amount`` finds the column of "id, amount"."""
+    found = filter_records.filter_records({"data": "id, amount\np-1, 61000\n", "criteria": {"amount": {"gt": 50000}}})
+    assert found["data"] == [{"id": "p-1", "amount": 61000}]
+    with pytest.raises(Refusal, match="does not name each column once"):
+        transform.transform({"source": "id, id\n1,2\n", "source_format": "csv", "target_format": "json"})

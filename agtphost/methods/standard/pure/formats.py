@@ -105,9 +105,13 @@ def _lines(source: str) -> list[Any]:
 
 
 def _table(source: str) -> list[dict[str, str]]:
-    """Rows by the names in the first line; every cell is text, as CSV has it."""
+    """
+    Return rows by the names in the first line; every cell is text, as CSV has it.
+
+    Spaces around a name do not count: "id, amount" names ``amount``, as a search does.
+    """
     rows = csv.reader(io.StringIO(source, newline=""), strict=True)
-    names = next(rows, None)
+    names = [name.strip(" ") for name in next(rows, [])]
     if not names or not all(names) or len({*names}) != len(names):
         raise ValueError("its first line does not name each column once")
     for sign, named in _SEPARATORS.items():

@@ -62,7 +62,9 @@ def analyze(call: Mapping[str, Any]) -> dict[str, Any]:
     series = _series(records, kept, least)
     if not series:
         few = "No number" if least == 1 else f"Less than {LEAST_VALUES} numbers"
-        raise parameters.invalid("target", f"{few} can be looked at.", "Send numbers, or records with numbers.")
+        raise parameters.invalid(
+            "target", f"{few} can be looked at.", "Send numbers, records with numbers, or collection:NAME."
+        )
     times = _times(records, kept)
     findings: list[Finding] = []
     for kind in kinds:
