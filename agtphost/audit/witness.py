@@ -20,6 +20,7 @@ from agtphost.identity import files
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.regular_files import read_octets
 
 
 @implementer(IWitness)
@@ -38,7 +39,7 @@ class WitnessFile:
 
     def last(self) -> Checkpoint | None:
         try:
-            note = self.path.read_text(encoding="utf-8")
+            note = read_octets(self.path).decode()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:

@@ -23,6 +23,10 @@ JSON_MODE = "agtphost.json"
 """Key of a click context's ``meta`` that is true if the output is JSON."""
 
 
+_NO_FILE = "elsewhere"
+"""The place of problems that no file is to blame for."""
+
+
 class ExitStatus(IntEnum):
     """The exit statuses of commands (interface section 2)."""
 
@@ -157,7 +161,7 @@ def configuration_error(error: ConfigurationError) -> CommandError:
             for item in problems
         ]
     }
-    places = Counter(item.file or "elsewhere" for item in problems)
-    summary = ", ".join(f"{number} in {file}" for file, number in places.items())
+    places = Counter(item.file or _NO_FILE for item in problems)
+    summary = ", ".join(f"{number} {file if file == _NO_FILE else f'in {file}'}" for file, number in places.items())
     more = f"\n  {summary}" if len(places) > 1 else ""
     return WrongInput(f"the configuration has {count}:\n{listed}{more}", answer=answer)

@@ -340,13 +340,14 @@ def _directories(config: Config) -> Iterator[ConfigFault]:
     if endpoints.directory is not None and endpoints.directory == config.folder:
         at = ("endpoints", "directory")
         message = "is the directory of host.toml, which has files of other kinds than endpoints"
-        yield ConfigFault(
-            location=at,
-            message=message,
-            hint=_place_hint(at, endpoints.directory, config, 'write directory = "endpoints"'),
-        )
-    if catalog.path is not None and not catalog.path.is_file():
-        yield ConfigFault(location=("catalog", "path"), message=describe_absence(catalog.path))
+        hint = _place_hint(at, endpoints.directory, config, 'write directory = "endpoints"')
+        yield ConfigFault(location=at, message=message, hint=hint)
+    named: list[tuple[Location, Path | None]] = [(("catalog", "path"), catalog.path)]
+    named += [(("catalog", "versions", index), path) for index, path in enumerate(catalog.versions)]
+    named += [(("catalog", "profiles", index), path) for index, path in enumerate(catalog.profiles)]
+    for location, file in named:
+        if file is not None and not file.is_file():
+            yield ConfigFault(location=location, message=describe_absence(file))
     recipes = config.recipes.file
     if recipes is not None and not recipes.is_file():
         at = ("recipes", "file")

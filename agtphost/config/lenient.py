@@ -14,6 +14,7 @@ from pathlib import Path
 from agtphost.config.loader import MAX_OCTETS, HostFile, examine_document, read
 from agtphost.config.sections import Config
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.vocabulary.regular_files import read_octets
 from agtphost.vocabulary.toml_salvage import salvage
 from agtphost.vocabulary.tomltext import Document, Location
 
@@ -102,8 +103,7 @@ def _salvage(file: Path) -> tuple[HostFile, frozenset[Location], frozenset[Locat
     Return the sound part of a file that is not TOML, the keys that were given up, and those that it has twice.
     """
     try:
-        with file.open("rb") as stream:
-            octets = stream.read(MAX_OCTETS + 1)
+        octets = read_octets(file, MAX_OCTETS + 1)
     except OSError:
         octets = b""
     if not octets or len(octets) > MAX_OCTETS:

@@ -13,6 +13,7 @@ from agtphost.config.oauth import algorithm
 from agtphost.config.values import Items, Line, Section, load_context
 from agtphost.identity.bearer import read_keys
 from agtphost.vocabulary.foreign_errors import split
+from agtphost.vocabulary.regular_files import read_octets
 from agtphost.vocabulary.tomltext import Location
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def _keys(value: Any, info: ValidationInfo) -> KeySet:
         return value  # type: ignore[no-any-return]
     path = load_context(info).folder / secret.text_of(value)
     try:
-        keys = read_keys(path.read_bytes())
+        keys = read_keys(read_octets(path))
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot be used: {split(error)[0]}") from error
     if not keys.keys:

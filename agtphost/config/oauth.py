@@ -13,6 +13,7 @@ from agtphost.config.upstreams import web_url
 from agtphost.config.values import FilePath, Items, Line, Method, Seconds, Section
 from agtphost.identity.bearer import ALGORITHMS, read_keys
 from agtphost.vocabulary.foreign_errors import split
+from agtphost.vocabulary.regular_files import read_octets
 from agtphost.vocabulary.tomltext import Location
 
 
@@ -121,7 +122,7 @@ def _files(location: Location, jwks: Path | None, ca: Path | None) -> Iterator[C
         if path is None:
             continue
         try:
-            octets = path.read_bytes()
+            octets = read_octets(path)
             if name == "jwks" and not read_keys(octets).keys:
                 raise ValueError("it has no usable public key")
         except (OSError, ValueError) as error:

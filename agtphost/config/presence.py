@@ -66,7 +66,7 @@ def http_apis(config: Config) -> list[dict[str, str]]:
     Entries on loopback are only listed where the host itself is there: readers elsewhere cannot reach them.
     """
     entries = [entry.document() for entry in config.api]
-    named = {entry["name"] for entry in entries}
+    named = {entry.get("name") for entry in entries}
     gateway, registry = config.gateway, config.registry
     base = gateway.url or (gateway.base if config.listen.loopback else None)
     if gateway.listen is not None and base is not None and GATEWAY not in named:

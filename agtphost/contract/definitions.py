@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from agtphost.contract.openapi.document_text import DocumentTextError, read_json
 from agtphost.vocabulary.foreign_errors import split
+from agtphost.vocabulary.regular_files import read_octets
 
 SUFFIX = ".definitions.json"
 """The suffix of such files' names."""
@@ -61,8 +62,7 @@ class DefinitionFile:
         :raises DefinitionsError: the file does not hold definitions.
         """
         try:
-            with file.open("rb") as stream:
-                octets = stream.read(MAX_OCTETS + 1)
+            octets = read_octets(file, MAX_OCTETS + 1)
         except OSError as error:
             raise DefinitionsError(f"cannot be read: {split(error)[0]}") from error
         if len(octets) > MAX_OCTETS:

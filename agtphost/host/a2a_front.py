@@ -123,14 +123,21 @@ def _read_exposed(
     given = config.a2a.front
     problems: list[Problem] = []
     exposed: dict[str, ExposedAgent | RelayedAgent] = {}
-    for entry in given.agent:
+    for index, entry in enumerate(given.agent):
         if entry.upstream is not None:
             exposed[entry.name] = _relay_to(upstreams[entry.upstream])
             continue
         agent = directory.by_name(entry.name)
         if agent is None:
             message = f'[[a2a.front.agent]] "{entry.name[:64]}" is not a hosted agent'
-            problems.append(Problem(message=message, file=str(config.file)))
+            problems.append(
+                Problem(
+                    message=message,
+                    file=str(config.file),
+                    line=line_of(config.file, ("a2a", "front", "agent", index, "name")),
+                    hint="agtp agent ls prints the agents of this host; write upstream = NAME for one of [[a2a.agent]]",
+                )
+            )
             continue
         template, found = _to_plain(entry.input), match(entry.method, entry.path)
         schema = {} if found is None else _schema_of(found.binding)

@@ -281,7 +281,7 @@ def _witness(loaded: LoadedHost) -> WitnessFile:
 
 def place_problems(config: Config, files: Mapping[Location, Path]) -> list[Problem]:
     """
-    Return a problem for each file that could not be written.
+    Return a problem for each file that could not be written, or is not a file.
 
     Only the host's machine is checked: a configuration may be read on another.
 
@@ -290,6 +290,11 @@ def place_problems(config: Config, files: Mapping[Location, Path]) -> list[Probl
     faults: list[ConfigFault] = []
     for location, file in files.items():
         place = file.parent
+        if location[0] == "audit" and file.exists() and not file.is_file():
+            what = "a directory" if file.is_dir() else "a pipe, a socket or a device"
+            message = f"names {what}, where a file is expected: {file}"
+            faults.append(ConfigFault(location=location, message=message, hint="name a file"))
+            continue
         if place == config.host.state_dir or os.access(place, os.W_OK | os.X_OK):
             continue
         missing = not place.exists()

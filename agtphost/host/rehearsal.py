@@ -38,7 +38,7 @@ from agtphost.stores.location import StoreLocation
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary import database_url, tomltext
 from agtphost.vocabulary.quantities import size
-from agtphost.vocabulary.tomltext import TomlError
+from agtphost.vocabulary.tomltext import Location, TomlError
 
 
 @runtime_checkable
@@ -118,11 +118,12 @@ def _check_beyond(
     if (unwritable := _state_problem(config.host.state_dir)) is not None:
         yield unwritable
         return
-    if "audit" not in faulty:
-        yield from place_problems(config, {("audit", "witness"): config.audit.witness})
-    if "store" not in faulty:
-        file = locate_store(config.store).file
-        yield from place_problems(config, {} if file is None else {("store", "url"): file})
+    places: dict[Location, Path] = {} if "audit" in faulty else {("audit", "witness"): config.audit.witness}
+    file = None if "store" in faulty else locate_store(config.store).file
+    if file is not None:
+        places["store", "url"] = file
+    misplaced = place_problems(config, places)
+    yield from misplaced
     aside.fill()
     parts = ProblemsByPart()
     found = host_loader.check_host(aside.config, environ, parts)
@@ -141,11 +142,15 @@ def _check_beyond(
         remarks.append(f"a host{taken} uses this state: its store and its port were not checked")
     if config.store.plugin is not None:
         remarks.append(f"the content of the plugin store {config.store.plugin} was not checked: only a start opens it")
-    if faulty & {"store", "audit", "listen"}:
+    if misplaced or faulty & {"store", "audit", "listen"}:
         return
     if found is not None:
         remarks += _key_remarks(found, config)
-        yield from _check_assembly(found, config, aside, environ, reactor, running=taken is not None)
+        running = taken is not None
+        if faulty:
+            yield from _check_partly(found, config, aside, environ, reactor, faulty, remarks, running=running)
+        else:
+            yield from _check_assembly(found, config, aside, environ, reactor, running=running)
     elif taken is None:
         yield from _check_store(config, aside)
 
@@ -208,6 +213,31 @@ def _state_problem(state: Path) -> Problem | None:
         file=str(nearest),
         hint="run the host as the user who owns it",
     )
+
+
+def _check_partly(
+    found: LoadedHost,
+    config: Config,
+    aside: _RehearsalCopy,
+    environ: Mapping[str, str],
+    reactor: Any,
+    faulty: frozenset[str],
+    remarks: list[str],
+    *,
+    running: bool,
+) -> Iterator[Problem]:
+    """
+    Yield the problems of assembling a host of which some tables have faults.
+
+    A fault of the assembly that names no file may follow from theirs, as an exception does that no start raises.
+    """
+    try:
+        problems = list(_check_assembly(found, config, aside, environ, reactor, running=running))
+    except Exception:
+        rests = "], [".join(sorted(faulty))
+        remarks.append(f"what depends on [{rests}], which has faults, was not checked")
+        return
+    yield from (each for each in problems if each.file or not any(f"[{name}" in each.message for name in faulty))
 
 
 def _check_assembly(

@@ -140,7 +140,9 @@ class Witnesses(Service):
         self.witnesses: list[RemoteWitness] = []
         for uri in audit.witnesses if key is not None else ():
             entry = settings.get(uri) or WitnessHost(uri=uri)
-            transport = WitnessTransport(reactor, entry, _keys(config, entry.signing_key))
+            transport = WitnessTransport(
+                reactor, entry, _keys(config, entry.signing_key, "[[audit.witness_host]] signing_key")
+            )
             self._transports.append(transport)
             self.witnesses.append(
                 RemoteWitness(
@@ -200,13 +202,13 @@ def _succession(key: SigningKey | None, issued: Checkpoint) -> list[dict[str, st
     return statements_of(key, signers[0])
 
 
-def _keys(config: Config, text: str | None) -> Iterable[VerifyingKey]:
+def _keys(config: Config, text: str | None, place: str) -> Iterable[VerifyingKey]:
     if text is None:
         return ()
     try:
         return issuer_keys((text,), config.folder)
     except (KeyFormatError, OSError) as error:
-        raise StoreError(f"the key of a witness cannot be read: {explain(error)}") from error
+        raise StoreError(f"{place} cannot be read: {explain(error)}") from error
 
 
 def witness_bindings(
@@ -224,7 +226,7 @@ def witness_bindings(
         before = logs.get(entry.origin, WitnessedLog(origin=entry.origin, keys=()))
         logs[entry.origin] = WitnessedLog(
             origin=entry.origin,
-            keys=(*before.keys, *_keys(config, entry.key)),
+            keys=(*before.keys, *_keys(config, entry.key, "[[witness.logs]] key")),
             clients=before.clients | ({entry.client} if entry.client is not None else frozenset()),
         )
     handler = Witnessing(held, logs.values(), config.host.server_id, key, now)

@@ -14,6 +14,7 @@ from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary.foreign_errors import original_of, split
+from agtphost.vocabulary.regular_files import read_octets
 
 
 def https_options(certificate: Path, key: Path) -> CertificateOptions:
@@ -25,10 +26,10 @@ def https_options(certificate: Path, key: Path) -> CertificateOptions:
     """
     try:
         leaf, *chain = [
-            crypto.X509.from_cryptography(found) for found in x509.load_pem_x509_certificates(certificate.read_bytes())
+            crypto.X509.from_cryptography(found) for found in x509.load_pem_x509_certificates(read_octets(certificate))
         ]
         private = crypto.PKey.from_cryptography_key(
-            load_pem_private_key(key.read_bytes(), password=None)  # type: ignore[arg-type]
+            load_pem_private_key(read_octets(key), password=None)  # type: ignore[arg-type]
         )
         options = CertificateOptions(privateKey=private, certificate=leaf, extraCertChain=chain)
         options.getContext().check_privatekey()
@@ -54,7 +55,7 @@ def names_of(certificate: Path) -> frozenset[str]:
     :raises agtphost.errors.ConfigurationError: the file cannot be used.
     """
     try:
-        leaf = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
+        leaf = x509.load_pem_x509_certificates(read_octets(certificate))[0]
         named = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return frozenset()

@@ -30,6 +30,7 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary import scopes as scope_tokens
 from agtphost.vocabulary.foreign_errors import explain, original_of
 from agtphost.vocabulary.identifiers import is_agent_name
+from agtphost.vocabulary.regular_files import read_octets
 
 DOCUMENT_SUFFIX = ".agent.json"
 GENESIS_SUFFIX = ".genesis.json"
@@ -117,7 +118,7 @@ def load_agents(
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_octets(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -31,6 +31,7 @@ from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.catalog import FLOOR
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_name
+from agtphost.vocabulary.regular_files import read_octets
 
 OWNER = "development"
 """Owner and principal of everything that the development profile issues."""
@@ -439,8 +440,8 @@ def descriptions_in(directory: Path) -> list[Path]:
     found = []
     for path in sorted(directory.glob(f"*{DOCUMENT_SUFFIX}")):
         try:
-            document = jsontext.decode(path.read_bytes(), max_depth=jsontext.SIGNED_DEPTH)
-        except jsontext.JSONTextError:
+            document = jsontext.decode(read_octets(path), max_depth=jsontext.SIGNED_DEPTH)
+        except (OSError, jsontext.JSONTextError):
             continue  # Loading the directory reports it.
         if is_description(document):
             found.append(path)

@@ -35,6 +35,7 @@ from agtphost.identity.authorities import REMEDY, ClientAuthorities, Mandate, Ma
 from agtphost.identity.certificates import refused_critical_extensions
 from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, RevokedLinks
 from agtphost.vocabulary.foreign_errors import original_of, split
+from agtphost.vocabulary.regular_files import read_octets
 
 log = Logger()
 
@@ -149,7 +150,7 @@ class _Reader:
 
     def octets(self, path: Path) -> bytes:
         try:
-            return path.read_bytes()
+            return read_octets(path)
         except OSError as error:
             what, cure = split(error)
             self.blame(path, f"cannot be read: {what}", cure, original_of(error))
@@ -180,7 +181,7 @@ class _Reader:
                 self.blame(path, str(error))
             else:
                 if not octets and not any(problem.file == str(path) for problem in self.problems):
-                    self.blame(path, "is empty")
+                    self.blame(path, "is empty", "fetch the list from its authority, or remove it from client_crl")
                 found.extend(lists)
         return found
 

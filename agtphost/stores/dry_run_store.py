@@ -11,7 +11,7 @@ from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, connect, explain_failure, open_reader
 from agtphost.stores.memory import MemoryStore
 from agtphost.stores.rows import CheckpointRow, StoreError
-from agtphost.stores.sqlite import RESTORE, SQLiteStore, expect, open_sqlite
+from agtphost.stores.sqlite import RESTORE, SQLiteStore, expect, open_sqlite, refuse_device
 
 
 class RehearsedStore(SQLiteStore):
@@ -56,6 +56,7 @@ def rehearse_store(path: Path, *, create: bool, aside: Path) -> SQLiteStore | Me
     :param aside: a directory for a copy of a store that has to be upgraded.
     :raises StoreError: as :func:`agtphost.stores.open_store` does.
     """
+    refuse_device(path)
     if not path.exists():
         if not create:
             expect(path)

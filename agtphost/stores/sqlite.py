@@ -423,6 +423,7 @@ def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLit
     :param create: whether a missing file is made: where a store is expected, an empty one is a fault.
     :raises StoreError: it is missing, not a store, of a later version, or cannot be written.
     """
+    refuse_device(path)
     if create:
         _make(path)
     else:
@@ -439,6 +440,16 @@ def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLit
     except Exception as error:
         raise StoreError(f"{path} cannot be used as a store: {explain_failure(str(path), error)}. {RESTORE}") from error
     return SQLiteStore(path, opener, connection)
+
+
+def refuse_device(path: Path) -> None:
+    """
+    Check that a path is not a pipe, socket or device: SQLite takes ``/dev/null`` for an empty store.
+
+    :raises StoreError: it is one.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise StoreError(f"{path} cannot be used as a store: it is a pipe, a socket or a device. {RESTORE}")
 
 
 def expect(path: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from agtphost.vocabulary import jsontext
+from agtphost.vocabulary import jsontext, regular_files
 from agtphost.vocabulary.catalog_versions import is_version
 from agtphost.vocabulary.foreign_errors import explain
 
@@ -211,8 +211,7 @@ def read_octets(path: Path) -> bytes:
     :raises CatalogError: if it cannot be read, or is too large.
     """
     try:
-        with path.open("rb") as stream:
-            octets = stream.read(MAX_OCTETS + 1)
+        octets = regular_files.read_octets(path, MAX_OCTETS + 1)
     except OSError as error:
         raise CatalogError((f"it cannot be read: {explain(error)}",)) from error
     if len(octets) > MAX_OCTETS:

@@ -23,6 +23,7 @@ Meaning = tuple[str, str]
 _SYSTEM: Final[Mapping[int, Meaning]] = {
     errno.ENOENT: ("it does not exist", "correct the path, or create it"),
     errno.EISDIR: ("it is a directory", "name a file"),
+    errno.ENXIO: ("it is a pipe, a socket or a device", "name a file"),
     errno.ENOTDIR: ("a part of its path is not a directory", "correct the path"),
     errno.EACCES: ("this user has no right to", "change its owner or mode, or run this as another user"),
     errno.EPERM: ("this user has no right to", "change its owner or mode, or run this as another user"),

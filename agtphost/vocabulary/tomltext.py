@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.vocabulary.foreign_errors import split
+from agtphost.vocabulary.regular_files import read_octets
 from agtphost.vocabulary.tomlparser import parse_toml
 
 Location = tuple[str | int, ...]
@@ -117,8 +118,7 @@ def read(source: Path | str, most: int = MAX_OCTETS) -> Document:
     if isinstance(source, str):
         return _parse(source)
     try:
-        with source.open("rb") as stream:
-            octets = stream.read(most + 1)
+        octets = read_octets(source, most + 1)
     except OSError as error:
         what, cure = split(error)
         raise TomlError(f"cannot be read: {what}", hint=cure) from error

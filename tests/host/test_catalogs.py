@@ -177,7 +177,7 @@ def test_a_profile_that_is_not_declared_adds_nothing(tmp_path: Path) -> None:
     [
         ('[catalog]\npath = "own.json"\n', {"own.json": {}}, "version is not a version"),
         ('[catalog]\nversions = ["own.json"]\n', {"own.json": document("1.1.0")}, "supported by another"),
-        ('[catalog]\nversions = ["own.json"]\n', {}, "cannot be read"),
+        ('[catalog]\nversions = ["own.json"]\n', {}, "names a file that does not exist"),
         ('[catalog]\nprofiles = ["own.json"]\n', {"own.json": {"name": "x"}}, "name is not of the form"),
         ('[policies.methods]\nprofiles = ["agtp-profile-x"]\n', {}, "names agtp-profile-x, which no file"),
         ('[policies.methods]\nprofiles = ["healthcare"]\n', {}, "not a profile name"),

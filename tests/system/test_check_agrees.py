@@ -71,6 +71,19 @@ def listening(description: str) -> Arrange:
     return arrange
 
 
+def pipe(name: str) -> Arrange:
+    """A pipe that nobody writes to, in place of a file."""
+    return lambda config: os.mkfifo(config.parent / name)
+
+
+ISSUER = """
+[[policies.oauth.issuer]]
+expected_issuer = "https://id.example"
+expected_audience = ["agents"]
+jwks = "{}"
+"""
+
+
 def twice(config: Path) -> None:
     """An endpoint file under two names."""
     endpoints = config.parent / "endpoints"
@@ -201,7 +214,12 @@ ROWS: dict[str, Row] = {
     ),
     "an endpoint twice": Row(arrange=twice, says=("ECHO",)),
     "a variable that is not set": Row(arrange=with_service, says=("NO_SUCH_VARIABLE",)),
+    "an endpoint file that is a pipe": Row(arrange=pipe("endpoints/x.toml"), says=("pipe, a socket or a device",)),
     # Agents.
+    "a description that is a pipe": Row(arrange=pipe("agents/x.agent.json"), says=("pipe, a socket or a device",)),
+    "a description that is a directory": Row(
+        arrange=lambda config: (config.parent / "agents" / "x.agent.json").mkdir(), says=("it is a directory",)
+    ),
     "an agent that is none": Row(
         arrange=lambda config: (config.parent / "agents" / "librarian.agent.json").write_text("{"), says=("",)
     ),
@@ -212,6 +230,12 @@ ROWS: dict[str, Row] = {
     ),
     "a key that is missing": Row(arrange=without("signing.key"), says=("does not exist",), production=True),
     "a key that is none": Row(arrange=replaced("signing.key", b"\xff\x00 no key"), says=("signing.key",)),
+    "keys of an issuer that are missing": Row(
+        arrange=appended(ISSUER.format("nope.json")), says=("jwks cannot be used: it does not exist",)
+    ),
+    "keys of an issuer that are a directory": Row(
+        arrange=appended(ISSUER.format("agents")), says=("jwks cannot be used: it is a directory",)
+    ),
     "a certificate of another key": Row(
         arrange=lambda config: shutil.copy(
             config.parent / "state" / "registrar.pem", config.parent / "state" / "server.pem"
@@ -221,6 +245,23 @@ ROWS: dict[str, Row] = {
     "authorities that are none": Row(arrange=replaced("ca.pem", b"no certificate"), says=(r"ca\.pem",)),
     # The store and its witness.
     "a store of another program": Row(arrange=replaced("agtphost.sqlite3", b"a letter\n" * 500), says=("sqlite3",)),
+    "a store that is a device": Row(
+        arrange=appended('\n[store]\nurl = "sqlite:/dev/null"\n'),
+        says=("/dev/null cannot be used as a store: it is a pipe",),
+    ),
+    "a witness file that has no end": Row(
+        arrange=appended('\n[audit]\nwitness = "/dev/zero"\n'), says=("names a pipe, a socket or a device",)
+    ),
+    "a catalog that is a pipe": Row(
+        arrange=lambda config: (pipe("wf")(config), appended('\n[catalog]\npath = "wf"\n')(config)),
+        says=("wf",),
+    ),
+    "further catalogs that are missing": Row(
+        arrange=appended('\n[catalog]\nversions = ["nope.json"]\n'), says=("versions.* names a file that does not",)
+    ),
+    "a name of an API that is none": Row(
+        arrange=appended('\n[[api]]\nname = []\nbase_url = "https://x.example"\n'), says=("name must be text",)
+    ),
     "a store of a later program": Row(
         arrange=lambda config: change(store_of(config), f"PRAGMA user_version={upgrade.latest() + 1}"), says=("later",)
     ),
