@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,8 +66,37 @@ def read_config(path: Path) -> LenientReading:
             raise configuration_error(error) from None
         # A shell that completes a word shows no warnings.
         if found.problems and not (context is not None and context.resilient_parsing):
-            _warn(path, found)
+            held = None if context is None else context.meta.get(_HELD)
+            if held is None:
+                _warn(path, found)
+            else:
+                held[path] = found
     return known[path]
+
+
+@contextmanager
+def hold_warnings() -> Iterator[dict[Path, LenientReading]]:
+    """
+    Delay the warnings of :func:`read_config` to the end of a block, for a command whose answer may name the faults.
+
+    The block removes those that it has reported. An error that names a fault makes its warning superfluous.
+    """
+    held: dict[Path, LenientReading] = {}
+    reported = ""
+    click.get_current_context().meta[_HELD] = held
+    try:
+        yield held
+    except click.ClickException as error:
+        reported = error.message
+        raise
+    finally:
+        for path, found in held.items():
+            if found.problems[0].message not in reported:
+                _warn(path, found)
+
+
+_HELD = "agtphost.cli.host_config.held"
+"""The member of a command's memory with the warnings that are held back, by path."""
 
 
 _READ = "agtphost.cli.host_config.read"

@@ -9,6 +9,7 @@ import click
 
 from agtphost.cli.exchange import open_client, refusal, result_of
 from agtphost.cli.failures import ExitStatus
+from agtphost.cli.host_config import hold_warnings
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import Target, resolve
@@ -46,14 +47,17 @@ def command(check: bool, where: Connection, as_json: bool) -> None:
       agtp reload --check
       agtp reload --json | jq .taken
     """
-    target = resolve(where, identity=REGISTRAR)
-    with open_client(target) as client:
-        reply = request_reload(client, target, check=check)
-        answer = reply.document if isinstance(reply.document, dict) else {}
-        refused = answer.get("reason") == str(Reason.CONFIGURATION_REFUSED)
-        if not reply.ok and not refused:
-            raise refusal(reply)
-        outcome = answer if refused else result_of(reply)
+    with hold_warnings() as warnings:
+        target = resolve(where, identity=REGISTRAR)
+        with open_client(target) as client:
+            reply = request_reload(client, target, check=check)
+            answer = reply.document if isinstance(reply.document, dict) else {}
+            refused = answer.get("reason") == str(Reason.CONFIGURATION_REFUSED)
+            if not reply.ok and not refused:
+                raise refusal(reply)
+            outcome = answer if refused else result_of(reply)
+        if refused:
+            warnings.clear()  # The refusal names the faults, as the host has found them.
     if as_json:
         print_json(outcome)
     elif refused:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agtphost.contract.reserved import CONFIGURATION
 from tests.cli.conftest import Run
 from tests.cli.server import AgtpServer, Answer
 
@@ -150,3 +151,21 @@ def test_keys_below_a_broken_header_do_not_join_the_table_above(run: Run, server
     Path("host.toml").write_text(text)
     run("reload")
     assert server.seen
+
+
+def test_refused_reload_names_a_fault_once(run: Run, server: AgtpServer) -> None:
+    """The host's refusal replaces the warning; without an answer of the host, the warning or the error names it."""
+    break_file(server, "unknown-key")
+    problem = {"message": "[mcp] srever is unknown", "file": "host.toml", "line": 9, "hint": "server"}
+    server.answers[CONFIGURATION[0]] = Answer(
+        {"status": 422, "reason": "configuration-refused", "explanation": "It is refused.", "problems": [problem]}
+    )
+    refused = run("reload")
+    assert refused.exit_code == 1 and "warning" not in refused.stderr
+    assert refused.stderr.count("srever is unknown") == 1
+    server.answers[CONFIGURATION[0]] = Answer({"status": 403, "reason": "not-entitled", "explanation": "No."}, 403)
+    other = run("reload")
+    assert other.exit_code == 1 and other.stderr.count("warning: ") == 1
+    Path("host.toml").write_text(SOUND.replace("port = ", "prot = ").format(port=4490))
+    unknown = run("reload")
+    assert unknown.exit_code == 2 and unknown.stderr.count("prot is unknown") == 1
