@@ -53,8 +53,14 @@ class DomainFacts:
 
     @property
     def root(self) -> str:
-        """Return the prefix of the URIs of the domain's agents."""
-        return str(AgtpUri(form=Form.NAMESPACE, host=self.domain))
+        """
+        Return the prefix of the URIs of the domain's agents.
+
+        It has the port if the domain is the host itself: without it such a URI leads to the default port. A domain that
+        is served elsewhere has no port; :attr:`endpoint` has host and port.
+        """
+        port = self.port if self.host == self.domain else DEFAULT_PORT
+        return str(AgtpUri(form=Form.NAMESPACE, host=self.domain, port=port))
 
 
 def bootstrap_document(namespace: DomainFacts) -> dict[str, Any]:

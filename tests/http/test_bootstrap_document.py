@@ -38,6 +38,14 @@ def test_the_document_has_every_member() -> None:
     assert json.loads(encode_document(namespace)) == bootstrap_document(namespace)
 
 
+def test_the_root_has_the_port_of_a_domain_that_is_its_host() -> None:
+    """AGTP-127: a URI below it leads to the host; a domain that another machine serves has no port of its own."""
+    own = DomainFacts(**{**FACTS, "host": "acme.tld"}, port=4481)
+    assert bootstrap_document(own)["namespace_root"] == "agtp://acme.tld:4481/agents"
+    assert own.root == own.namespace
+    assert DomainFacts(**FACTS, port=4481).root == "agtp://acme.tld/agents"
+
+
 @pytest.mark.parametrize(
     ("port", "endpoint"), [(4480, "agtp://agtp.acme.tld/agents"), (4481, "agtp://agtp.acme.tld:4481")]
 )

@@ -83,12 +83,6 @@ def urls(body: bytes) -> set[str]:
     return {url for url in found if urlsplit(url).hostname not in _FOREIGN}
 
 
-def prefixes(body: bytes) -> set[str]:
-    """What URIs of a domain's agents begin with: an address once the document's ``endpoint`` says the port."""
-    document = json.loads(body) if body.startswith(b"{") else {}
-    return {document["namespace_root"]} if "namespace_root" in document else set()
-
-
 def documents(places: Places, token: str | None) -> dict[str, bytes]:
     """What a reader is given, by where it is."""
     host, gateway, registry, front = places
@@ -108,7 +102,7 @@ def documents(places: Places, token: str | None) -> dict[str, bytes]:
 def test_every_url_leads_somewhere(places: Places, token: str | None) -> None:
     """As a stranger and as an agent: nothing is 404, 421 or 5xx, and what is over AGTP is resolved."""
     host = places[0]
-    found = {url: name for name, body in documents(places, token).items() for url in urls(body) - prefixes(body)}
+    found = {url: name for name, body in documents(places, token).items() for url in urls(body)}
     assert len(found) > 8, found
     astray = []
     for url, name in sorted(found.items()):

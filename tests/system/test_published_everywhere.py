@@ -223,19 +223,13 @@ def urls_in(body: bytes) -> set[str]:
     return {url for url in found - _IDENTIFIERS if not (urlsplit(url).hostname or "").endswith(_FOREIGN)}
 
 
-def prefixes_in(body: bytes) -> set[str]:
-    """Return what is only the beginning of URIs: ``endpoint`` of the bootstrap document says the port."""
-    document = json.loads(body) if body.startswith(b"{") else {}
-    return {document["namespace_root"]} if "namespace_root" in document else set()
-
-
 READERS = pytest.mark.parametrize("token", [None, TOKEN], ids=["stranger", "agent"])
 
 
 @READERS
 def test_every_url_of_every_document_leads_somewhere(site: Site, token: str | None) -> None:
     """None is 404, 421 or 5xx, and none is refused for its method alone by every verb."""
-    found = {url: name for name, body in documents(site, token).items() for url in urls_in(body) - prefixes_in(body)}
+    found = {url: name for name, body in documents(site, token).items() for url in urls_in(body)}
     assert len(found) > 8, found
     who = ("--as", site.caller) if token else ("--no-cert",)
     astray = []

@@ -121,7 +121,7 @@ def test_the_well_known_document_is_served_over_https(tmp_path: Path) -> None:
         assert printed.returncode == 0, printed.stderr
         assert json.loads(printed.stdout) == document
     assert document["endpoint"] == f"agtp://localhost:{host.port}"
-    assert document["namespace_root"] == "agtp://localhost/agents"
+    assert document["namespace_root"] == f"agtp://localhost:{host.port}/agents"
 
 
 def test_a_host_that_is_not_told_to_serves_no_https(tmp_path: Path) -> None:
