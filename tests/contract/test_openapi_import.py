@@ -104,6 +104,33 @@ def test_renamed_segments_and_parameters_are_reported() -> None:
     assert endpoint.table["handler"]["url"].endswith("/order/{order_id}")
 
 
+NAMED = """
+openapi: 3.0.3
+info: { title: Roles, version: "1" }
+servers: [{ url: "https://roles.example" }]
+paths:
+  /roles/{kind}/{name}/{number}/{key}:
+    get:
+      summary: Get a role.
+      parameters:
+        - { name: kind, in: path, required: true, schema: { type: string, enum: [board, search, Se-Arch, tickets] } }
+        - { name: name, in: path, required: true, schema: { type: string } }
+        - { name: number, in: path, required: true, schema: { type: integer } }
+        - { name: key, in: path, required: true, schema: { type: string, format: uuid } }
+      responses: { "200": { description: A role. } }
+"""
+
+
+def test_values_of_a_path_that_are_names_of_methods_are_named() -> None:
+    """A call with such a value is answered 460, whatever the document says of it."""
+    (endpoint,) = imported(NAMED).endpoints
+    said = [review for review in endpoint.reviews if review.startswith("[path]") and "460" in review]
+    assert len(said) == 2, endpoint.reviews
+    assert "'kind' cannot be 'search', 'Se-Arch':" in said[0] and "board" not in said[0]
+    assert "'name' cannot be a method's name" in said[1]
+    assert "number" not in said[1] and "key" not in said[1]
+
+
 def test_the_handler_is_an_external_service_over_https() -> None:
     """The fields of AGTP-API section 12.3; http:// becomes https:// and is flagged; credentials are placeholders."""
     endpoint = found("GET /order/{order-id}")

@@ -231,6 +231,7 @@ class _OpenApiImport:
             source_path=source_path,
             path=path,
             item=item,
+            methods=self._catalog.methods,
         )
         operation = read_operation(facts)
         chosen = choose_method(

@@ -20,10 +20,15 @@ from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.upstream import Facts, Upstream
 from agtphost.contract.request_format import header_input_fault
 from agtphost.contract.service import header_name_faults
+from agtphost.vocabulary.paths import bare
 
 _PATH_PATTERNS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+(\\.[0-9]+)?$", "boolean": "^(true|false)$"}
 _IGNORED = frozenset({"authorization", "accept", "content-type"})
 """Header parameters that importers must ignore (OpenAPI 3.1 section 4.8.12.2)."""
+
+
+_NO_NAMES = frozenset({"date", "date-time", "email", "ipv4", "ipv6", "time", "uri", "uuid"})
+"""Formats of text that no method's name has."""
 
 
 class InputReader:
@@ -57,6 +62,7 @@ class InputReader:
                 properties[safe] = {"type": "string"}
                 required.append(safe)
                 self._reviews.append(f"[input_schema] the path's parameter {name!r} is not declared")
+        self._review_names(properties)
         for parameter in parameters[len(placed) :]:
             self._parameter(parameter, properties, required)
         self._body(properties, required)
@@ -68,6 +74,22 @@ class InputReader:
         if said is not None:
             self._reviews.append(f"[input_schema] {said}")
         return whole
+
+    def _review_names(self, properties: Mapping[str, Any]) -> None:
+        """Name the values of path parameters that no call can have, because they are names of methods."""
+        free: list[str] = []
+        for name, schema in properties.items():
+            values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+            if isinstance(values, list):
+                lost = [value for value in values if isinstance(value, str) and bare(value) in self._facts.methods]
+                if lost:
+                    listed = ", ".join(map(repr, lost[:8]))
+                    self._reviews.append(f"[path] {name!r} cannot be {listed}: a method's name in a path is 460")
+            elif "pattern" not in schema and schema.get("format") not in _NO_NAMES:
+                free.append(name)
+        if free:
+            named = ", ".join(map(repr, free))
+            self._reviews.append(f"[path] {named} cannot be a method's name, such as 'search': in a path that is 460")
 
     def _parameters(self) -> Iterator[Mapping[str, Any]]:
         """Yield the parameters of the path item, overridden by the operation's own."""

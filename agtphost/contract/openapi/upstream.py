@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -33,6 +33,8 @@ class Facts:
     source_path: str
     path: ChosenPath
     item: Mapping[str, Any]
+    methods: Collection[str] = ()
+    """The names of methods, which no segment of a request's path may be."""
 
     @property
     def operation(self) -> Mapping[str, Any]:
