@@ -269,8 +269,9 @@ def result_of(kind: Any) -> Any:
         return typing.Union[tuple(waited)]  # noqa: UP007 - the number of members varies
     waits = origin or kind
     if isinstance(waits, type) and issubclass(waits, (Awaitable, Generator)):
-        # The result is the last argument of each of them.
-        return result_of(arguments[-1]) if arguments else Any
+        # The result is the last argument of each of them; an alias of collections.abc has None as it is written.
+        last = arguments[-1] if arguments else Any
+        return type(None) if last is None else result_of(last)
     return kind
 
 

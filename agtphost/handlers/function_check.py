@@ -49,8 +49,9 @@ def require_suitable(function: Callable[..., Any], *, blocking: bool, on_loop: b
         )
     used = None if on_loop else _asyncio_in(plain)
     if used is not None:
+        what = "asyncio" if used == "asyncio" else f"{used} of asyncio"
         raise UnresolvableFunction(
-            f"{name} uses {used} of asyncio, whose event loop does not run in the reactor's thread",
+            f"{name} uses {what}, whose event loop does not run in the reactor's thread",
             "write asyncio = true below [handler]",
         )
 

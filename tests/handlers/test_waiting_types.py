@@ -111,6 +111,16 @@ async def of_nothing() -> list[Answer]:
     return []
 
 
+@endpoint
+def of_none(text: str) -> Deferred[None]:
+    return succeed(None)
+
+
+@endpoint
+def coroutine_of_none(text: str) -> Coroutine[Any, Any, None]:
+    return coroutine.__wrapped__(text)  # type: ignore[attr-defined]
+
+
 def plain_awaitable(ctx: EndpointContext) -> Any:
     return Waited(str(ctx.input["text"]))
 
@@ -199,6 +209,9 @@ def test_each_kind_answers() -> None:
         ("with_asyncio", {"asyncio": True, "blocking": True}, "only asyncio for an asyncio coroutine"),
         ("with_asyncio", {"asyncio": "yes"}, "on an event loop of asyncio"),
         ("of_nothing", {}, "TypedDict"),
+        ("of_none", {}, "it returns None"),
+        ("coroutine_of_none", {}, "it returns None"),
+        ("with_asyncio", {}, "uses asyncio, whose event loop"),
     ],
 )
 def test_what_could_answer_nothing_is_refused_with_its_cure(name: str, handler: dict[str, Any], cure: str) -> None:
