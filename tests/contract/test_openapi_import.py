@@ -131,6 +131,33 @@ def test_values_of_a_path_that_are_names_of_methods_are_named() -> None:
     assert "number" not in said[1] and "key" not in said[1]
 
 
+NESTED = """
+openapi: 3.0.3
+info: { title: Orders, version: "1" }
+servers: [{ url: "https://orders.example" }]
+paths:
+  /orders:
+    get:
+      summary: List orders.
+      parameters:
+        - name: state
+          in: query
+          style: STYLE
+          schema:
+            type: object
+            properties: { value: { type: string }, details: { type: array, items: { type: object } } }
+      responses: { "200": { description: Orders. } }
+"""
+
+
+def test_nested_values_that_a_style_does_not_define_are_named() -> None:
+    """They are sent as JSON; deepObject has them as fields."""
+    for style, named in (("form", True), ("deepObject", False)):
+        (endpoint,) = imported(NESTED.replace("STYLE", style)).endpoints
+        said = [review for review in endpoint.reviews if "no style is for nested values" in review]
+        assert bool(said) is named and all("'details' of 'state'" in each for each in said), (style, endpoint.reviews)
+
+
 def test_the_handler_is_an_external_service_over_https() -> None:
     """The fields of AGTP-API section 12.3; http:// becomes https:// and is flagged; credentials are placeholders."""
     endpoint = found("GET /order/{order-id}")

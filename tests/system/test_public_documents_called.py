@@ -27,6 +27,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from openapi_schema_validator import OAS30ReadValidator, OAS30WriteValidator, OAS31Validator
 
 from agtphost.client.sync import Client
+from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.paths import bare
 from tests import npm, pypi
 from tests.programmes import length, seed_of_chance
 from tests.protocols.authorities import issue
@@ -46,6 +48,7 @@ EACH = 3
 """Operations with each kind of thing in a request, where a document has so many."""
 
 BASE = "/base"
+METHODS = Catalog.load().methods
 IGNORED = ("authorization", "accept", "content-type")
 FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
@@ -99,7 +102,10 @@ def fields_of(name: str, value: Any, style: str | None, explode: bool) -> dict[s
     if style is None and isinstance(value, dict):
         return {name: json.dumps(value)}
     if isinstance(value, dict) and style != "deepObject":
-        members = {inner: texts(item) for inner, item in value.items()}
+        # OpenAPI leaves open how a style has nested values: the import says that they are sent as JSON.
+        members = {
+            inner: json.dumps(item) if isinstance(item, (dict, list)) else texts(item) for inner, item in value.items()
+        }
         return members if explode else {name: ",".join(each for pair in members.items() for each in pair)}
     if isinstance(value, list) and style != "deepObject":
         items = [json.dumps(item) if isinstance(item, (dict, list)) else texts(item) for item in value]
@@ -259,6 +265,8 @@ class Caller:
             value = texts(self.document.value(schema))
             if not isinstance(value, str) or value in ("", ".", ".."):
                 raise NoValue("a path parameter that is no text")
+            if bare(value) in METHODS:
+                raise NoValue("a method's name, which the import says that a path cannot have")
             self.call.placed[their] = value
             path = path.replace(f"{{{our}}}", quote(value, safe=""), 1)
         self.placed = set(ours)

@@ -134,8 +134,24 @@ class InputReader:
             self._losses["allowReserved: reserved characters are percent-encoded"] += 1
         if encoding := parameter_encoding(parameter, self._facts.references):
             self._upstream.encoding[safe] = encoding
+            if encoding.get("style", "deepObject") != "deepObject":
+                self._review_nested(safe, properties[safe])
         if needed:
             required.append(safe)
+
+    def _review_nested(self, name: str, schema: Any) -> None:
+        """Name the members of a parameter that its style does not define (OpenAPI 3.1 section 4.8.12.4)."""
+        inner = schema.get("properties") if isinstance(schema, dict) else None
+        nested = [
+            member
+            for member, of_it in (inner.items() if isinstance(inner, dict) else ())
+            if isinstance(of_it, dict) and (of_it.get("type") in ("array", "object") or "properties" in of_it)
+        ]
+        if nested:
+            listed = ", ".join(map(repr, nested[:8]))
+            self._reviews.append(
+                f"[handler.encoding] {listed} of {name!r}: no style is for nested values; sent as JSON"
+            )
 
     def _path_parameter(self, parameter: Mapping[str, Any], properties: dict[str, Any], required: list[str]) -> None:
         name = parameter["name"]
