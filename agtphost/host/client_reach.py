@@ -103,12 +103,24 @@ def _obstacle(asked: Sequence[Requirement], client: ReachingClient) -> str:
             "every call is refused; leave it out of scopes there"
         )
     open_to_it = [each for each in asked if each.assurance <= client.assurance]
-    if not open_to_it:
-        return _how_to_open(client.assurance)
-    if all(scopes.missing(client.scopes, each.scopes) for each in open_to_it):
-        lacking = ", ".join(scopes.missing(client.scopes, open_to_it[0].scopes))
-        return f"calls are made as {agent.name}, without the scope {lacking}"
-    return ""
+    unscoped = _missing_scopes(open_to_it or asked, client)
+    if open_to_it:
+        return unscoped
+    # The sentence names both: an operator who corrects one would find the list empty again.
+    return _how_to_open(client.assurance) + (f"; also, {unscoped}" if unscoped else "")
+
+
+def _missing_scopes(asked: Sequence[Requirement], client: ReachingClient) -> str:
+    """Return a sentence on the scopes that a client lacks for every tool; empty if it lacks none for one of them."""
+    lacking = [scopes.missing(client.scopes, each.scopes) for each in asked]
+    if not all(lacking):
+        return ""
+    given = " ".join(f"--scope {scope}" for scope in lacking[0])
+    plural = "s" if len(lacking[0]) > 1 else ""
+    said = f"calls are made as {client.agent.name}, without the scope{plural} {', '.join(lacking[0])}; "
+    if not scopes.missing(client.agent.scopes, lacking[0]):
+        return f"{said}add {'them' if plural else 'it'} to scopes of its [[http.client]]"
+    return f"{said}have another agent call: `agtp agent new NAME {given} --owner OWNER` issues one"
 
 
 def _how_to_open(assurance: Assurance) -> str:

@@ -62,6 +62,20 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
             "",
             "[mcp.front] no tool of files is shown to one, two: calls are made as demo, without",
         ),
+        (
+            f"scopes = ['a:b']\n{CLOSED}",
+            "",
+            "",
+            f"{NOTE}; also, calls are made as demo, without the scope a:b; have another agent call: "
+            "`agtp agent new NAME --scope a:b --owner OWNER` issues one",
+        ),
+        (
+            "",
+            "",
+            "\n[[http.client]]\nname = 'odd'\ntoken = 'file:odd.token'\nagent = 'demo'\nscopes = ['booking:*']\n",
+            "[mcp.front] no tool of files is shown to odd: calls are made as demo, without the scope "
+            "mcp:tools:execute; add it to scopes of its [[http.client]]",
+        ),
         ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.read_file']"), NOTE),
         ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.read*']"), ""),
         ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.list_files']"), ""),
