@@ -33,14 +33,14 @@ async def draw(visit: PageVisit) -> PageView:
         (
             tags.a(str(entry.get("name")), href=f"/agents/{in_path(entry.get('agent_id'))}"),
             elements.state(entry.get("status")),
-            "answers here" if entry.get("hosted") else "calls",
+            "hosted" if entry.get("hosted") else "caller",
             entry.get("certificate_days"),
             entry.get("sessions"),
             ", ".join(map(str, entry.get("scopes") or ())),
         )
         for entry in reply.entries("agents")
     ]
-    heads = ("Name", "State", "Here it", "Days of its certificate", "Sessions", "Scopes")
+    heads = ("Name", "State", "Role", "Certificate, days left", "Sessions", "Scopes")
     body: list[Any] = [form, elements.table(f"{reply.result.get('count')} agents", heads, rows, "There are none.")]
     if reply.continuation:
         query = urlencode({"name": name, "more": reply.continuation})
@@ -118,8 +118,8 @@ def _facts(agent: Mapping[str, Any]) -> Tag:
         ("Why", agent.get("reason") or "-"),
         ("Description", agent.get("description")),
         ("Owner", agent.get("owner_id")),
-        ("Here it", "answers" if agent.get("hosted") else "calls"),
-        ("Days of its certificate", agent.get("certificate_days")),
+        ("Role", "hosted" if agent.get("hosted") else "caller"),
+        ("Certificate, days left", agent.get("certificate_days")),
         ("Sessions within half an hour", agent.get("sessions")),
         ("Scopes", ", ".join(map(str, agent.get("scopes") or ())) or "-"),
         ("Keys of HTTP clients", ", ".join(map(str, agent.get("http_clients") or ())) or "-"),

@@ -67,7 +67,7 @@ def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str
         ("Call", call_list.describe_call(payload)),
         ("Caller", elements.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))),
         *([("Operator", f"{operator.get('name')}, {operator.get('key')}")] if isinstance(operator, dict) else []),
-        ("Known by", payload.get("identity_assurance")),
+        ("Identity proof", payload.get("identity_assurance")),
         ("On behalf of", payload.get("acting_principal_id") or "-"),
         ("Answered by", elements.brief_agent(payload.get("agent_id"), "host")),
         ("Status", f"{status} {phrase_of(status)}" if isinstance(status, int) else "-"),

@@ -83,7 +83,7 @@ def _end(visit: PageVisit, entry: Mapping[str, Any]) -> Any:
 
 def _live() -> Tag:
     return elements.section(
-        "As they come",
+        "Live",
         elements.table("Calls as they are recorded", LIVE_COLUMNS, (), live="/live", whole=True),
         tags.noscript(tags.p("The feed needs JavaScript: reload the view to see new calls.")),
     )

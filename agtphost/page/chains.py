@@ -106,7 +106,7 @@ def _one(entry: Mapping[str, Any]) -> Tag:
     return tags.section(
         tags.h3(f"Chain of {entry.get('name')}"),
         tags.div(**{"data-verify-range": chain}),
-        tags.p(tags.a("Its records", href=f"/calls?chain={elements.in_query(chain)}")),
+        tags.p(tags.a("Show records", href=f"/calls?chain={elements.in_query(chain)}")),
         _export(chain, entry),
     )
 

@@ -39,7 +39,7 @@ async def draw(visit: PageVisit) -> PageView:
     body: list[Any] = [_form(visit, known, method, path, schema)]
     agent, choice = _find_agent(visit, known)
     if choice is not None:
-        return PageView(title="Can", body=[*body, choice])
+        return PageView(title="Check access", body=[*body, choice])
     if method:
         asked = {"target": "decision", "method": method, "path": path}
         wrong = _add_question(visit, schema, asked, agent)
@@ -47,7 +47,7 @@ async def draw(visit: PageVisit) -> PageView:
             body.append(tags.p(wrong, role="alert", class_="refused"))
         else:
             body.append(_answer(await visit.ask.ask("INSPECT", "/", asked)))
-    return PageView(title="Can", body=body)
+    return PageView(title="Check access", body=body)
 
 
 def _find_agent(visit: PageVisit, known: PageReply) -> tuple[str, Tag | None]:
@@ -99,7 +99,7 @@ def _form(visit: PageVisit, known: PageReply, method: str, path: str, schema: Ma
         ),
         tags.datalist(*(tags.option(value=name) for name in agents), id="agents"),
         elements.choice(
-            "assurance", "Known by", "assurance", ASSURANCES, visit.query_word("assurance") or "certificate"
+            "assurance", "Identity proof", "assurance", ASSURANCES, visit.query_word("assurance") or "certificate"
         ),
         elements.field("method", "Method", "method", method, required="required", autocapitalize="characters"),
         elements.field("path", "Path", "path", path),
@@ -157,7 +157,7 @@ def _answer(reply: PageReply) -> Tag:
             ("Because", refusal.get("explanation")),
             ("Gate", refusal.get("gate")),
             ("What helps", refusal.get("remedy") or "-"),
-            ("Particulars", refusal.get("details") or "-"),
+            ("Details", refusal.get("details") or "-"),
             ("Decided by", describe_rule(refusal["rule"]) if isinstance(refusal.get("rule"), dict) else "-"),
         ]
     if said.get("needs_approval"):

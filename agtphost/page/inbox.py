@@ -81,11 +81,11 @@ def _approval(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     title = f"{entry.get('label') or brief(entry.get('caller'))} asks for {what}"
     pairs = [
         ("Agent", elements.brief_agent(entry.get("caller"))),
-        ("Known by", entry.get("assurance")),
+        ("Identity proof", entry.get("assurance")),
         ("On behalf of", entry.get("acting_principal")),
         ("Delegated by", entry.get("delegation")),
         ("Call", f"{entry.get('method', '')} {entry.get('path', '')}"),
-        ("What it claims to do", entry.get("description")),
+        ("Description", entry.get("description")),
         ("Impact", entry.get("impact")),
         ("Definition", entry.get("definition_digest")),
         ("Digest of the whole call", entry.get("digest")),

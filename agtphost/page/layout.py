@@ -13,14 +13,14 @@ from agtphost.page.markup import encode_html
 from agtphost.page.value_text import show_value
 
 NAVIGATION = (
-    ("/", "Now"),
+    ("/", "Overview"),
     ("/inbox", "Inbox"),
     ("/calls", "Calls"),
     ("/agents", "Agents"),
     ("/sessions", "Sessions"),
     ("/tools", "Tools"),
     ("/evidence", "Evidence"),
-    ("/can", "Can"),
+    ("/can", "Check access"),
     ("/contracts", "Contracts"),
     ("/config", "Config"),
 )
@@ -89,7 +89,7 @@ def _banner(path: str, session: PageSession | None, person: str, views: Sequence
         tags.form(
             tags.input(type="hidden", name="csrf", value=session.csrf),
             tags.span(show_value(person), class_="person"),
-            tags.button("Leave", type="submit"),
+            tags.button("Sign out", type="submit"),
             method="post",
             action="/leave",
         ),

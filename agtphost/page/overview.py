@@ -28,7 +28,7 @@ async def draw(visit: PageVisit) -> PageView:
         *ask_waiting(visit, 1),
     )
     return PageView(
-        title="Now",
+        title="Overview",
         body=[
             _inbox(upstreams, lists),
             _health(vitals, traffic),
@@ -113,7 +113,7 @@ def _health(vitals: PageReply, traffic: PageReply) -> Tag:
         ("Connections", said.get("connections")),
         ("Calls that wait", tags.a(str(said.get("waiting", 0)), href="/calls")),
         ("Calls a second", traffic.result.get("per_second")),
-        ("Slowest of a hundred", _milliseconds(traffic.result.get("p99_ms"))),
+        ("p99 latency", _milliseconds(traffic.result.get("p99_ms"))),
     ]
     return elements.section("Health", elements.facts(pairs))
 

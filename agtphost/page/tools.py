@@ -61,7 +61,7 @@ def _tools(reply: PageReply, servers: Sequence[Mapping[str, Any]], words: Mappin
     )
     if not reply.ok:
         return elements.section("Tools", form, elements.refusal_section("Not shown", reply))
-    heads = ("Tool", "Server", "State", "What it claims to do", "Scopes", "Known by", "Approval", "Definition")
+    heads = ("Tool", "Server", "State", "Description", "Scopes", "Identity proof", "Approval", "Definition")
     caption = f"{reply.result.get('count')} tools"
     content = [form, elements.table(caption, heads, map(_tool, reply.entries("tools")), "There are none.")]
     if reply.continuation:
@@ -124,11 +124,11 @@ def _server(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     content: list[Any] = [elements.facts((key.capitalize(), value) for key, value in plain.items())]
     if isinstance(lines, list) and lines:
         content += [tags.h3("What it wrote last"), elements.code("\n".join(map(str, lines[-LINES:])))]
-    details = tags.details(tags.summary("Particulars"), *content)
+    details = tags.details(tags.summary("Details"), *content)
     form: list[Tag] = []
     if visit.may("operate"):
         known = f"{str(entry.get('protocol', '')).lower()}.{name}"
-        buttons = (("restart", "Start anew"),)
-        label = f"Start {name} anew"
+        buttons = (("restart", "Restart"),)
+        label = f"Restart {name}"
         form = [elements.action("restart", visit.csrf, "/tools", {"upstream": known}, buttons=buttons, label=label)]
     return elements.section(name, details, *form, id=f"server-{elements.to_id(name)}")

@@ -98,7 +98,7 @@ def test_a_listed_certificate_enters_without_a_link(site: Site, known: Certifica
     operator = operator_of(site.host.config)
     assert first.status == 401 and offered(first) and operator[:16] in first.page.said
     answer = entered(browser)
-    assert answer.status == 200 and "Now" in answer.page.said and "admin (administrator)" in answer.page.said
+    assert answer.status == 200 and "Overview" in answer.page.said and "admin (administrator)" in answer.page.said
     assert browser.get("/contracts").page.form("/do/sweep"), "an operator, who may do things"
     found = site.host.agtp_json("call", "-", "INSPECT", "/", "target=records", "path=/page", "--as", "registrar")
     entries = found["body"]["result"]["records"]

@@ -83,7 +83,7 @@ def test_a_person_enters_by_keyboard_with_the_browsers_certificate(
         with browser.leaving():
             browser.type("form:has([name=certificate]) button", Keys.ENTER)
         browser.one("nav")
-        assert "Now" in browser.text
+        assert "Overview" in browser.text
         browser.open(f"https://127.0.0.1:{site.port}/calls")
         browser.one("[data-live] tbody tr")
         browser.quiet()

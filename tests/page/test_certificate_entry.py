@@ -67,7 +67,7 @@ def test_a_link_opens_a_session(site: Site) -> None:
     browser = site.stranger()
     answer = browser.enter(site.link())
     assert answer.status == 200
-    assert "Now" in answer.page.said
+    assert "Overview" in answer.page.said
     assert answer.headers["cache-control"] == "no-store"
 
 

@@ -114,6 +114,26 @@ def test_every_view_is_whole(walked: dict[str, Page]) -> None:
         assert all(after <= before + 1 for before, after in pairwise(ranks)), f"{path}: {ranks}"
 
 
+def test_labels_are_the_words_of_the_field(walked: dict[str, Page]) -> None:
+    """No view has a label that only this project's own usage explains."""
+    coined = {
+        "Here it",
+        "Slowest of a hundred",
+        "Days of its certificate",
+        "What it claims to do",
+        "Known by",
+        "As they come",
+        "Particulars",
+        "Start anew",
+        "Its records",
+        "Can",
+        "Leave",
+    }
+    for path, page in walked.items():
+        assert not coined & set(page.said), path
+    assert {"Check access", "Sign out", "p99 latency"} <= set(walked["/"].said)
+
+
 def test_hostile_text_is_shown_written_out(browser: Browser) -> None:
     """Neither markup, nor a control character, nor a mark that turns text round reaches the browser."""
     text = browser.get("/inbox").text
