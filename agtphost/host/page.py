@@ -16,6 +16,7 @@ from agtphost.host.surfaces import ServedSurface
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.peer import Assurance
+from agtphost.methods.inspection.latencies import LatencyTarget
 from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.methods.page import PageAccess
 from agtphost.page.browser_certificates import BrowserCertificates
@@ -95,6 +96,7 @@ def register_targets(services: HostServices) -> None:
             "traffic": Overseen(
                 services.lasting.traffic.to_json, services.authorization, "Only operators may see traffic."
             ).read,
+            "latency": LatencyTarget(services.lasting.latencies, services.authorization, services.seconds).read,
             "configuration": Overseen(
                 partial(mask_configuration, services.config),
                 services.authorization,

@@ -35,6 +35,7 @@ from agtphost.host.search_engines import SearchEngines
 from agtphost.host.turn_executor import TurnExecutor, executor_of
 from agtphost.identity.key_history import every_public
 from agtphost.methods.continuation import Continuations, continuation_key
+from agtphost.methods.inspection.latencies import Latencies
 from agtphost.methods.inspection.traffic import Traffic
 from agtphost.methods.reload import ReloadRequests
 from agtphost.methods.standard.collections.index import Stocks
@@ -75,6 +76,7 @@ class ProcessState:
     """The links to the operators' page, and its sessions; None without a page."""
 
     traffic: Traffic
+    latencies: Latencies
     """The answers of the last hour."""
 
     principals: CredentialsInForce
@@ -113,6 +115,9 @@ class ProcessState:
         monitors = Monitors(held, evidence.ledger, reactor, seconds)
         states.watch(monitors.lifecycle)
         evidence.ledger.watch(traffic.saw)
+        latencies = Latencies(seconds)
+        if watched:
+            evidence.ledger.watch(latencies.saw)
         directory = LiveDirectory(loaded.directory)
         offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), executor_of(reactor)
         approvals = Approvals(held, config.approvals, seconds, computing)
@@ -136,6 +141,7 @@ class ProcessState:
             front_tasks=front_tasks(config, held, evidence.ledger, seconds),
             entrance=Entrance(config.admin.base, config.admin.idle, reactor.seconds) if watched else None,
             traffic=traffic,
+            latencies=latencies,
             principals=CredentialsInForce(reactor),
             reloads=ReloadRequests(),
             cards=CardRegistry.for_host(held, evidence.ledger, reactor, seconds),

@@ -16,9 +16,11 @@ from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.lease import HostProcess, LeaseState
 from agtphost.stores.record_look import never
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
+from agtphost.stores.record_summary import RecordSummary
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
+    Facet,
     HeadRow,
     ItemRow,
     KeyedRow,
@@ -311,6 +313,22 @@ class IRecordReader(Interface):
     def count(by: CountedBy, before: int | None, search: Search, *, stop: Callable[[], bool] = never) -> RecordCounts:
         """Count the records that a search without texts finds; counts of looks that go on from one another add up."""
 
+    def summarize(now: int, search: Search, *, stop: Callable[[], bool] = never) -> RecordSummary:
+        """
+        Count the records that a search without texts finds, by slots of time and by facet, the newest first.
+
+        A look is bounded in time; its result says how far back it came.
+
+        :param now: the end of a range without one, in milliseconds since the Unix epoch.
+        """
+
+    def new_facets(since: int, *, stop: Callable[[], bool] = never) -> tuple[Sequence[Facet], Sequence[Facet]]:
+        """
+        Return the facets whose first record is not older than a time, and all others.
+
+        :param since: in milliseconds since the Unix epoch.
+        """
+
     def number_of(audit_id: str) -> int | None:
         """The place of a record among all records, counted from 1."""
 
@@ -484,6 +502,12 @@ class IRecordStore(Interface):
 
     def count(by: CountedBy, before: int | None, search: Search) -> Awaitable[RecordCounts]:
         """Count records of all chains; see :meth:`IRecordReader.count`."""
+
+    def summarize(now: int, search: Search) -> Awaitable[RecordSummary]:
+        """Count records of all chains by time and facet; see :meth:`IRecordReader.summarize`."""
+
+    def new_facets(since: int) -> Awaitable[tuple[Sequence[Facet], Sequence[Facet]]]:
+        """Return new and other facets; see :meth:`IRecordReader.new_facets`."""
 
     def number_of(audit_id: str) -> Awaitable[int | None]:
         """The place of a record among all records, counted from 1; None where it is not stored."""

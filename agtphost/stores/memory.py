@@ -19,10 +19,12 @@ from agtphost.stores.interfaces import IChainStore, IRecordReader
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.record_look import Stop, count_key, never
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
+from agtphost.stores.record_summary import RecordSummary, Slot, slot_width
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
     DamagedRecord,
+    Facet,
     HeadRow,
     ItemRow,
     KeyedRow,
@@ -429,6 +431,35 @@ class MemoryStore:
                 if self._has(row, search):
                     counts[count_key(row.facet, row.issued_at, by)] += 1
         return RecordCounts(counts=counts, before=None)
+
+    def summarize(self, now: int, search: Search, *, stop: Stop = never) -> RecordSummary:
+        """Count the records of all chains that a search finds, by time and facet."""
+        with self._lock:
+            rows = [self._by_number[at] for at in range(1, len(self._by_number) + 1)]
+        until = now if search.until is None else search.until
+        first = rows[0].issued_at if rows else until
+        since = min(first, until - 1) if search.since is None else search.since
+        width = slot_width(since, until, len({row.facet for row in rows}))
+        found = [row for row in rows if self._has(row, search) and since <= row.issued_at < until]
+        slots = [
+            Slot(
+                begin=begin,
+                records=sum(1 for row in found if row.issued_at // width * width == begin),
+                refused=sum(1 for row in found if row.issued_at // width * width == begin and row.facet.reason),
+            )
+            for begin in (range(since // width * width, until, width) if since < until else ())
+        ]
+        facets = Counter(row.facet for row in found)
+        return RecordSummary(since=since, until=until, width=width, slots=slots, facets=facets, is_complete=True)
+
+    def new_facets(self, since: int, *, stop: Stop = never) -> tuple[Sequence[Facet], Sequence[Facet]]:
+        """Return the facets whose first record is not older than a time, and all others."""
+        first: dict[Facet, int] = {}
+        with self._lock:
+            for at in range(1, len(self._by_number) + 1):
+                first.setdefault(self._by_number[at].facet, self._by_number[at].issued_at)
+        new = [facet for facet, issued_at in first.items() if issued_at >= since]
+        return new, [facet for facet, issued_at in first.items() if issued_at < since]
 
     def _highest(self, before: int | None) -> int:
         newest = len(self._by_number) + 1

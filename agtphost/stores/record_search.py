@@ -101,6 +101,9 @@ class Search:
     until: int | None = None
     """Issued before this time."""
 
+    reads: bool = True
+    """Whether what operators only read is found as well: see :func:`is_operator_read`."""
+
     text: Sequence[str] = ()
     """Texts that a record has in its reason, its path, its names or the declared members of ``extra``, in any case."""
 
@@ -109,7 +112,7 @@ class Search:
         """Whether a condition is about values of facets."""
         asked = (self.chain, self.caller, self.agent, self.method, self.status, self.status_class)
         others = (self.reason, self.tool, self.person, self.operator)
-        return any(value is not None for value in (*asked, *others))
+        return not self.reads or any(value is not None for value in (*asked, *others))
 
     @property
     def index_only(self) -> bool:
@@ -129,6 +132,8 @@ class Search:
             (_to_index(self.person), facet.person),
         )
         if any(wanted is not None and wanted != value for wanted, value in pairs):
+            return False
+        if not self.reads and is_operator_read(facet):
             return False
         if self.agent is not None and self.agent not in (agent, caller):
             return False
@@ -185,6 +190,15 @@ class Search:
             return True
         members = read_members(record.format, record.signed)
         return members is not None and self.has_text(members)
+
+
+READING_METHODS: Final = frozenset({"INSPECT", "QUERY", "DISCOVER", "DESCRIBE"})
+"""The methods by which an operator looks at a host."""
+
+
+def is_operator_read(facet: Facet) -> bool:
+    """Return whether an operator read something of the host: a command that shows something, or a view of the page."""
+    return bool(facet.operator or facet.operator_key) and facet.method in READING_METHODS and not facet.tool
 
 
 def _to_index(text: str | None) -> str | None:

@@ -12,7 +12,8 @@ from zope.interface import implementer
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.interfaces import IRecordReader, IRecordStore
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
-from agtphost.stores.rows import CheckpointRow
+from agtphost.stores.record_summary import RecordSummary
+from agtphost.stores.rows import CheckpointRow, Facet
 
 Run = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments elsewhere: ``deferToThreadPool`` with reactor and pool filled in."""
@@ -53,6 +54,14 @@ class OffReactorRecords:
 
     async def count(self, by: CountedBy, before: int | None, search: Search) -> RecordCounts:
         found: RecordCounts = await self._search(partial(self._reader.count, by, before, search))
+        return found
+
+    async def summarize(self, now: int, search: Search) -> RecordSummary:
+        found: RecordSummary = await self._search(partial(self._reader.summarize, now, search))
+        return found
+
+    async def new_facets(self, since: int) -> tuple[Sequence[Facet], Sequence[Facet]]:
+        found: tuple[Sequence[Facet], Sequence[Facet]] = await self._search(partial(self._reader.new_facets, since))
         return found
 
     async def _search(self, look: Callable[..., Any]) -> Any:

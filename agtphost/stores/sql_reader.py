@@ -15,11 +15,13 @@ from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.record_look import RecordLook, Stop, never
 from agtphost.stores.record_rows import RECORD, check_record
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
+from agtphost.stores.record_summary import RecordSummary, SummaryLook
 from agtphost.stores.row_shapes import COLUMNS, check_row, row_name
 from agtphost.stores.rows import (
     CheckpointRow,
     DamagedRecord,
     DamagedRow,
+    Facet,
     Selection,
     StateRow,
 )
@@ -255,6 +257,22 @@ class SqlRecordReader(ABC):
         :raises DamagedRecord: a page of the database is damaged.
         """
         return RecordLook(self, search, before, stop).count(by)
+
+    def summarize(self, now: int, search: Search, *, stop: Stop = never) -> RecordSummary:
+        """
+        Count the records of all chains that a search finds, by time and facet.
+
+        :raises DamagedRecord: a page of the database is damaged.
+        """
+        return SummaryLook(self, search, None, stop).summarize(now)
+
+    def new_facets(self, since: int, *, stop: Stop = never) -> tuple[Sequence[Facet], Sequence[Facet]]:
+        """
+        Return the facets whose first record is not older than a time, and all others.
+
+        :raises DamagedRecord: a page of the database is damaged.
+        """
+        return SummaryLook(self, Search(since=since), None, stop).new_facets()
 
     def number_of(self, audit_id: str) -> int | None:
         """The place of a record among all records, counted from 1."""

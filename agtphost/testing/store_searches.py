@@ -128,3 +128,42 @@ class SearchCases:
         ):
             assert dict(reader.count(by, None, search).counts) == expected, (by, search)
         assert dict(reader.count(CountedBy.TOOL, 3, Search()).counts) == {"files.read": 1, "QUERY": 1}
+
+    def test_records_are_summed_up(self, store: IChainStore) -> None:
+        """A summary counts what a search finds by slots of time and by facet, with what was refused."""
+        for minute in range(10):
+            refused = {"status": 403, "reason": "scope-missing"} if minute % 5 == 0 else {}
+            tool = draft(method="EXECUTE", extra={"mcp_server": "files", "mcp_tool": "read"}, **refused)
+            looked = draft(method="INSPECT", caller_id="", operator={"name": "anna", "key": "sha256:00"})
+            self.written(store, tool, looked, seconds=minute * 60)
+        reader = store.reader()
+        found = reader.summarize(600_000, Search(reads=False, since=0))
+        assert (found.since, found.until, found.width, found.is_complete) == (0, 600_000, 15_000, True)
+        assert [slot.begin for slot in found.slots] == list(range(0, 600_000, 15_000))
+        assert [slot.records for slot in found.slots][::4] == [1] * 10
+        assert [slot.refused for slot in found.slots][::4] == [1, 0, 0, 0, 0] * 2
+        assert sum(slot.records for slot in found.slots) == sum(found.facets.values()) == 10
+        assert {(facet.tool, facet.status): count for facet, count in found.facets.items()} == {
+            ("files.read", 200): 8,
+            ("files.read", 403): 2,
+        }
+        for search, expected in (
+            (Search(), 20),
+            (Search(method="INSPECT"), 10),
+            (Search(since=60_000, until=120_000), 2),
+            (Search(since=90_000, until=100_000), 0),
+            (Search(since=700_000), 0),
+            (Search(path="/none"), 0),
+            (Search(tool="none"), 0),
+        ):
+            found = reader.summarize(600_000, search)
+            assert sum(found.facets.values()) == sum(slot.records for slot in found.slots) == expected, search
+            assert found.is_complete
+
+    def test_new_facets_are_those_without_an_earlier_record(self, store: IChainStore) -> None:
+        """What has a record before the time is not new, although it has one after it."""
+        self.written(store, draft(status=200), draft(status=403), seconds=10)
+        self.written(store, draft(status=403), draft(status=404), seconds=20)
+        new, others = store.reader().new_facets(20_000)
+        assert [facet.status for facet in new] == [404]
+        assert sorted(facet.status for facet in others) == [200, 403]

@@ -218,6 +218,14 @@ FIELDS: Final = {
             _check_time,
         ),
         Field(
+            "reads",
+            "all|none",
+            "records other than operators' reads, with none",
+            "all or none",
+            "reads:none",
+            _checker("all or none", lambda value: value.lower() in ("all", NONE), str.lower),
+        ),
+        Field(
             "text",
             "TEXT",
             "records with this text in their reason, path, names, or in what an EXECUTE called; in any case",

@@ -123,6 +123,7 @@ class RecordFilter:
             task_id=values.get("task"),
             since=self.since,
             until=self.until,
+            reads=values.get("reads") != NONE,
             text=self.texts,
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.filters import FIELDS, FilterError, RecordFilter
+from agtphost.audit.filters.fields import read_time
 from agtphost.audit.filters.query_text import split_terms
 from agtphost.audit.observed_records import members_of
 from agtphost.dispatch.running_calls import RunningCall
@@ -20,8 +21,10 @@ from agtphost.handlers.log_context import CALL
 from agtphost.iagtp import CountedBy, IAgentDirectory, IRecordStore, LatestRecords, Search
 from agtphost.identity import envelope
 from agtphost.methods.inspection.inspect import entries
+from agtphost.methods.inspection.record_counts import news_to_json, summary_to_json, to_stamp
 from agtphost.vocabulary.display_names import call as spoken_call
 from agtphost.vocabulary.display_names import display_name
+from agtphost.vocabulary.identifiers import is_agent_id
 
 PAGE = 200
 """Records of one answer."""
@@ -37,6 +40,8 @@ MEMBERS = (
 
 EXTRA = ("action", "mcp_server", "mcp_tool", "tool", "a2a_agent", "acp_server")
 """Of its ``extra``: what an EXECUTE called."""
+
+UNCOUNTED = "Records with a text are found by reading them, so they cannot be counted."
 
 SAID = "The calls of all agents are shown to operators; each agent reads its own chain."
 
@@ -67,14 +72,19 @@ class Records:
         Return ``{"records": [...], "before": N}``; ``before`` continues the list, and is null at its end.
 
         A page may have fewer records than ``limit``, or none, although the list goes on. With ``count``, the result has
-        ``counts`` in place of ``records``, and those of several pages are added. With ``signed``, each record has its
-        signed octets.
+        ``counts`` in place of ``records``, and those of several pages are added. With ``summary``, it has the counts of
+        :func:`agtphost.methods.inspection.record_counts.summary_to_json`; with ``first_since``, what no record before
+        that time has. With ``signed``, each record has its signed octets.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers; 422 for a filter that cannot be used.
         """
         self._authorization.require_looking(context, SAID)
         given = context.input
+        if given.get("first_since") is not None:
+            return await self._find_new(given)
         search = self._read_search(given)
+        if given.get("summary") in (True, "true"):
+            return await self._summarize(search)
         before = parameters.count(given, "before", 0, 2**53) or None
         if (by := self._counted_by(given, search)) is not None:
             return await self._count(by, before, search)
@@ -103,15 +113,39 @@ class Records:
     def _find_agents(self, name: str) -> list[str]:
         return [agent.agent_id for agent in self._directory.list_known() if agent.name == name]
 
+    async def _summarize(self, search: Search) -> Mapping[str, Any]:
+        if search.text:
+            raise parameters.invalid("summary", UNCOUNTED, "Leave text out.")
+        found = await self._records.summarize(int(self._now() * 1_000), search)
+        shown: Mapping[str, Any] = await self._records.offload(partial(summary_to_json, found))
+        return {**shown, "agents": self._name_agents(shown["agents"])}
+
+    async def _find_new(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what no record before a time has."""
+        try:
+            since = read_time("first_since", parameters.require_text(given, "first_since"), self._now(), ends=False)
+        except FilterError as error:
+            raise parameters.invalid("first_since", error.explanation, error.remedy) from None
+        new, others = await self._records.new_facets(since)
+        shown: Mapping[str, Any] = await self._records.offload(partial(news_to_json, new, others))
+        named = {part: self._name_agents(shown[part]) for part in ("agents", "refusals")}
+        return {"since": to_stamp(since), **shown, **named}
+
+    def _name_agents(self, entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Add the names of agents that the host knows, by the member ``value``."""
+        named: list[Mapping[str, Any]] = []
+        for entry in entries:
+            agent = self._directory.by_id(entry["value"]) if is_agent_id(entry["value"]) else None
+            named.append(entry if agent is None else {**entry, "name": agent.name})
+        return named
+
     @staticmethod
     def _counted_by(given: Mapping[str, Any], search: Search) -> CountedBy | None:
         if given.get("count") is None:
             return None
         by = CountedBy(parameters.choice(given, "count", [each.value for each in CountedBy]))
         if search.text:
-            raise parameters.invalid(
-                "count", "Records with a text are found by reading them, so they cannot be counted.", "Leave text out."
-            )
+            raise parameters.invalid("count", UNCOUNTED, "Leave text out.")
         return by
 
     async def _count(self, by: CountedBy, before: int | None, search: Search) -> Mapping[str, Any]:

@@ -1,0 +1,160 @@
+"""
+Counts of the records that a search finds, by slots of time and by facet, and which facets are new.
+
+Theory of operation. The slots are ranges of numbers, as times never go back. A slot with few records is read by their
+numbers, one with many by the index over (facet, number), which costs a step for each facet and little for each record.
+There are fewer slots where a store has more facets, so that the steps of all slots are bounded. The newest slot is
+counted first; a look ends after :data:`agtphost.stores.record_search.LOOK_SECONDS`, and says how far it came.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agtphost.stores.record_look import RecordLook
+from agtphost.stores.row_shapes import COLUMNS, check_row
+from agtphost.stores.rows import Facet
+
+WIDTHS: Final = tuple(
+    seconds * 1_000
+    for seconds in (
+        *(1, 5, 15, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200),
+        *(86_400, 7 * 86_400, 28 * 86_400, 364 * 86_400),
+    )
+)
+"""Milliseconds of a slot; slots begin at multiples of these since the Unix epoch."""
+
+MOST_SLOTS: Final = 60
+FEWEST_SLOTS: Final = 12
+
+MOST_STEPS: Final = 30_000
+"""Facets times slots: a step costs some 2.5 microseconds of a processor."""
+
+STEP_COST: Final = 2.5
+"""Records read by their numbers that cost as much as one step through the index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """The counts of one range of time."""
+
+    begin: int
+    """Milliseconds since the Unix epoch."""
+
+    records: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSummary:
+    """The result of one look that counts by time and by facet."""
+
+    since: int
+    """From where on records were counted, in milliseconds since the Unix epoch."""
+
+    until: int
+    width: int
+    """Milliseconds of a slot."""
+
+    slots: Sequence[Slot]
+    """Those that were counted, oldest first, with those that have no record."""
+
+    facets: Mapping[Facet, int]
+    """Records by facet, in all these slots."""
+
+    is_complete: bool
+    """Whether the look came to the beginning of the range."""
+
+
+def slot_width(since: int, until: int, facets: int) -> int:
+    """Return the milliseconds of a slot for a range of time, in a store with so many facets to count."""
+    most = max(min(MOST_STEPS // max(facets, 1), MOST_SLOTS), FEWEST_SLOTS)
+    for width in WIDTHS:
+        if (until - 1) // width - since // width < most:
+            return width
+    return WIDTHS[-1]
+
+
+class SummaryLook(RecordLook):
+    """A look that counts by time and by facet; its search has no texts."""
+
+    def summarize(self, now: int) -> RecordSummary:
+        """
+        Count the records.
+
+        :param now: the end of a range without one, in milliseconds since the Unix epoch.
+        """
+        known: dict[int, Facet] = {}
+        for row in self._rows(f"SELECT {COLUMNS['facet']} FROM facet"):
+            check_row("facet", row)
+            known[row[0]] = Facet(*row[2:])
+        search = self._search
+        wanted = frozenset(number for number, facet in known.items() if search.matches_facet(facet))
+        refused = frozenset(number for number in wanted if known[number].reason)
+        self._facets = sorted(wanted)
+        until = now if search.until is None else search.until
+        since = search.since
+        if since is None:
+            first = self._time_of(self._low)
+            since = until - 1 if first is None else min(first[1], until - 1)
+        if since >= until:
+            return RecordSummary(since=since, until=since, width=WIDTHS[0], slots=[], facets={}, is_complete=True)
+        width = slot_width(since, until, len(wanted))
+        sums: Counter[int] = Counter()
+        slots: list[Slot] = []
+        begin = (until - 1) // width * width
+        # Without a search by path, session or task, a few records are read sooner by number than through the index.
+        narrow = search.path is None and search.session_id is None and search.task_id is None
+        while begin + width > since:
+            low = self._first_since(begin, self._low, max(self._at, self._low)) if begin > since else self._low
+            found = self._count_slot(low, wanted, direct=narrow)
+            sums.update(found)
+            count = sum(found.values())
+            slots.append(Slot(begin=begin, records=count, refused=sum(found[each] for each in refused & found.keys())))
+            self._at = low
+            if self._is_over:
+                break
+            begin -= width
+        reached = max(slots[-1].begin, since) if slots else since
+        return RecordSummary(
+            since=reached,
+            until=until,
+            width=width,
+            slots=slots[::-1],
+            facets={known[number]: count for number, count in sums.items()},
+            is_complete=reached <= since,
+        )
+
+    def _count_slot(self, low: int, wanted: frozenset[int], *, direct: bool) -> dict[int, int]:
+        """Return the records from a number on by facet, of those that are wanted."""
+        if not wanted or low >= self._at:
+            return {}
+        if direct and self._at - low < STEP_COST * len(wanted):
+            statement = "SELECT facet, count(*) FROM record WHERE number >= ? AND number < ? GROUP BY facet"
+            rows = self._rows(statement, (low, self._at))
+            return {facet: count for facet, count in rows if facet in wanted}
+        source, conditions = self._conditions(low, self._at)
+        statement = f"SELECT r.facet, count(*) FROM {source} WHERE {conditions} GROUP BY r.facet"
+        return dict(self._rows(statement, conditions.values))
+
+    def _find_facets(self) -> list[int]:
+        """Return nothing: :meth:`summarize` reads all facets, of which it needs the values."""
+        return []
+
+    def new_facets(self) -> tuple[Sequence[Facet], Sequence[Facet]]:
+        """
+        Return the facets whose first record is in the search's range, and all others.
+
+        A facet whose first records were removed counts as one that was there before.
+        """
+        first = "(SELECT r.number FROM record r WHERE r.facet = f.number ORDER BY r.number LIMIT 1)"
+        columns = ", ".join(f"f.{name.strip()}" for name in COLUMNS["facet"].split(","))
+        new: list[Facet] = []
+        others: list[Facet] = []
+        for *row, number in self._rows(f"SELECT {columns}, {first} FROM facet f"):
+            check_row("facet", tuple(row))
+            (new if number is not None and number >= self._low else others).append(Facet(*row[2:]))
+        return new, others
