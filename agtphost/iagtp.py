@@ -28,10 +28,13 @@ from agtphost.identity.peer import Peer
 from agtphost.stores.interfaces import IChainStore as IChainStore
 from agtphost.stores.interfaces import IPluggableStore as IPluggableStore
 from agtphost.stores.interfaces import IRecordReader as IRecordReader
-from agtphost.stores.interfaces import IRecordStore as IRecordStore
 from agtphost.stores.record_search import CountedBy as CountedBy
 from agtphost.stores.record_search import LatestRecords as LatestRecords
 from agtphost.stores.record_search import Search as Search
+from agtphost.stores.record_search import is_operator_read as is_operator_read
+from agtphost.stores.record_store import IRecordStore as IRecordStore
+from agtphost.stores.record_summary import RecordSummary as RecordSummary
+from agtphost.stores.rows import Facet as Facet
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request, Response
 

@@ -64,7 +64,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": EVERYONE | {"agis", "config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.
-    "page": EVERYONE | {"http", "identity", "wire"},
+    # `audit` for the filter language alone: a filter is read by one parser.
+    "page": EVERYONE | {"audit", "http", "identity", "wire"},
     # What a host tells in numbers: it asks parts for what they are, and does not know whose they are.
     "metrics": EVERYONE | {"audit", "http"},
     # The server side of MCP, which a bridge and a front of the host have in common: what it needs of either is a link.

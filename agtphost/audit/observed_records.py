@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agtphost.identity.encoding import decode
+from agtphost.stores.record_search import READING_METHODS
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.display_names import display_name, name_execute_target, operator_name
 
@@ -103,6 +104,11 @@ class ObservedRecord(NamedTuple):
     def tool(self) -> str:
         """The tool or action that was called, such as ``files.read_file``; empty where it was something else."""
         return name_execute_target(self.members.get("extra", _NOTHING))
+
+    @property
+    def is_operator_read(self) -> bool:
+        """Whether an operator only read something, as :func:`agtphost.stores.record_search.is_operator_read` says."""
+        return self.method in READING_METHODS and "operator" in self.members and not self.tool
 
     @property
     def lacking(self) -> Sequence[str]:

@@ -22,6 +22,8 @@ Every view is complete HTML without a script.
 - :mod:`.overview`: whether the host is healthy
 - :mod:`.inbox`: everything that waits for a person
 - :mod:`.call_list`, :mod:`.call`: waiting, new and past calls, and one of them
+- :mod:`.call_filters`, :mod:`.completions`: the filter of past calls, and words that complete it
+- :mod:`.time_range`, :mod:`.histogram`: a chosen range of time, and the calls in it
 - :mod:`.live_feed`: the feed of calls as they are recorded
 - :mod:`.agents`: agents, and changes of their state
 - :mod:`.sessions`: sessions, and suspended tasks

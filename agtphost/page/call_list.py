@@ -10,42 +10,38 @@ from urllib.parse import urlencode
 from twisted.web.template import Tag, tags
 
 from agtphost.page import elements
+from agtphost.page.call_filters import ALL, CallQuery, draw_form, draw_saved
+from agtphost.page.histogram import draw_histogram
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.value_text import show_value
 from agtphost.vocabulary.display_names import UNNAMED, caller_name, display_name, operator_name
 from agtphost.vocabulary.quantities import lasting
-
-FILTERS = (
-    ("filter", "Filter, such as agent:demo status:4xx from:-1h"),
-    ("caller_id", "Caller (name or Agent-ID)"),
-    ("chain", "Answered by (name or Agent-ID, or host)"),
-    ("method", "Method"),
-    ("path", "Path"),
-    ("status", "Status, or a class such as 4xx"),
-    ("reason", "Reason"),
-    ("task_id", "Task-ID"),
-)
-"""Parameters of INSPECT, and their labels."""
-
-LONGEST = 2_100
-"""Characters of a filter that are sent: more than the host takes, so that it says what is wrong with a longer one."""
 
 LIVE_COLUMNS = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
 """Columns of the feed, as :mod:`agtphost.page.live_feed` fills them."""
 
+LIVE_PATH = "/live"
+"""The path of the feed."""
+
+REFUSED = "refused"
+
+USUAL_RANGE = "-24h"
+"""The range of the histogram where nothing is asked for."""
+
 
 async def draw(visit: PageVisit) -> PageView:
-    """Show the tables, and the form that filters past calls."""
-    wanted: dict[str, Any] = {name: word for name, _ in FILTERS if (word := visit.query_word(name, LONGEST))}
-    asked = dict(wanted)
-    before = visit.query_word("before")
-    if before.isascii() and before.isdigit() and int(before):
-        asked["before"] = int(before)
-    records, running = await gather_replies(
-        visit.ask.inspect("records", limit=elements.ROWS, **asked), visit.ask.inspect("running")
+    """Show calls that wait, past ones by filter and time, and new ones live."""
+    asked = CallQuery.of_visit(visit)
+    given = asked.parameters
+    usual = {} if asked.given or asked.since or asked.until else {"from": USUAL_RANGE}
+    records, counted, running = await gather_replies(
+        visit.ask.inspect("records", limit=elements.ROWS, before=asked.before, **given),
+        visit.ask.inspect("records", summary=True, **{**given, **usual}),
+        visit.ask.inspect("running"),
     )
-    body = [_running(visit, running), _live(), _past(visit, records, wanted)]
+    body = [_running(visit, running), _past(asked, records, counted), _live(asked)]
     return PageView(title="Calls", body=body, status=200 if records.ok or records.status == 403 else records.status)
 
 
@@ -81,24 +77,44 @@ def _end(visit: PageVisit, entry: Mapping[str, Any]) -> Any:
     )
 
 
-def _live() -> Tag:
+def _live(asked: CallQuery) -> Tag:
+    shown = "" if asked.shows_reads else " What operators only read is not shown."
     return elements.section(
         "Live",
-        elements.table("Calls as they are recorded", LIVE_COLUMNS, (), live="/live", whole=True),
+        tags.p(f"Calls of all agents as they are recorded, whatever the filter says.{shown}"),
+        elements.table(
+            "Calls as they are recorded",
+            LIVE_COLUMNS,
+            (),
+            live=LIVE_PATH if not asked.shows_reads else f"{LIVE_PATH}?reads=all",
+            whole=True,
+        ),
         tags.noscript(tags.p("The feed needs JavaScript: reload the view to see new calls.")),
     )
 
 
-def _past(visit: PageVisit, reply: PageReply, wanted: Mapping[str, str]) -> Tag:
-    fields = [elements.field(name, label, f"filter-{name}", wanted.get(name, "")) for name, label in FILTERS]
-    form = elements.search("/calls", *fields)
+def _past(asked: CallQuery, reply: PageReply, counted: PageReply) -> Tag:
+    chosen = asked.time_range()
+    content: list[Any] = [chosen.presets(), draw_form(asked, reply), draw_saved()]
     if not reply.ok:
-        return tags.div(form, elements.refusal_section("Past calls", reply))
-    content: list[Any] = [form, records("Past calls, newest first", reply)]
+        if reply.status != 422:
+            content.append(elements.refusal_section("Past calls", reply))
+        return elements.section("Past", *content)
+    if counted.ok:
+        content += draw_histogram(counted, chosen, "Calls and refusals")
+    else:
+        content.append(tags.p(elements.isolate(show_value(counted.explanation)), class_="empty"))
+    if asked.hides_reads:
+        link = tags.a("Show them", href=asked.link(reads=ALL))
+        content.append(tags.p("What operators only read, this page included, is not shown. ", link, "."))
+    content.append(records("Past calls, newest first", reply, verify=True))
+    if reply.entries("records"):
+        newest = reply.entries("records")[0].get("number")
+        again = urlencode({**asked.parameters, "before": int(newest or 0) + 1})
+        content.append(tags.div(**{"data-verify-list": f"/evidence/list?{again}"}))
     before = reply.result.get("before")
     if before is not None:
-        query = urlencode({**wanted, "before": before})
-        content.append(tags.p(tags.a("Older calls", href=f"/calls?{query}", rel="next")))
+        content.append(tags.p(tags.a("Older calls", href=asked.link(before=str(before)), rel="next")))
     damaged = reply.entries("damaged")
     if damaged:
         rows = [(entry.get("number"), entry.get("why")) for entry in damaged]
@@ -106,18 +122,28 @@ def _past(visit: PageVisit, reply: PageReply, wanted: Mapping[str, str]) -> Tag:
     return elements.section("Past", *content)
 
 
-def records(caption: str, reply: PageReply) -> Tag:
-    """Return a table of records, as ``INSPECT target=records`` lists them."""
+def records(caption: str, reply: PageReply, *, verify: bool = False) -> Tag:
+    """
+    Return a table of records, as ``INSPECT target=records`` lists them.
+
+    :param verify: whether cells name the signed members that they show, for the script.
+    """
     # Most rows repeat the same few agents and statuses.
-    agent, state = cache(elements.brief_agent), cache(elements.state)
+    agent, mark = cache(elements.brief_agent), elements.signed if verify else _unmarked
     rows = [
-        (
-            elements.call_link(entry.get("audit_id"), str(entry.get("issued_at", "-"))),
-            describe_call(entry),
-            _caller(entry, agent),
-            agent(entry.get("chain"), "host", entry.get("agent")),
-            state(entry.get("status", "-")),
-            entry.get("reason") or "-",
+        elements.TableRow(
+            (
+                elements.call_link(entry.get("audit_id"), mark("issued_at", entry.get("issued_at", "-"))),
+                mark("called", describe_call(entry)),
+                mark("caller_id", _caller(entry, agent)),
+                mark("agent_id", agent(entry.get("chain"), "host", entry.get("agent"))),
+                _status(entry, mark),
+                mark("reason", entry.get("reason") or "-"),
+            ),
+            {
+                **({"data-record": str(entry.get("audit_id"))} if verify else {}),
+                **({"class": REFUSED} if entry.get("reason") and entry.get("status") else {}),
+            },
         )
         for entry in reply.entries("records")
     ]
@@ -126,13 +152,23 @@ def records(caption: str, reply: PageReply) -> Tag:
     )
 
 
+def _unmarked(_member: str, content: Any) -> Any:
+    return elements.to_cell(content)
+
+
+def _status(entry: Mapping[str, Any], mark: Callable[[str, Any], Any]) -> Any:
+    """Return the status, with a word for a refusal, as a colour alone is not seen by everyone."""
+    shown = mark("status", entry.get("status", "-"))
+    return tags.span(shown, " ", REFUSED) if entry.get("reason") and entry.get("status") else shown
+
+
 def _caller(entry: Mapping[str, Any], agent: Callable[..., Tag]) -> Tag:
     """Return who called: an agent as a link, an operator by name, or both."""
     name = operator_name(entry)
     if not entry.get("caller_id"):
-        return tags.span(caller_name(entry, "") or UNNAMED)
+        return tags.span(elements.isolate(show_value(caller_name(entry, "") or UNNAMED, 200)))
     link = agent(entry.get("caller_id"), UNNAMED, entry.get("caller"))
-    return tags.span(link, f" (operator {name})") if name else link
+    return tags.span(link, " (operator ", elements.isolate(show_value(name, 200)), ")") if name else link
 
 
 def describe_call(entry: Mapping[str, Any]) -> str:
@@ -141,4 +177,4 @@ def describe_call(entry: Mapping[str, Any]) -> str:
 
 
 def _agent(name: object, agent_id: object) -> Tag:
-    return elements.brief_agent(agent_id) if not name else tags.span(str(name))
+    return elements.brief_agent(agent_id) if not name else tags.span(elements.isolate(show_value(name, 200)))

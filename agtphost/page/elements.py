@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from twisted.web.template import Tag, tags
 
+from agtphost.audit.filters.query_text import join_terms
 from agtphost.page.person_client import PageReply
 from agtphost.page.value_text import as_json, in_path, show_value
 from agtphost.vocabulary import jsontext
@@ -18,6 +20,13 @@ ROWS = 200
 
 LONGEST_REASON = 1_000
 """Characters of a typed reason."""
+
+
+class TableRow(NamedTuple):
+    """A row with attributes of its own."""
+
+    cells: Sequence[Any]
+    attributes: Mapping[str, str]
 
 
 def table(
@@ -32,14 +41,13 @@ def table(
     """
     Return a table with a caption, whose first column names the rows.
 
-    :param rows: cells are tags or values.
+    :param rows: cells are tags or values, or :class:`TableRow`.
     :param whole: whether to draw it without rows, for a script that fills it.
     :param data: ``data-`` attributes, by name without the prefix, underscores for hyphens.
     """
-    lines = [
-        tags.tr(tags.th(_cell(row[0]), scope="row"), *(tags.td(_cell(cell)) for cell in row[1:]))
-        for row, _ in zip(rows, range(ROWS), strict=False)
-    ]
+    # A narrow window shows each row as a list, in which each cell has the head of its column.
+    labels = [{"data-label": head} for head in heads[1:]]
+    lines = [_row(row, labels) for row, _ in zip(rows, range(ROWS), strict=False)]
     if not lines and not whole:
         return tags.p(f"{caption}: {empty[0].lower()}{empty[1:]}", class_="empty")
     made: Tag = tags.table(
@@ -52,13 +60,49 @@ def table(
     return tags.div(made, class_="wide", tabindex="0", role="region", **{"aria-label": caption})
 
 
-def _cell(cell: Any) -> Any:
-    return cell if isinstance(cell, Tag) else show_value(cell, 500)
+def _row(row: Sequence[Any], labels: Sequence[Mapping[str, str]]) -> Tag:
+    cells, attributes = row if isinstance(row, TableRow) else (row, {})
+    return tags.tr(
+        tags.th(to_cell(cells[0]), scope="row"),
+        *(tags.td(to_cell(cell), **label) for cell, label in zip(cells[1:], labels, strict=False)),
+        **attributes,
+    )
+
+
+def to_cell(cell: Any) -> Any:
+    """Return what a cell contains: a tag as it is, any other value as text."""
+    return cell if isinstance(cell, Tag) else isolate(show_value(cell, 500))
+
+
+def signed(member: str, content: Any, **attributes: str) -> Tag:
+    """
+    Mark what is shown of a record, so that the script compares it with what was signed once it has verified that.
+
+    :param member: of the signed payload, or ``called``: the name of what was called.
+    """
+    return tags.span(to_cell(content), **{"data-shown": member, **attributes})
+
+
+LONGEST_WORD = 28
+"""Characters of a word that a narrow column still has room for; longer ones are broken."""
+
+_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
+
+def isolate(text: str) -> Any:
+    """
+    Return a text so that it changes nothing around it.
+
+    One with other than ASCII characters may be written from right to left; a long word may have to be broken.
+    """
+    if _LONG.search(text) is not None:
+        return tags.bdi(text, class_="long")
+    return text if text.isascii() else tags.bdi(text)
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Tag:
     """Return a list of names and values."""
-    return tags.dl(*(tags.div(tags.dt(name), tags.dd(_cell(value))) for name, value in pairs))
+    return tags.dl(*(tags.div(tags.dt(name), tags.dd(to_cell(value))) for name, value in pairs))
 
 
 def section(title: str, *content: Any, **attributes: str) -> Tag:
@@ -79,12 +123,17 @@ def state(word: object) -> Tag:
     return tags.span(text, class_=f"state state-{kind}")
 
 
+def term(field: str, value: str) -> str:
+    """Return a term of the filter language."""
+    return join_terms([(field, value)])
+
+
 def in_query(value: object) -> str:
     """Return a value encoded for a query."""
     return quote(str(value), safe="")
 
 
-def call_link(audit_id: object, text: str = "") -> Tag:
+def call_link(audit_id: object, text: str | Tag = "") -> Tag:
     """Return a link to one call."""
     return tags.a(text or f"{str(audit_id)[:12]}...", href=f"/calls/{in_path(audit_id)}", class_="id")
 
@@ -179,7 +228,7 @@ def brief_agent(agent_id: object, otherwise: str = UNNAMED, label: object = None
     if not text:
         return tags.span(otherwise)
     return tags.a(
-        show_value(label, 64) if label else f"{text[:12]}...",
+        isolate(show_value(label, 64)) if label else f"{text[:12]}...",
         href=f"/agents/{in_path(text)}",
         class_="id",
         title=show_value(text, 128),

@@ -19,6 +19,9 @@ from agtphost.vocabulary.reasons import Reason
 HOST = "host"
 """The name in INSPECT of the host's own chain, which has no Agent-ID."""
 
+LISTED = 200
+"""Records of a list: as many as a view shows."""
+
 MOST_RECORDS = 500
 """Records of one range."""
 
@@ -54,7 +57,10 @@ class EvidenceRefused(Exception):
         self.reply = reply
 
 
-PATHS = ("/evidence/record", "/evidence/chain", "/evidence/proof")
+LIST_PATH = "/evidence/list"
+"""The path of the records of a view's list."""
+
+PATHS = ("/evidence/record", "/evidence/chain", "/evidence/proof", LIST_PATH)
 """The paths for the script."""
 
 Query = Mapping[str, str]
@@ -66,6 +72,8 @@ async def answer(path: str, query: Query, ask: PersonClient, keys: EvidenceKeys)
 
     :return: the AGTP status, and the document; of a refusal its reason and explanation.
     """
+    if path == LIST_PATH:
+        return await _answer_list(query, ask, keys)
     audit_id, name = query.get("audit_id", ""), query.get("chain", "")
     limit, before = (count(query.get(each, "")) for each in ("limit", "before"))
     if not (name if path == "/evidence/chain" else is_audit_id(audit_id)):
@@ -77,6 +85,17 @@ async def answer(path: str, query: Query, ask: PersonClient, keys: EvidenceKeys)
     except EvidenceRefused as refused:
         reply = refused.reply
         return reply.status, {"reason": reply.reason, "explanation": reply.explanation, "remedy": reply.remedy}
+
+
+async def _answer_list(query: Query, ask: PersonClient, keys: EvidenceKeys) -> tuple[int, dict[str, Any]]:
+    """Return the signed octets of the records that a view lists, by the query of its filter."""
+    given = {name: word for name, word in query.items() if name not in ("target", "limit", "signed", "before")}
+    before = count(query.get("before", ""))
+    found = await ask.inspect("records", **{**given, "limit": LISTED, "signed": True, "before": before})
+    if not found.ok:
+        return found.status, {"reason": found.reason, "explanation": found.explanation, "remedy": found.remedy}
+    records = [{**_verified_members(entry), "chain": str(entry.get("chain", ""))} for entry in found.entries("records")]
+    return 200, {**_known_keys(keys), "records": records}
 
 
 def count(text: str) -> int | None:

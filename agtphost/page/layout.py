@@ -68,7 +68,7 @@ def page(
         tags.link(rel="icon", href="/static/icon.svg"),
         tags.link(rel="stylesheet", href="/static/page.css"),
         tags.link(rel="icon", href="/static/icon.svg", type="image/svg+xml"),
-        tags.script(src="/static/page.js", defer="defer"),
+        tags.script(src="/static/page.js", type="module"),
     )
     body = tags.body(
         tags.a("Skip to the main part", href="#main", class_="skip"),

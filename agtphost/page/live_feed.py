@@ -69,18 +69,19 @@ class LiveFeeds:
         for feed in self._open:
             feed.add(group.records)
 
-    def open(self, request: BoundedRequest, closed: Callable[[], object]) -> LiveFeed:
+    def open(self, request: BoundedRequest, closed: Callable[[], object], *, reads: bool = True) -> LiveFeed:
         """
         Begin a feed.
 
         :param closed: called once it has ended.
+        :param reads: whether it has what operators only read.
         """
 
         def finish() -> None:
             self._open.discard(feed)
             closed()
 
-        feed = LiveFeed(request, self._clock, finish, self._lines)
+        feed = LiveFeed(request, self._clock, finish, self._lines, reads=reads)
         self._open.add(feed)
         feed.begin()
         return feed
@@ -105,9 +106,16 @@ class LiveFeed:
     """The feed of one viewer; a push producer, so that it notices a slow viewer."""
 
     def __init__(
-        self, request: BoundedRequest, clock: IReactorTime, closed: Callable[[], object], lines: EventCache
+        self,
+        request: BoundedRequest,
+        clock: IReactorTime,
+        closed: Callable[[], object],
+        lines: EventCache,
+        *,
+        reads: bool = True,
     ) -> None:
         self._lines = lines
+        self._reads = reads
         self._request = request
         self._clock = clock
         self._closed = closed
@@ -131,6 +139,8 @@ class LiveFeed:
 
     def add(self, records: Any) -> None:
         """Take committed records for the next update."""
+        if not self._reads:
+            records = [record for record in records if not record.is_operator_read]
         self._arrived += len(records)
         self._waiting.extend(records)
 
@@ -193,7 +203,8 @@ def line_of(record: Any) -> Mapping[str, Any]:
     caller = caller_name(record.members, record.caller or record.caller_id[:12]) or UNNAMED
     cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)
     href = f"/calls/{record.audit_id}" if record.durable else None
-    return {"cells": [show_value(cell, 200) for cell in cells], "href": href, "state": str(record.status)}
+    kind = {"kind": "refused"} if record.reason else {}
+    return {"cells": [show_value(cell, 200) for cell in cells], "href": href, "state": str(record.status), **kind}
 
 
 def _why(record: Any) -> str:

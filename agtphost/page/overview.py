@@ -1,40 +1,70 @@
-"""Show whether the host is healthy, at a glance."""
+"""Show what is going on: the host's health, its calls over a range of time, what is new, and what waits."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from twisted.web.template import Tag, tags
 
 from agtphost.page import elements
+from agtphost.page.call_list import describe_call
+from agtphost.page.histogram import draw_histogram
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
-from agtphost.page.value_text import octets
+from agtphost.page.time_range import MOST_CHARACTERS, TimeRange
+from agtphost.page.value_text import ago, octets, show_value
+from agtphost.vocabulary import times
+from agtphost.vocabulary.display_names import UNNAMED, caller_name
 from agtphost.vocabulary.quantities import lasting
 
 DECIDERS_ONLY = "Only operators and registrars, who decide, see what waits for a decision."
 """Shown to viewers instead of the items."""
 
+USUAL_RANGE: Final = "-1h"
+
+REFRESH_SECONDS: Final = 20
+"""Seconds after which an open view asks for itself again, if a call was recorded."""
+
+OPERATOR: Final = "operator:"
+"""The beginning of the value under which calls of an operator are counted."""
+
+LATENCIES: Final = ("p50 latency", "p99 latency")
+
+DAY: Final = 86_400
+
 
 async def draw(visit: PageVisit) -> PageView:
-    """Show what waits for decisions, the host's health, and the calls of the last hour."""
+    """Show the host at a glance, and the calls of a range of time."""
     ask = visit.ask
-    vitals, traffic, upstreams, *lists = await gather_replies(
+    since, until = (visit.query_word(name, MOST_CHARACTERS) for name in ("from", "until"))
+    chosen = TimeRange(path="/", since=since or ("" if until else USUAL_RANGE), until=until)
+    today = time.time() // DAY * DAY
+    vitals, counted, latency, news, running, upstreams, *lists = await gather_replies(
         ask.inspect("vitals"),
-        ask.inspect("traffic"),
+        ask.inspect("records", summary=True, reads="none", **chosen.parameters),
+        ask.inspect("latency", **chosen.parameters),
+        ask.inspect("records", first_since=times.stamp(today)),
+        ask.inspect("running"),
         ask.inspect("upstreams"),
         *ask_waiting(visit, 1),
     )
     return PageView(
         title="Overview",
         body=[
-            _inbox(upstreams, lists),
-            _health(vitals, traffic),
-            _upstreams(upstreams),
-            *_traffic(traffic),
+            tags.div(
+                _status_line(vitals, counted, latency, running, lists),
+                _calls(chosen, counted, latency),
+                tags.div(_news(news), _longest(running, lists), class_="sides"),
+                _inbox(upstreams, lists),
+                _health(vitals),
+                _upstreams(upstreams),
+                **{"data-refresh": str(REFRESH_SECONDS)},
+            ),
         ],
+        status=422 if counted.status == 422 else 200,
     )
 
 
@@ -77,6 +107,184 @@ def changed_definitions(upstreams: PageReply) -> list[tuple[str, str]]:
     return found
 
 
+# What goes on
+
+
+def _status_line(
+    vitals: PageReply, counted: PageReply, latency: PageReply, running: PageReply, lists: Sequence[PageReply]
+) -> Tag:
+    """Return one line: whether the host is well, what waits, calls and latency of the range, and the time of it all."""
+    parts: list[Any] = []
+    if vitals.ok:
+        well = not vitals.result.get("obstacles")
+        parts.append(elements.state("ready" if well else "not ready"))
+    if running.ok:
+        parts.append(f"{running.result.get('count', 0)} calls wait")
+    if lists:
+        parts.append(f"{sum(_count(each) for each in lists)} items wait for a decision")
+    if counted.ok:
+        slots = counted.entries("slots")
+        calls, refused = (sum(int(slot.get(name) or 0) for slot in slots) for name in ("records", "refused"))
+        parts.append(f"{calls:,} calls, {refused:,} refused")
+    overall = latency.result.get("all")
+    if isinstance(overall, dict):
+        parts += [f"{name.partition(' ')[0]} latency {_milliseconds(overall.get(key))}" for name, key in _KEYS]
+    stamp = times.stamp()
+    parts.append(tags.span("as of ", tags.time(f"{stamp[11:19]} UTC", datetime=stamp)))
+    between = [each for part in parts for each in (tags.span(part), " · ")][:-1]
+    return tags.p(*between, class_="status", id="status-line")
+
+
+_KEYS = (("p50 latency", "p50_ms"), ("p99 latency", "p99_ms"))
+
+
+def _count(reply: PageReply) -> int:
+    counted = reply.result.get("count")
+    return counted if isinstance(counted, int) else len(reply.entries("proposals"))
+
+
+def _calls(chosen: TimeRange, counted: PageReply, latency: PageReply) -> Tag:
+    wrong = counted.status == 422
+    error = f"{show_value(counted.explanation, 600)} {show_value(counted.remedy, 600)}".strip()
+    form = tags.form(
+        *chosen.fields(),
+        *([tags.p(elements.isolate(error), id="range-error", role="alert", class_="error")] if wrong else []),
+        tags.p(tags.button("Show", type="submit"), class_="buttons"),
+        method="get",
+        action="/",
+        class_="range",
+        **{"aria-label": "Range of time"},
+    )
+    content: list[Any] = [chosen.presets(), form]
+    if not counted.ok:
+        if not wrong:
+            content.append(elements.refusal_section("Calls", counted))
+        return elements.section("Calls", *content)
+    content += draw_histogram(counted, chosen, "Calls and refusals")
+    content.append(_measured(latency))
+    tools, agents = (latency.result.get(name) for name in ("tools", "agents"))
+    heads = ("Calls", "Refused", *LATENCIES)
+    by_tool = [
+        (_tool(entry, chosen), *_numbers(entry, tools if isinstance(tools, dict) else {}))
+        for entry in counted.entries("tools")
+    ]
+    by_agent = [
+        (_agent(entry), *_numbers(entry, agents if isinstance(agents, dict) else {}))
+        for entry in counted.entries("agents")
+    ]
+    why = [(_reason(entry, chosen), entry.get("records")) for entry in counted.entries("reasons")]
+    content += [
+        elements.table("By tool or method", ("Tool or method", *heads), by_tool, "No call was made."),
+        elements.table("By agent", ("Caller", *heads), by_agent, "No agent called."),
+        elements.table("Why calls were refused", ("Reason", "Calls"), why, "None was refused."),
+    ]
+    return elements.section("Calls", *content)
+
+
+def _measured(latency: PageReply) -> Tag:
+    if not latency.ok:
+        return tags.p("Latencies are not shown: ", elements.isolate(show_value(latency.explanation)), class_="empty")
+    found = latency.result
+    begin, end = (str(found.get(name, ""))[:19].replace("T", " ") for name in ("measured_from", "measured_until"))
+    return tags.p(f"Latencies were measured by this process from {begin} to {end} UTC; no record has them.")
+
+
+def _numbers(entry: Mapping[str, Any], latencies: Mapping[str, Any]) -> tuple[Any, ...]:
+    measured = latencies.get(str(entry.get("value")))
+    known = measured if isinstance(measured, dict) else {}
+    refused = entry.get("refused")
+    marked = tags.span(str(refused), class_="refused") if refused else refused
+    return entry.get("records"), marked, *(_milliseconds(known.get(key)) for _, key in _KEYS)
+
+
+def _milliseconds(value: Any) -> str:
+    return "-" if not isinstance(value, (int, float)) else f"{value:.1f} ms"
+
+
+def _calls_link(text: str, chosen: TimeRange, **given: str) -> Tag:
+    """Return a link to the calls with a value, in the chosen range."""
+    query = "&".join(f"{name}={elements.in_query(value)}" for name, value in {**given, **chosen.parameters}.items())
+    link: Tag = tags.a(elements.isolate(show_value(text, 200)), href=f"/calls?{query}")
+    return link
+
+
+def _tool(entry: Mapping[str, Any], chosen: TimeRange) -> Any:
+    name = str(entry.get("value") or "")
+    if not name:
+        return "events"
+    return _calls_link(name, chosen, filter=elements.term("tool" if "." in name else "method", name))
+
+
+def _agent(entry: Mapping[str, Any]) -> Any:
+    value = str(entry.get("value") or "")
+    if value.startswith(OPERATOR):
+        return tags.span(elements.isolate(show_value(value.removeprefix(OPERATOR), 200)), " (operator)")
+    return elements.brief_agent(value, UNNAMED, entry.get("name"))
+
+
+def _reason(entry: Mapping[str, Any], chosen: TimeRange) -> Tag:
+    return _calls_link(str(entry.get("value")), chosen, reason=str(entry.get("value")))
+
+
+# What is new, and what waits
+
+
+def _news(reply: PageReply) -> Tag:
+    if not reply.ok:
+        return elements.refusal_section("New today", reply)
+    tools = reply.result.get("tools")
+    found: list[Tag] = [
+        *(tags.li("Agent ", _agent(entry)) for entry in reply.entries("agents")),
+        *(tags.li("Tool ", elements.isolate(show_value(tool, 200))) for tool in tools or ()),
+    ]
+    refused = [
+        tags.li(
+            elements.isolate(show_value(entry.get("called"), 200)),
+            " by ",
+            _agent(entry),
+            ": ",
+            tags.a(
+                elements.isolate(show_value(entry.get("reason"), 200)),
+                href=f"/calls?reason={elements.in_query(entry.get('reason'))}&from=-24h",
+            ),
+        )
+        for entry in reply.entries("refusals")
+    ]
+    more = reply.result.get("more")
+    return elements.section(
+        "New today",
+        tags.p("First recorded since 00:00 UTC."),
+        tags.ul(*found) if found else tags.p("No new agent and no new tool.", class_="empty"),
+        tags.h3("First refused today"),
+        tags.ul(*refused) if refused else tags.p("No call was refused for the first time.", class_="empty"),
+        *([tags.p(f"And {more} more.")] if more else []),
+    )
+
+
+def _longest(running: PageReply, lists: Sequence[PageReply]) -> Tag:
+    """Show the oldest of what waits: a call, an approval, an escalation, a proposal."""
+    rows: list[tuple[Any, ...]] = []
+    for entry in running.entries("running")[:3]:
+        caller = caller_name(entry, str(entry.get("caller") or "")) or str(entry.get("caller_id") or "")[:12]
+        rows.append((tags.a("Call", href="/calls"), describe_call(entry), caller or UNNAMED, _seconds(entry)))
+    for reply, name, what, since in zip(lists, _WAITING, ("tool", "reason", "proposal_id"), _SINCE, strict=False):
+        for entry in reply.entries(_LISTS[name])[:1]:
+            shown = entry.get(what) or f"{entry.get('method', '')} {entry.get('path', '')}".strip()
+            by = entry.get("label") or entry.get("agent_label") or str(entry.get("caller") or "")[:12] or "-"
+            rows.append((tags.a(name, href="/inbox"), shown or "-", by, ago(entry.get(since))))
+    heads = ("What", "Which", "Of", "For")
+    return elements.section("Waits longest", elements.table("The oldest of each kind", heads, rows, "Nothing waits."))
+
+
+_WAITING = ("Approval", "Escalation", "Proposal")
+_LISTS = {"Approval": "approvals", "Escalation": "escalations", "Proposal": "proposals"}
+_SINCE = ("requested_at", "created_at", "created_at")
+
+
+def _seconds(entry: Mapping[str, Any]) -> str:
+    return lasting(float(entry.get("seconds") or 0.0))
+
+
 def _inbox(upstreams: PageReply, lists: Sequence[PageReply]) -> Tag:
     counts: list[tuple[int, str]] = []
     if lists:
@@ -93,15 +301,17 @@ def _inbox(upstreams: PageReply, lists: Sequence[PageReply]) -> Tag:
     return elements.section("Inbox", tags.ul(*items) if items else empty, *said)
 
 
-def _health(vitals: PageReply, traffic: PageReply) -> Tag:
+# Health
+
+
+def _health(vitals: PageReply) -> Tag:
     if not vitals.ok:
         return elements.refusal_section("Health", vitals)
     said = vitals.result
     why = said.get("obstacles")
-    ready = "ready" if not why else "not ready"
     witnesses = said.get("witness_ages")
     pairs: list[tuple[str, Any]] = [
-        ("Host", elements.state(ready)),
+        ("Host", elements.state("ready" if not why else "not ready")),
         *((str(each.get("what")), each.get("why")) for each in why or () if isinstance(each, dict)),
         ("Ledger", elements.state("low" if said.get("low") else "healthy" if said.get("healthy") else "failing")),
         ("Records", said.get("records")),
@@ -112,18 +322,12 @@ def _health(vitals: PageReply, traffic: PageReply) -> Tag:
         *(("Ends soon", each) for each in said.get("expiring") or () if isinstance(each, str)),
         ("Connections", said.get("connections")),
         ("Calls that wait", tags.a(str(said.get("waiting", 0)), href="/calls")),
-        ("Calls a second", traffic.result.get("per_second")),
-        ("p99 latency", _milliseconds(traffic.result.get("p99_ms"))),
     ]
     return elements.section("Health", elements.facts(pairs))
 
 
 def _age(seconds: Any) -> str:
     return "none yet" if not isinstance(seconds, (int, float)) else f"{lasting(seconds)} ago"
-
-
-def _milliseconds(value: Any) -> str:
-    return "-" if not isinstance(value, (int, float)) else f"{value:.1f} ms"
 
 
 def _upstreams(reply: PageReply) -> Tag:
@@ -137,31 +341,3 @@ def _upstreams(reply: PageReply) -> Tag:
         "Servers",
         elements.table("Servers behind this host", ("Name", "Protocol", "State", "Why"), rows, "There are none."),
     )
-
-
-def _traffic(reply: PageReply) -> list[Tag]:
-    if not reply.ok:
-        return [elements.refusal_section("Calls of the last hour", reply)]
-    minutes = [(str(each.get("minute", ""))[11:16], each) for each in reply.entries("minutes")]
-    rows = [
-        (minute, each.get("calls"), each.get("refused"), _percentile(each, "p50_ms"), _percentile(each, "p99_ms"))
-        for minute, each in minutes
-    ]
-    heads = ("Minute (UTC)", "Calls", "Refused", "p99 ms", "p50 ms")
-    ordered = [(minute, calls, refused, p99, p50) for minute, calls, refused, p50, p99 in rows]
-    chart = elements.table("Calls of the last hour by the minute", heads, ordered, "No call was made.", chart="")
-    reasons = reply.result.get("reasons")
-    known = sorted((reasons if isinstance(reasons, dict) else {}).items(), key=lambda each: -each[1])
-    why = elements.table(
-        "Refusals of the last hour", ("Reason", "Calls"), [(_reason(name), count) for name, count in known], "None."
-    )
-    return [elements.section("Calls of the last hour", chart), elements.section("Refusals", why)]
-
-
-def _percentile(minute: Mapping[str, Any], name: str) -> str:
-    value = minute.get(name)
-    return "" if not isinstance(value, (int, float)) else f"{value:.1f}"
-
-
-def _reason(name: str) -> Tag:
-    return tags.a(name, href=f"/calls?reason={elements.in_query(name)}")

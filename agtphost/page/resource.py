@@ -16,9 +16,11 @@ from twisted.web.server import NOT_DONE_YET
 from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.status import FIELD, over_http
 from agtphost.iagtp import IDispatcher
-from agtphost.page import evidence, inbox, note_pages, record_export
+from agtphost.page import completions, evidence, inbox, note_pages, record_export
 from agtphost.page.actions import ACTIONS, MalformedForm
 from agtphost.page.browser_certificates import NONE_LISTED, BrowserCertificate, BrowserCertificates
+from agtphost.page.call_filters import ALL
+from agtphost.page.call_list import LIVE_PATH
 from agtphost.page.certificate_entry import enter_by_certificate
 from agtphost.page.entrance import Entrance, EntryRefused, PageSession, is_forged
 from agtphost.page.fields import cookie_of, set_cookie
@@ -56,8 +58,8 @@ EXPORT_PATH = "/evidence/export"
 ADDRESSED_PATHS = ("/", "/inbox")
 """The paths at which people of ``[notify]`` see what is addressed to them."""
 
-LIVE_PATH = "/live"
-"""The path of the feed."""
+REFRESH = b"refresh=1"
+"""The member of a query of a view that asks for itself again, without a click."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,9 @@ class PageResource(Resource):
             return tail_of(request, 413, b"A link is shorter.\n")
         cookie, shown = cookie_of(request), self._browsers.find_certificate(request.channel.transport)
         # A feed reconnects every few minutes, even without a viewer.
-        session = self._entrance.find_session(cookie, "" if shown is None else shown.person, used=path != LIVE_PATH)
+        # So does a view that refreshes itself.
+        used = path != LIVE_PATH and REFRESH not in request.uri.partition(b"?")[2].split(b"&")
+        session = self._entrance.find_session(cookie, "" if shown is None else shown.person, used=used)
         if session is not None:
             request.channel.note_proven()
         if sent and session is None and path != "/enter":
@@ -154,7 +158,7 @@ class PageResource(Resource):
             await self._submit(request, path, admitted)
         elif path == "/enter":
             await self._show(request, note_pages.enter_page(certified=admitted.shown), path, None)
-        elif path in evidence.PATHS:
+        elif path in evidence.PATHS or path == completions.PATH:
             await self._evidence(request, path, session)
         elif path == LIVE_PATH:
             await self._live(request, session)
@@ -202,7 +206,10 @@ class PageResource(Resource):
             _finish_json(request, person.status, {"reason": person.reason, "explanation": person.explanation})
             return
         query = _pairs(request.uri.partition(b"?")[2]) or {}
-        _finish_json(request, *await evidence.answer(path, query, asker, self._keys))
+        if path == completions.PATH:
+            _finish_json(request, *await completions.answer(asker))
+        else:
+            _finish_json(request, *await evidence.answer(path, query, asker, self._keys))
 
     async def _export(self, request: BoundedRequest, session: PageSession) -> None:
         """Write a file while its records are read; a refusal before its first line is a view."""
@@ -264,7 +271,9 @@ class PageResource(Resource):
         if _is_gone(request):
             await closing
             return
-        self._feeds.open(request, lambda: Deferred.fromCoroutine(closing))
+        query = _pairs(request.uri.partition(b"?")[2]) or {}
+        reads = query.get("reads") == ALL
+        self._feeds.open(request, lambda: Deferred.fromCoroutine(closing), reads=reads)
 
     async def _end_session(self, request: BoundedRequest, path: str, session: PageSession, reply: PageReply) -> None:
         """Answer for a person whom the host does not accept any more, or while it cannot answer."""

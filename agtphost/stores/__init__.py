@@ -10,10 +10,11 @@ Where records are kept.
 - :mod:`.state_rows`: rows of the host's state, and the records that sign it, as they are
 - :mod:`.database_check`: which records of a damaged file can be read
 - :mod:`.record_search`: records across all chains, newest first; :mod:`.record_look`: one look for them in an SQL
-  database; :mod:`.record_rows`: a record as a row of such a database
+  database; :mod:`.record_summary`: counts by time and by facet; :mod:`.record_rows`: a record as a row of such a
+  database
 - :mod:`.facet_rows`: what many records have in common, each combination once; :mod:`.record_indexing`: indexes the
   records of an earlier version
-- :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)
+- :mod:`.records`: the reading side off the reactor; :mod:`.record_store`: its interface
 - :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
 - :mod:`.location`: where a store is, and what can be asked of it before it is opened; :mod:`.settings`: the location
   of a configuration's store

@@ -6,7 +6,7 @@ Identifiers are octets; rows are those of :mod:`agtphost.stores.rows`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -480,43 +480,3 @@ class IPluggableStore(IChainStore):
         :param create: whether a missing one is made: the host has no trace of an earlier life.
         :raises agtphost.stores.StoreError: it is missing, damaged, another's, or another host has it open.
         """
-
-
-class IRecordStore(Interface):
-    """Reads what the ledger wrote. Never blocks the reactor; never writes."""
-
-    def record(audit_id: str) -> Awaitable[StoredRecord | None]:
-        """The record of that Audit-ID, its hash checked."""
-
-    def head(chain: str) -> Awaitable[StoredRecord | None]:
-        """The newest record of a chain; ``""`` is the host's own."""
-
-    def walk(chain: str, before_seq: int | None, limit: int) -> Awaitable[Sequence[StoredRecord]]:
-        """Records of a chain, newest first, those before ``before_seq`` where given."""
-
-    def lifecycle(agent_id: str, limit: int) -> Awaitable[Sequence[StoredRecord]]:
-        """Lifecycle events of an agent, newest first."""
-
-    def latest(before: int | None, limit: int, search: Search) -> Awaitable[LatestRecords]:
-        """Records of all chains, newest first; see :meth:`IRecordReader.latest`. Cancelling it ends the read."""
-
-    def count(by: CountedBy, before: int | None, search: Search) -> Awaitable[RecordCounts]:
-        """Count records of all chains; see :meth:`IRecordReader.count`."""
-
-    def summarize(now: int, search: Search) -> Awaitable[RecordSummary]:
-        """Count records of all chains by time and facet; see :meth:`IRecordReader.summarize`."""
-
-    def new_facets(since: int) -> Awaitable[tuple[Sequence[Facet], Sequence[Facet]]]:
-        """Return new and other facets; see :meth:`IRecordReader.new_facets`."""
-
-    def number_of(audit_id: str) -> Awaitable[int | None]:
-        """The place of a record among all records, counted from 1; None where it is not stored."""
-
-    def checkpoint() -> Awaitable[CheckpointRow | None]:
-        """The newest checkpoint of the tree over all records."""
-
-    def read_proof(prove: Callable[[Callable[[int, int], bytes]], Any]) -> Awaitable[Any]:
-        """Call ``prove`` in a thread, with a function that reads tiles of the tree, and return its result."""
-
-    def offload(make: Callable[[], Any]) -> Awaitable[Any]:
-        """Call ``make`` in a thread and return its result; used for long reads."""

@@ -10,8 +10,9 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.stores.interfaces import IRecordReader, IRecordStore
+from agtphost.stores.interfaces import IRecordReader
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
+from agtphost.stores.record_store import IRecordStore
 from agtphost.stores.record_summary import RecordSummary
 from agtphost.stores.rows import CheckpointRow, Facet
 

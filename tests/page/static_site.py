@@ -8,16 +8,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 
+from agtphost.page.resource import MEDIA_TYPES
+
 STATIC = files("agtphost") / "page" / "static"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-KINDS = {
-    "/static/page.js": "text/javascript; charset=utf-8",
-    "/static/page.css": "text/css; charset=utf-8",
-    "/static/icon.svg": "image/svg+xml",
-}
+KINDS = {f"/static/{entry.name}": MEDIA_TYPES[f".{entry.name.rpartition('.')[2]}"] for entry in STATIC.iterdir()}
 FRAME = (
     '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>agtphost</title>'
     '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -80,7 +80,11 @@ def test_every_form_goes_where_something_is(walked: dict[str, Page]) -> None:
 
 def test_every_data_attribute_has_its_target(walked: dict[str, Page], browser: Browser) -> None:
     """Feeds, evidence and charts are where the script will look for them."""
-    known = {"data-verify", "data-verify-range", "data-live", "data-chart", "data-enter"}
+    known = {
+        *("data-verify", "data-verify-range", "data-verify-list", "data-live", "data-chart", "data-enter"),
+        *("data-base", "data-from", "data-until", "data-refresh", "data-complete", "data-saved"),
+        *("data-shown", "data-record", "data-label"),
+    }
     found: set[str] = set()
     for path, page in walked.items():
         for name, value in page.data:
@@ -90,6 +94,8 @@ def test_every_data_attribute_has_its_target(walked: dict[str, Page], browser: B
                 assert browser.get(f"{PATHS[0]}?audit_id={value}").status == 200
             elif name == "data-verify-range":
                 assert browser.get(f"{PATHS[1]}?chain={value}&limit=5").status == 200
+            elif name in ("data-verify-list", "data-complete"):
+                assert browser.get(value).status == 200
             elif name == "data-live":
                 assert value == "/live"
     assert found >= {"data-verify", "data-verify-range", "data-live", "data-chart"}

@@ -5,7 +5,7 @@ INSPECT: records, decisions, definitions, proofs and upstreams, for those who ma
 - :mod:`.access`: who may read signed records, by INSPECT or any other method
 - :mod:`.agents`: every agent that the host knows, and the heads of the chains
 - :mod:`.backups`: who backs the host up
-- :mod:`.call_targets`: calls of all agents, past and present
+- :mod:`.call_targets`: calls of all agents, past and present; :mod:`.record_counts`: counts of them
 - :mod:`.decisions`: INSPECT ``target=decision``: whether an agent may make a call, and which gate says so
 - :mod:`.definitions`: ``INSPECT target=endpoint``: the definition of one endpoint, as in the manifest, in a
   separate document
@@ -15,5 +15,6 @@ INSPECT: records, decisions, definitions, proofs and upstreams, for those who ma
 - :mod:`.sessions`: sessions of all agents, and suspended sessions and tasks
 - :mod:`.tools`: every tool behind the host, those that are off included
 - :mod:`.traffic`: calls of the last hour by the minute
+- :mod:`.latencies`: latencies by tool and by agent
 - :mod:`.upstreams`: ``INSPECT target=upstreams``: what the host's upstreams are up to, for operators
 """

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agtphost.audit.filters import FilterError, RecordFilter
-from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
+from agtphost.audit.observed_records import ObservedGroup
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.inspection.traffic import CLASSES, RATIO, SHORTEST
-from agtphost.stores.record_search import READING_METHODS
 from agtphost.vocabulary import times
 
 MINUTES: Final = 61
@@ -89,7 +88,7 @@ class Latencies:
             self._durations[record.audit_id] = record.seconds
             if len(self._durations) > MOST_DURATIONS:
                 self._durations.popitem(last=False)
-            if _is_operator_read(record):
+            if record.is_operator_read:
                 continue
             duration = bisect(_ENDS, record.seconds)
             tool, agent = record.tool or record.method, record.caller_id
@@ -156,10 +155,6 @@ class LatencyTarget:
             raise parameters.invalid(error.field, error.explanation, error.remedy) from None
         until = self._now() if wanted.until is None else wanted.until / 1_000
         return self._latencies.to_json(0.0 if wanted.since is None else wanted.since / 1_000, until)
-
-
-def _is_operator_read(record: ObservedRecord) -> bool:
-    return record.method in READING_METHODS and "operator" in record.members and not record.tool
 
 
 def _current(periods: deque[_Period], number: int) -> _Period:

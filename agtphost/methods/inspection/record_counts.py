@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from agtphost.stores.record_search import is_operator_read
-from agtphost.stores.record_summary import RecordSummary
-from agtphost.stores.rows import Facet
+from agtphost.iagtp import Facet, RecordSummary, is_operator_read
 from agtphost.vocabulary import times
 
 MOST_VALUES: Final = 200

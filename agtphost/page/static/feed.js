@@ -1,0 +1,74 @@
+/*
+ * The live feed of calls.
+ */
+import { element } from "./markup.js";
+
+const MOST_ROWS = 200;
+
+/**
+ * Follow committed calls. Each event has JSON `{cells: [text, ...], href, state}`, where `href` is of the first cell;
+ * events named `skipped` say how many there were that are not shown.
+ */
+const follow = (table) => {
+  const body = table.tBodies[0] ?? table.appendChild(element("tbody"));
+  const heads = Array.from(table.tHead?.rows[0]?.cells ?? [], (cell) => cell.textContent);
+  const columns = heads.length || 1;
+  const state = element("p", { class: "feed", role: "status" }, "Connecting ...");
+  const pause = element("button", { type: "button", "aria-pressed": "false" }, "Pause");
+  let waiting = [];
+  let frame = 0;
+  let missed = 0;
+  table.before(pause, state);
+
+  const row_of = ({ cells, href, kind, state: status }) => {
+    const row = element("tr", kind ? { class: kind } : {});
+    cells.slice(0, columns).forEach((text, at) => {
+      // Only paths of this page: never what a foreign text would lead to.
+      const link = at === 0 && typeof href === "string" && /^\/(?![/\\])/.test(href);
+      row.append(element("td", heads[at] ? { "data-label": heads[at] } : {}, link ? element("a", { href }, String(text)) : String(text)));
+    });
+    if (status) row.dataset.state = String(status);
+    return row;
+  };
+
+  const skipped = (number) =>
+    element("tr", { class: "skipped" }, element("td", { colspan: String(columns) }, `skipped ${number.toLocaleString("en")}`));
+
+  /** Once a frame, however many came: newest first, and no more than can be read. */
+  const show = () => {
+    frame = 0;
+    const rows = waiting.splice(0).slice(-MOST_ROWS).reverse();
+    if (missed) rows.push(skipped(missed));
+    missed = 0;
+    body.prepend(...rows);
+    while (body.rows.length > MOST_ROWS) body.rows[body.rows.length - 1].remove();
+  };
+
+  const put = (row) => {
+    waiting.push(row);
+    if (waiting.length > 2 * MOST_ROWS) missed += waiting.splice(0, waiting.length - MOST_ROWS).length;
+    if (!frame && pause.getAttribute("aria-pressed") === "false") frame = requestAnimationFrame(show);
+  };
+
+  pause.addEventListener("click", () => {
+    const paused = pause.getAttribute("aria-pressed") === "false";
+    pause.setAttribute("aria-pressed", String(paused));
+    if (!paused && !frame) show();
+  });
+
+  const source = new EventSource(table.dataset.live);
+  const said = (text, name) => {
+    state.textContent = text;
+    table.dataset.feed = name;
+  };
+  source.addEventListener("open", () => said("Live", "open"));
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) said("The feed has ended; load the page again.", "ended");
+    else said("Connecting again ...", "again");
+  });
+  source.addEventListener("message", (event) => put(row_of(JSON.parse(event.data))));
+  source.addEventListener("skipped", (event) => put(skipped(Number(event.data))));
+  addEventListener("pagehide", () => source.close());
+};
+
+export { follow };
