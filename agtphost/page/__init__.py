@@ -23,6 +23,7 @@ Every view is complete HTML without a script.
 - :mod:`.inbox`: everything that waits for a person
 - :mod:`.call_list`, :mod:`.call`: waiting, new and past calls, and one of them
 - :mod:`.call_filters`, :mod:`.completions`: the filter of past calls, and words that complete it
+- :mod:`.call_steps`: a call as a timeline
 - :mod:`.time_range`, :mod:`.histogram`: a chosen range of time, and the calls in it
 - :mod:`.live_feed`: the feed of calls as they are recorded
 - :mod:`.agents`: agents, and changes of their state

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from twisted.web.template import Tag, tags
 
 from agtphost.page import call_list, elements
+from agtphost.page.call_steps import CallSources, describe_rule, draw_steps, linked_approval
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
-from agtphost.page.value_text import in_path
+from agtphost.page.value_text import in_path, show_value
+from agtphost.vocabulary.display_names import UNNAMED, operator_name
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
 from agtphost.vocabulary.replay import build_decision_query
 from agtphost.vocabulary.status import phrase_of
@@ -29,64 +31,84 @@ async def draw(visit: PageVisit) -> PageView:
     audit_id = visit.rest
     if not is_audit_id(audit_id):
         return PageView(title="One call", status=404, body=[tags.p("This is not an Audit-ID.")])
-    reply, proven = await gather_replies(
-        visit.ask.inspect("audit", audit_id=audit_id), visit.ask.inspect("inclusion", audit_id=audit_id)
+    reply, proven, duration = await gather_replies(
+        visit.ask.inspect("audit", audit_id=audit_id),
+        visit.ask.inspect("inclusion", audit_id=audit_id),
+        visit.ask.inspect("latency", audit_id=audit_id),
     )
     if not reply.ok:
         return PageView(title="One call", status=reply.status, body=[elements.refusal_section("Not shown", reply)])
     payload = reply.result.get("payload")
     payload = payload if isinstance(payload, dict) else {}
-    question, task = build_decision_query(payload), payload.get("task_id")
-    place = proven.result.get("index")
-    near = place + RECORDS_SEARCHED if isinstance(place, int) else None
-    asking = [visit.ask.inspect("records", task_id=str(task), limit=50, before=near)] if task else []
-    if question is not None:
-        asking.append(visit.ask.ask("INSPECT", "/", {"target": "decision", **question}))
-    further = await gather_replies(*asking)
-    today = further.pop() if question is not None else None
+    sources = await _ask_further(visit, payload, proven, duration)
+    today = sources.today
     return PageView(
         title=f"Call {audit_id[:12]}...",
         body=[
             _what_happened(audit_id, payload, {} if today is None or not today.ok else today.result),
+            draw_steps(payload, sources),
             _evidence(audit_id, payload, reply, proven),
-            *([_decision(today)] if today is not None else []),
-            _related_calls(payload, further[0] if further else None),
-            elements.section("What was signed", elements.code(payload)),
+            _related_calls(payload, sources.task),
+            elements.section("What was signed", elements.signed("payload", elements.code(payload), class_="whole")),
             _commands(audit_id, payload),
         ],
+    )
+
+
+async def _ask_further(
+    visit: PageVisit, payload: Mapping[str, Any], proven: PageReply, duration: PageReply
+) -> CallSources:
+    """Ask for what the record leads to: its task, its approval, and what the gates decide now."""
+    question, task = build_decision_query(payload), payload.get("task_id")
+    place = proven.result.get("index")
+    near = place + RECORDS_SEARCHED if isinstance(place, int) else None
+    asking: dict[str, Awaitable[PageReply]] = {}
+    if task:
+        asking["task"] = visit.ask.inspect("records", task_id=str(task), limit=50, before=near)
+    if question is not None:
+        asking["today"] = visit.ask.ask("INSPECT", "/", {"target": "decision", **question})
+    for name, linked in zip(("held", "decided"), linked_approval(payload), strict=True):
+        if linked:
+            asking[name] = visit.ask.inspect("audit", audit_id=linked)
+    found = dict(zip(asking, await gather_replies(*asking.values()), strict=True))
+    return CallSources(
+        today=found.get("today"),
+        task=found.get("task"),
+        held=found.get("held"),
+        decided=found.get("decided"),
+        duration=duration,
     )
 
 
 def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str, Any]) -> Tag:
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
-    status, operator = payload.get("status"), payload.get("operator")
+    status, operator, mark = payload.get("status"), payload.get("operator"), elements.signed
+    name = operator_name(payload)
+    agent = elements.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))
+    unnamed = show_value(f"{name} (operator)", 500) if name else UNNAMED
+    phrase = phrase_of(status) if isinstance(status, int) else ""
     told: list[tuple[str, Any]] = [
-        ("Audit-ID", audit_id),
-        ("When", payload.get("issued_at")),
-        ("Call", call_list.describe_call(payload)),
-        ("Caller", elements.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))),
-        *([("Operator", f"{operator.get('name')}, {operator.get('key')}")] if isinstance(operator, dict) else []),
-        ("Identity proof", payload.get("identity_assurance")),
-        ("On behalf of", payload.get("acting_principal_id") or "-"),
-        ("Answered by", elements.brief_agent(payload.get("agent_id"), "host")),
-        ("Status", f"{status} {phrase_of(status)}" if isinstance(status, int) else "-"),
-        ("Reason", payload.get("reason") or "-"),
+        ("Audit-ID", mark("audit_id", audit_id)),
+        ("When", mark("issued_at", payload.get("issued_at"))),
+        ("Call", mark("called", call_list.describe_call(payload))),
+        ("Caller", mark("caller_id", agent if payload.get("caller_id") else unnamed)),
+        *([("Operator", mark("operator", f"{name}, {operator.get('key')}"))] if isinstance(operator, dict) else []),
+        ("Identity proof", mark("identity_assurance", payload.get("identity_assurance") or "-")),
+        ("On behalf of", mark("acting_principal_id", payload.get("acting_principal_id") or "-")),
+        ("Answered by", mark("agent_id", elements.brief_agent(payload.get("agent_id"), "host"))),
+        ("Status", tags.span(mark("status", status if isinstance(status, int) else "-"), f" {phrase}".rstrip())),
+        ("Reason", mark("reason", payload.get("reason") or "-")),
         *(([("Missing scopes", extra["scopes"])]) if extra.get("scopes") else []),
         *([("Decided by", describe_rule(today["rule"]))] if isinstance(today.get("rule"), dict) else []),
-        ("Session-ID", payload.get("session_id") or "-"),
-        ("Task-ID", payload.get("task_id") or "-"),
-        *((name.replace("_", " ").capitalize(), payload[name]) for name in HASHES if payload.get(name)),
+        ("Session-ID", mark("session_id", payload.get("session_id") or "-")),
+        ("Task-ID", mark("task_id", payload.get("task_id") or "-")),
+        *((name.replace("_", " ").capitalize(), mark(name, payload[name])) for name in HASHES if payload.get(name)),
     ]
     front = extra.get("http")
     if isinstance(front, dict):
         told.append(("Came over HTTP", f"at {front.get('surface')}, as {front.get('client')}"))
     return elements.section("What happened", elements.facts(told))
-
-
-def describe_rule(rule: Mapping[str, Any]) -> str:
-    """Return the place and key of a configuration rule."""
-    return f"{rule.get('at')} {rule.get('key')}{' (by default)' if rule.get('default') else ''}"
 
 
 def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, proven: PageReply) -> Tag:
@@ -96,7 +118,9 @@ def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, prove
         ("Number in its chain", reply.result.get("seq")),
         (
             "Record before",
-            elements.call_link(before) if before and before != ZERO_AUDIT_ID else "the first of its chain",
+            elements.signed("previous_audit_id", elements.call_link(before))
+            if before and before != ZERO_AUDIT_ID
+            else "the first of its chain",
         ),
         ("Place in the log", place),
     ]
@@ -106,33 +130,6 @@ def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, prove
         elements.facts(told),
         tags.div(**{"data-verify": audit_id}),
         tags.p(download, " for ", tags.code("agtp audit prove --file proof.json"), "."),
-    )
-
-
-def _decision(reply: PageReply) -> Tag:
-    if not reply.ok:
-        return elements.refusal_section("Gate by gate, today", reply)
-    passed, refusal = reply.result.get("passed"), reply.result.get("refusal")
-    rows: list[tuple[Any, ...]] = [(gate, elements.state("passed"), "") for gate in passed or ()]
-    if isinstance(refusal, dict):
-        why = f"{refusal.get('status')} {refusal.get('reason')}: {refusal.get('explanation')}"
-        rule = refusal.get("rule")
-        why += f" ({describe_rule(rule)})" if isinstance(rule, dict) else ""
-        rows.append((refusal.get("gate"), elements.state("refused"), why))
-    rows += [
-        (gate, elements.state("not asked"), "it keeps count, or reads input that is not recorded")
-        for gate in reply.result.get("not_asked") or ()
-    ]
-    return elements.section(
-        "Gate by gate, today",
-        tags.p("What the host's own gates decide about the same call now; the record has their earlier decision."),
-        elements.table("Gates", ("Gate", "Verdict", "Why"), rows),
-        elements.facts(
-            (
-                ("Scopes of the caller", reply.result.get("scopes") or "-"),
-                ("Scopes that are needed", reply.result.get("required_scopes") or "-"),
-            )
-        ),
     )
 
 

@@ -36,10 +36,11 @@ async def draw(visit: PageVisit) -> PageView:
     asked = CallQuery.of_visit(visit)
     given = asked.parameters
     usual = {} if asked.given or asked.since or asked.until else {"from": USUAL_RANGE}
-    records, counted, running = await gather_replies(
+    # First, so that what this view asks for is not among the calls that wait.
+    running, records, counted = await gather_replies(
+        visit.ask.inspect("running"),
         visit.ask.inspect("records", limit=elements.ROWS, before=asked.before, **given),
         visit.ask.inspect("records", summary=True, **{**given, **usual}),
-        visit.ask.inspect("running"),
     )
     body = [_running(visit, running), _past(asked, records, counted), _live(asked)]
     return PageView(title="Calls", body=body, status=200 if records.ok or records.status == 403 else records.status)

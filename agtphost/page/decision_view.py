@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from twisted.web.template import Tag, tags
 
 from agtphost.page import elements
-from agtphost.page.call import describe_rule
+from agtphost.page.call_steps import describe_rule
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies

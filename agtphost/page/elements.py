@@ -128,6 +128,11 @@ def term(field: str, value: str) -> str:
     return join_terms([(field, value)])
 
 
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a number with its word."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def in_query(value: object) -> str:
     """Return a value encoded for a query."""
     return quote(str(value), safe="")

@@ -42,12 +42,13 @@ async def draw(visit: PageVisit) -> PageView:
     since, until = (visit.query_word(name, MOST_CHARACTERS) for name in ("from", "until"))
     chosen = TimeRange(path="/", since=since or ("" if until else USUAL_RANGE), until=until)
     today = time.time() // DAY * DAY
-    vitals, counted, latency, news, running, upstreams, *lists = await gather_replies(
+    # First, so that what this view asks for is not among the calls that wait.
+    running, vitals, counted, latency, news, upstreams, *lists = await gather_replies(
+        ask.inspect("running"),
         ask.inspect("vitals"),
         ask.inspect("records", summary=True, reads="none", **chosen.parameters),
         ask.inspect("latency", **chosen.parameters),
         ask.inspect("records", first_since=times.stamp(today)),
-        ask.inspect("running"),
         ask.inspect("upstreams"),
         *ask_waiting(visit, 1),
     )
@@ -119,13 +120,14 @@ def _status_line(
         well = not vitals.result.get("obstacles")
         parts.append(elements.state("ready" if well else "not ready"))
     if running.ok:
-        parts.append(f"{running.result.get('count', 0)} calls wait")
+        parts.append(elements.plural(_count(running), "call waits", "calls wait"))
     if lists:
-        parts.append(f"{sum(_count(each) for each in lists)} items wait for a decision")
+        waiting = sum(_count(each) for each in lists)
+        parts.append(elements.plural(waiting, "item waits for a decision", "items wait for a decision"))
     if counted.ok:
         slots = counted.entries("slots")
         calls, refused = (sum(int(slot.get(name) or 0) for slot in slots) for name in ("records", "refused"))
-        parts.append(f"{calls:,} calls, {refused:,} refused")
+        parts.append(f"{elements.plural(calls, 'call')}, {refused:,} refused")
     overall = latency.result.get("all")
     if isinstance(overall, dict):
         parts += [f"{name.partition(' ')[0]} latency {_milliseconds(overall.get(key))}" for name, key in _KEYS]
@@ -286,16 +288,14 @@ def _seconds(entry: Mapping[str, Any]) -> str:
 
 
 def _inbox(upstreams: PageReply, lists: Sequence[PageReply]) -> Tag:
-    counts: list[tuple[int, str]] = []
-    if lists:
-        approvals, escalations, proposals = lists
-        counts = [
-            (approvals.result.get("count", 0), "calls wait for an approval"),
-            (escalations.result.get("count", 0), "escalations wait for a decision"),
-            (len(proposals.entries("proposals")), "proposals wait for a decision"),
-        ]
-    counts.append((len(changed_definitions(upstreams)), "definitions changed"))
-    items = [tags.li(tags.a(f"{count} {what}", href="/inbox")) for count, what in counts if count]
+    what = (
+        ("call waits for an approval", "calls wait for an approval"),
+        ("escalation waits for a decision", "escalations wait for a decision"),
+        ("proposal waits for a decision", "proposals wait for a decision"),
+    )
+    counts = [(_count(reply), *words) for reply, words in zip(lists, what, strict=False)]
+    counts.append((len(changed_definitions(upstreams)), "definition changed", "definitions changed"))
+    items = [tags.li(tags.a(elements.plural(count, one, many), href="/inbox")) for count, one, many in counts if count]
     said = [] if lists else [tags.p(DECIDERS_ONLY)]
     empty = tags.p("Nothing waits for a person." if lists else "No definition changed.", class_="empty")
     return elements.section("Inbox", tags.ul(*items) if items else empty, *said)

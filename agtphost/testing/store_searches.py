@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from agtphost.audit.drafts import Draft, Sealed, StoredRecord
 from agtphost.iagtp import IChainStore, IRecordReader
 from agtphost.stores import Search
@@ -132,7 +134,7 @@ class SearchCases:
     def test_records_are_summed_up(self, store: IChainStore) -> None:
         """A summary counts what a search finds by slots of time and by facet, with what was refused."""
         for minute in range(10):
-            refused = {"status": 403, "reason": "scope-missing"} if minute % 5 == 0 else {}
+            refused: dict[str, Any] = {"status": 403, "reason": "scope-missing"} if minute % 5 == 0 else {}
             tool = draft(method="EXECUTE", extra={"mcp_server": "files", "mcp_tool": "read"}, **refused)
             looked = draft(method="INSPECT", caller_id="", operator={"name": "anna", "key": "sha256:00"})
             self.written(store, tool, looked, seconds=minute * 60)
