@@ -121,7 +121,6 @@ def draw_form(asked: CallQuery, reply: PageReply) -> Tag:
         "placeholder": "agent:demo status:4xx from:-1h",
         "autocomplete": "off",
         "spellcheck": "false",
-        "dir": "auto",
         "data-complete": "/completions",
         **({"aria-invalid": "true", "aria-describedby": "filter-error"} if wrong else {}),
     }
@@ -130,7 +129,7 @@ def draw_form(asked: CallQuery, reply: PageReply) -> Tag:
         tags.summary("Single fields"),
         tags.div(
             *(
-                elements.field(name, label, f"filter-{name}", asked.given.get(name, ""), dir="auto")
+                elements.field(name, label, f"filter-{name}", asked.given.get(name, ""))
                 for name, label in SINGLE_FIELDS
             ),
             class_="fields",

@@ -93,7 +93,8 @@ def isolate(text: str) -> Any:
     """
     Return a text so that it changes nothing around it.
 
-    One with other than ASCII characters may be written from right to left; a long word may have to be broken.
+    One with other than ASCII characters may be written from right to left; a long word may have to be broken. Where
+    it is a part of a sentence, nothing else says where it begins.
     """
     if _LONG.search(text) is not None:
         return tags.bdi(text, class_="long")
@@ -174,7 +175,7 @@ def definition(text: str) -> Tag:
 
 def field(name: str, label: str, known: str, value: str = "", **attributes: str) -> Tag:
     """Return a text field with its label; its id, ``known``, must be unique on the page."""
-    given = {"type": "text", "value": show_value(value) if value else "", **attributes}
+    given = {"type": "text", "value": show_value(value) if value else "", "dir": "auto", **attributes}
     return tags.p(tags.label(label, for_=known), tags.input(name=name, id=known, **given))
 
 

@@ -70,7 +70,7 @@ class TimeRange:
 
     def fields(self) -> list[Tag]:
         """Return the fields of both ends."""
-        given = {"placeholder": "-1h, 2026-11-27T10:00Z", "autocomplete": "off", "dir": "auto"}
+        given = {"placeholder": "-1h, 2026-11-27T10:00Z", "autocomplete": "off"}
         return [
             elements.field("from", "From", "range-from", self.since, **given),
             elements.field("until", "Until", "range-until", self.until, **given),

@@ -53,6 +53,8 @@ def main(folder: Path) -> None:
         busy(Path(place)) as site,
         chromium(Path(place) / "chromium", site.certificate) as browser,
     ):
+        # A scroll bar takes part of the window, and is not in the picture.
+        browser.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
         enter(browser, site)
         for wrong in take_all(browser, site):
             print(wrong)

@@ -127,5 +127,5 @@ def test_the_story(browser: Browser, site: Site, model: Assistant) -> None:
     browser.open(address(site, "/calls?status=410"))
     rows = browser.texts_of("main table:not([data-live]) tbody tr")
     browser.screenshot("demo-5-stopped")
-    assert any("410 agent-retired" in row for row in rows), browser.text
+    assert any("410 refused agent-retired" in row for row in rows), browser.text
     browser.quiet()

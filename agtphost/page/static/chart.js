@@ -133,7 +133,8 @@ const chart = (table) => {
   for (const at of named) text(begin + (at + 0.5) * step, height - 6, "middle", rows[at].label);
   const legend = element("figcaption", {}, ...["calls", "refused", "slow"].slice(0, names.length - 1).map((name, at) =>
     element("span", { class: `key ${name}` }, names[at + 1])));
-  const figure = element("figure", {}, svg, legend);
+  const heading = element("p", { class: "caption" }, table.caption?.textContent ?? "");
+  const figure = element("figure", {}, heading, svg, legend);
   if (selects) figure.append(selection(svg, table, place));
   const details = element("details", {}, element("summary", {}, "The same as a table"));
   table.replaceWith(figure, details);

@@ -1,0 +1,70 @@
+"""A host in memory with its page, asked over HTTP without a socket: for many requests of one test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+from agtphost.host.page import build_page_surface
+from agtphost.host.services import HostServices
+from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
+from agtphost.http.mounts import Mounts
+from agtphost.page.entrance import COOKIE
+from agtphost.testing import MemoryHost
+from agtphost.testing.identities import key_of
+from tests.http.mounted import mounted
+from tests.http.test_mounts import HERE, Wire
+
+OPERATOR = key_of("anna")
+
+SETTINGS: Mapping[str, Any] = {
+    "admin": {"listen": "ssl:4481:interface=127.0.0.1"},
+    "operator": [{"name": "anna", "key": OPERATOR.public.fingerprint, "role": "administrator"}],
+}
+
+
+class PageInMemory:
+    """
+    A host, and one session at its page.
+
+    :param settings: further tables of ``host.toml``.
+    """
+
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        page = self
+
+        class Host(MemoryHost):
+            def foundation(self, services: HostServices) -> HostServices:
+                page.services = services
+                return services
+
+        self.host = Host({**SETTINGS, **(settings or {})})
+
+    def open(self) -> None:
+        """Build the host and enter; endpoints and agents are added before."""
+        dispatcher = self.host.dispatcher
+        surface = build_page_surface(self.services, dispatcher, lambda: self.host.config)
+        assert surface is not None
+        self._mounts = Mounts([replace(mounted(surface.resource), pages=True, fields=surface.fields)])
+        entrance = self.services.lasting.entrance
+        assert entrance is not None
+        link = entrance.issue_link(self.host.identities.of_key(OPERATOR, "anna"))
+        self.cookie, _ = entrance.enter(link, "127.0.0.1")
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """Return status and body of an answer to this session."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        channel: Any = HttpFactory(self._mounts, HTTP_LIMITS, self.host.clock, None).buildProtocol(None)
+        wire = Wire(hostAddress=HERE)
+        channel.makeConnection(wire)
+        head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nCookie: {COOKIE}={self.cookie}\r\n\r\n"
+        channel.dataReceived(head.encode("ascii"))
+        for _ in range(20):
+            found = re.fullmatch(rb"HTTP/1\.1 (\d{3}) .*?\r\n\r\n(.*)", wire.value(), re.DOTALL)
+            if found is not None and found[2]:
+                return int(found[1]), found[2].decode()
+            self.host.advance(0.01)
+        raise AssertionError(wire.value())
