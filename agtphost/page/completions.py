@@ -24,5 +24,7 @@ async def answer(ask: PersonClient) -> tuple[int, dict[str, Any]]:
             for field in FIELDS.values()
         ],
         "agents": sorted({str(entry["name"]) for entry in agents.entries("agents") if entry.get("name")}),
-        "tools": sorted({str(entry["name"]) for entry in tools.entries("tools") if entry.get("name")}),
+        "tools": sorted(
+            {f"{entry.get('upstream')}.{entry['name']}" for entry in tools.entries("tools") if entry.get("name")}
+        ),
     }

@@ -53,7 +53,7 @@ const complete = (input) => {
   for (const [name, value] of Object.entries({
     role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id,
   })) input.setAttribute(name, value);
-  let [known, options, active] = [null, [], -1];
+  let [known, loading, options, active] = [null, null, [], -1];
 
   const term = () => /(?:^|\s)((?:[^\s":]*:"[^"]*|\S*))$/.exec(input.value.slice(0, input.selectionStart))?.[1] ?? "";
 
@@ -104,15 +104,20 @@ const complete = (input) => {
     mark(-1);
   };
 
-  const load = async () => {
-    if (known !== null) return;
-    known = { fields: [], agents: [], tools: [] };
+  const fetched = async () => {
     try {
       const answer = await fetch(input.dataset.complete, { credentials: "same-origin", redirect: "error" });
-      if (answer.ok) known = await answer.json();
+      if (answer.ok) return await answer.json();
     } catch {
       // Without the host's words the filter is typed in full.
     }
+    return { fields: [], agents: [], tools: [] };
+  };
+
+  /** Ask the host once, however often keys are pressed before it has answered. */
+  const load = async () => {
+    loading ??= fetched();
+    known = await loading;
   };
 
   input.addEventListener("focus", () => load());
