@@ -20,7 +20,7 @@ class Clock:
 def call(seconds: float | None, audit_id: str = "", **members: Any) -> ObservedRecord:
     extra = {"mcp_server": "files", "mcp_tool": "read"}
     found = {"method": "EXECUTE", "status": 200, "caller_id": "aa", "extra": extra, **members}
-    return ObservedRecord(audit_id, "", "", seconds=seconds, members=found)
+    return ObservedRecord(audit_id, "", "", seconds=seconds, members=found, caller="demo", label="files.read")
 
 
 def test_percentiles_are_of_the_range() -> None:
@@ -49,6 +49,15 @@ def test_reads_of_operators_count_for_nobody_else() -> None:
     latencies = Latencies(Clock())
     latencies.saw(ObservedGroup([call(1.0, method="INSPECT", extra={}, operator={"name": "anna"})], None))
     assert latencies.to_json(0, 11 * DAY)["all"]["timed"] == 0
+
+
+def test_names_that_strangers_invent_take_no_place() -> None:
+    """What is not known here, as a tool or as an agent, is counted together."""
+    latencies = Latencies(Clock())
+    unknown = [call(0.1, extra={"tool": f"x{each}"}, caller_id=f"{each}") for each in range(MOST_NAMES)]
+    latencies.saw(ObservedGroup([record._replace(caller="", label="") for record in unknown] + [call(0.1)], None))
+    found = latencies.to_json(9 * DAY, 11 * DAY)
+    assert set(found["tools"]) == {OTHERS, "files.read"} and set(found["agents"]) == {OTHERS, "aa"}
 
 
 def test_memory_is_bounded() -> None:

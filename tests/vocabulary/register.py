@@ -122,6 +122,9 @@ CACHES: Final = (
     _cache("negotiation.schema_cache:SchemaCache._known", "schemas of proposals and contracts, compiled", 64, 64 * MIB),
     _cache("methods.inspection.traffic:Traffic._minutes", "calls of the last hour by the minute", 61, MIB),
     _cache("methods.inspection.traffic:Traffic._seconds", "calls of the last minute by the second", 60, MIB),
+    _cache("methods.inspection.latencies:Latencies._minutes", "latencies of the last hour by the minute", 61, 4 * MIB),
+    _cache("methods.inspection.latencies:Latencies._hours", "latencies of the last week by the hour", 169, 12 * MIB),
+    _cache("methods.inspection.latencies:Latencies._durations", "durations of the newest calls", 5_000, 2 * MIB),
     _cache("page.live_feed:LiveFeeds._open", "live feeds of the operators' page", 16, 16 * MIB, lives="five minutes"),
     _cache(
         "registry.card_search:FindCards._known",

@@ -8,11 +8,13 @@ is a quarter longer than the one before: a percentile is right to a quarter.
 from __future__ import annotations
 
 import time
+from array import array
 from bisect import bisect
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from operator import add
+from typing import Any, Final, TypeAlias
 
 from agtphost.audit.filters import FilterError, RecordFilter
 from agtphost.audit.observed_records import ObservedGroup
@@ -21,6 +23,7 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.inspection.traffic import CLASSES, RATIO, SHORTEST
 from agtphost.vocabulary import times
+from agtphost.vocabulary.lru import keep
 
 MINUTES: Final = 61
 HOURS: Final = 7 * 24 + 1
@@ -40,8 +43,10 @@ AGENT: Final = "agent"
 
 _ENDS: Final = tuple(SHORTEST * RATIO**number for number in range(1, CLASSES))
 
-Classes = Counter[int]
+Classes: TypeAlias = "array[int]"
 """Calls by class of duration."""
+
+_NO_CALLS: Final[Classes] = array("I", [0] * CLASSES)
 
 
 @dataclass(slots=True)
@@ -60,7 +65,7 @@ class _Period:
             if self.names[kind] >= MOST_NAMES:
                 key = kind, OTHERS
             self.names[kind] += 1
-            found = self.classes.setdefault(key, Counter())
+            found = self.classes.setdefault(key, _NO_CALLS[:])
         found[duration] += 1
 
 
@@ -85,13 +90,13 @@ class Latencies:
         for record in group.records:
             if record.seconds is None or not record.status:
                 continue
-            self._durations[record.audit_id] = record.seconds
-            if len(self._durations) > MOST_DURATIONS:
-                self._durations.popitem(last=False)
+            keep(self._durations, record.audit_id, record.seconds, MOST_DURATIONS)
             if record.is_operator_read:
                 continue
             duration = bisect(_ENDS, record.seconds)
-            tool, agent = record.tool or record.method, record.caller_id
+            # Strangers choose other names as they like: each of these would take the place of a known one.
+            tool = (record.tool or record.method) if record.label else OTHERS
+            agent = record.caller_id if record.caller or not record.caller_id else OTHERS
             for period in periods:
                 period.add(ALL, "", duration)
                 period.add(TOOL, tool, duration)
@@ -173,18 +178,19 @@ def _by_name(periods: Iterable[_Period], kind: str) -> Mapping[str, Any]:
 
 
 def _percentiles(parts: Iterable[Classes | None]) -> Mapping[str, Any]:
-    whole: Classes = Counter()
+    whole: Sequence[int] = _NO_CALLS
     for part in parts:
-        whole.update(part or ())
-    timed = sum(whole.values())
+        if part is not None:
+            whole = list(map(add, whole, part))
+    timed = sum(whole)
     return {"timed": timed, "p50_ms": _percentile(whole, timed, 0.5), "p99_ms": _percentile(whole, timed, 0.99)}
 
 
-def _percentile(classes: Classes, timed: int, part: float) -> float | None:
+def _percentile(classes: Sequence[int], timed: int, part: float) -> float | None:
     """Return the milliseconds that so many of the calls took at the most."""
     seen = 0
-    for number in sorted(classes):
-        seen += classes[number]
-        if seen >= part * timed:
+    for number, count in enumerate(classes):
+        seen += count
+        if timed and seen >= part * timed:
             return round(SHORTEST * RATIO ** (number + 1) * 1_000, 3)
     return None
