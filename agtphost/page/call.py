@@ -49,7 +49,9 @@ async def draw(visit: PageVisit) -> PageView:
             draw_steps(payload, sources),
             _evidence(audit_id, payload, reply, proven),
             _related_calls(payload, sources.task),
-            elements.section("What was signed", elements.signed("payload", elements.code(payload), class_="whole")),
+            elements.section(
+                "What was signed", elements.mark_signed("payload", elements.code(payload), class_="whole")
+            ),
             _commands(audit_id, payload),
         ],
     )
@@ -83,7 +85,7 @@ async def _ask_further(
 def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str, Any]) -> Tag:
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
-    status, operator, mark = payload.get("status"), payload.get("operator"), elements.signed
+    status, operator, mark = payload.get("status"), payload.get("operator"), elements.mark_signed
     name = operator_name(payload)
     agent = elements.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))
     unnamed = show_value(f"{name} (operator)", 500) if name else UNNAMED
@@ -118,7 +120,7 @@ def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, prove
         ("Number in its chain", reply.result.get("seq")),
         (
             "Record before",
-            elements.signed("previous_audit_id", elements.call_link(before))
+            elements.mark_signed("previous_audit_id", elements.call_link(before))
             if before and before != ZERO_AUDIT_ID
             else "the first of its chain",
         ),

@@ -130,7 +130,7 @@ def records(caption: str, reply: PageReply, *, verify: bool = False) -> Tag:
     :param verify: whether cells name the signed members that they show, for the script.
     """
     # Most rows repeat the same few agents and statuses.
-    agent, mark = cache(elements.brief_agent), elements.signed if verify else _unmarked
+    agent, mark = cache(elements.brief_agent), elements.mark_signed if verify else _keep_cell
     rows = [
         elements.TableRow(
             (
@@ -153,7 +153,7 @@ def records(caption: str, reply: PageReply, *, verify: bool = False) -> Tag:
     )
 
 
-def _unmarked(_member: str, content: Any) -> Any:
+def _keep_cell(_member: str, content: Any) -> Any:
     return elements.to_cell(content)
 
 

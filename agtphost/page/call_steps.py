@@ -68,11 +68,11 @@ def draw_steps(payload: Mapping[str, Any], sources: CallSources) -> Tag:
     seconds = sources.duration.result.get("seconds")
     measured = seconds if isinstance(seconds, (int, float)) else None
     steps = [
-        _received(payload, measured),
-        *_approval(payload, sources),
-        _gates(payload, sources.today),
-        *_invoked(payload, sources.task),
-        _answered(payload, measured),
+        _receipt_step(payload, measured),
+        *_approval_steps(payload, sources),
+        _gate_step(payload, sources.today),
+        *_invocation_steps(payload, sources.task),
+        _answer_step(payload, measured),
     ]
     notes = [tags.p("No record has a duration. Of this call it is not known how long it took.", class_="empty")]
     if measured is not None:
@@ -86,7 +86,7 @@ def _draw(step: Step) -> Tag:
     return tags.li(*when, *step.content, *took, **({"class": "refused"} if step.refused else {}))
 
 
-def _received(payload: Mapping[str, Any], seconds: float | None) -> Step:
+def _receipt_step(payload: Mapping[str, Any], seconds: float | None) -> Step:
     name = operator_name(payload)
     caller = elements.brief_agent(payload.get("caller_id"), f"{name} (operator)" if name else UNNAMED)
     begun = ""
@@ -96,18 +96,18 @@ def _received(payload: Mapping[str, Any], seconds: float | None) -> Step:
     return Step(("Received from ", caller), begun)
 
 
-def _approval(payload: Mapping[str, Any], sources: CallSources) -> list[Step]:
+def _approval_steps(payload: Mapping[str, Any], sources: CallSources) -> list[Step]:
     held, decided = linked_approval(payload)
     steps = []
-    times = [_issued(reply) for reply in (sources.held, sources.decided)]
+    times = [_issue_time(reply) for reply in (sources.held, sources.decided)]
     if held:
         steps.append(Step((elements.call_link(held, "Held for an approval"),), times[0]))
     if decided:
-        steps.append(Step((elements.call_link(decided, "Decided"),), times[1], between(times[0], times[1])))
+        steps.append(Step((elements.call_link(decided, "Decided"),), times[1], describe_delay(times[0], times[1])))
     return steps
 
 
-def _gates(payload: Mapping[str, Any], today: PageReply | None) -> Step:
+def _gate_step(payload: Mapping[str, Any], today: PageReply | None) -> Step:
     reason = payload.get("reason")
     outcome = ["Gates: ", tags.strong("refused"), f" as {show_value(reason, 200)}"] if reason else ["Gates: passed"]
     if not payload.get("status"):
@@ -119,11 +119,11 @@ def _gates(payload: Mapping[str, Any], today: PageReply | None) -> Step:
         return Step((tags.span(*outcome), "; what they decide now is not shown: ", explained), refused=bool(reason))
     passed, refusal = today.result.get("passed") or (), today.result.get("refusal")
     now = f"; now {len(passed)} pass" + (" and one refuses" if isinstance(refusal, dict) else "")
-    details = tags.details(tags.summary(*outcome, now), *_decision(today, passed, refusal))
+    details = tags.details(tags.summary(*outcome, now), *_draw_decision(today, passed, refusal))
     return Step((details,), refused=bool(reason))
 
 
-def _decision(reply: PageReply, passed: Sequence[Any], refusal: Any) -> list[Tag]:
+def _draw_decision(reply: PageReply, passed: Sequence[Any], refusal: Any) -> list[Tag]:
     """Return what the host's own gates decide about the same call now."""
     rows: list[tuple[Any, ...]] = [(gate, elements.state("passed"), "") for gate in passed]
     if isinstance(refusal, dict):
@@ -152,7 +152,7 @@ def describe_rule(rule: Mapping[str, Any]) -> str:
     return f"{rule.get('at')} {rule.get('key')}{' (by default)' if rule.get('default') else ''}"
 
 
-def _invoked(payload: Mapping[str, Any], task: PageReply | None) -> list[Step]:
+def _invocation_steps(payload: Mapping[str, Any], task: PageReply | None) -> list[Step]:
     """Return a step for each call that this one made; those of the same task have their times."""
     invoked = payload.get("invoked")
     known = {str(entry.get("audit_id")): entry for entry in (() if task is None else task.entries("records"))}
@@ -167,7 +167,7 @@ def _invoked(payload: Mapping[str, Any], task: PageReply | None) -> list[Step]:
     return steps
 
 
-def _answered(payload: Mapping[str, Any], seconds: float | None) -> Step:
+def _answer_step(payload: Mapping[str, Any], seconds: float | None) -> Step:
     status, when = payload.get("status"), str(payload.get("issued_at") or "")
     if not isinstance(status, int):
         return Step(("Recorded",), when)
@@ -177,12 +177,12 @@ def _answered(payload: Mapping[str, Any], seconds: float | None) -> Step:
     return Step((f"Answered and recorded: {status} {phrase_of(status)}{reason}",), when, took, refused)
 
 
-def _issued(reply: PageReply | None) -> str:
+def _issue_time(reply: PageReply | None) -> str:
     payload = None if reply is None else reply.result.get("payload")
     return str(payload.get("issued_at") or "") if isinstance(payload, dict) else ""
 
 
-def between(first: str, second: str) -> str:
+def describe_delay(first: str, second: str) -> str:
     """Return how long after one time another was; empty where one of them is not known."""
     begin, end = read_moment(first), read_moment(second)
     if begin is None or end is None:

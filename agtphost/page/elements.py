@@ -74,7 +74,7 @@ def to_cell(cell: Any) -> Any:
     return cell if isinstance(cell, Tag) else isolate(show_value(cell, 500))
 
 
-def signed(member: str, content: Any, **attributes: str) -> Tag:
+def mark_signed(member: str, content: Any, **attributes: str) -> Tag:
     """
     Mark what is shown of a record, so that the script compares it with what was signed once it has verified that.
 

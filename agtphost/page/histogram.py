@@ -29,7 +29,7 @@ def draw_histogram(reply: PageReply, chosen: TimeRange, caption: str) -> list[An
     rows = [
         elements.TableRow(
             (_link(slot, chosen, width, until), slot.get("records"), slot.get("refused")),
-            {"data-from": str(slot.get("from")), "data-until": min(_after(str(slot.get("from")), width), until)},
+            {"data-from": str(slot.get("from")), "data-until": min(_end_of_slot(str(slot.get("from")), width), until)},
         )
         for slot in slots
     ]
@@ -49,11 +49,11 @@ def _short(stamp: str) -> str:
 def _link(slot: Mapping[str, Any], chosen: TimeRange, width: int, until: str) -> Tag:
     begin = str(slot.get("from"))
     text = begin[:10] if width >= 86_400 else begin[5:16].replace("T", " ") if width >= 60 else begin[11:19]
-    link: Tag = tags.a(text, href=chosen.link(begin, min(_after(begin, width), until)))
+    link: Tag = tags.a(text, href=chosen.link(begin, min(_end_of_slot(begin, width), until)))
     return link
 
 
-def _after(stamp: str, seconds: int) -> str:
+def _end_of_slot(stamp: str, seconds: int) -> str:
     try:
         moment = datetime.fromisoformat(stamp) + timedelta(seconds=seconds)
     except (ValueError, OverflowError):

@@ -163,7 +163,7 @@ def _calls(chosen: TimeRange, counted: PageReply, latency: PageReply) -> Tag:
             content.append(elements.refusal_section("Calls", counted))
         return elements.section("Calls", *content)
     content += draw_histogram(counted, chosen, "Calls and refusals")
-    content.append(_measured(latency))
+    content.append(_draw_measurement(latency))
     tools, agents = (latency.result.get(name) for name in ("tools", "agents"))
     heads = ("Calls", "Refused", *LATENCIES)
     by_tool = [
@@ -183,7 +183,7 @@ def _calls(chosen: TimeRange, counted: PageReply, latency: PageReply) -> Tag:
     return elements.section("Calls", *content)
 
 
-def _measured(latency: PageReply) -> Tag:
+def _draw_measurement(latency: PageReply) -> Tag:
     if not latency.ok:
         return tags.p("Latencies are not shown: ", elements.isolate(show_value(latency.explanation)), class_="empty")
     found = latency.result

@@ -20,7 +20,7 @@ def summary_to_json(found: RecordSummary) -> Mapping[str, Any]:
     """Return the counts of a look: by slot of time, and by tool, agent, status and reason, each with refusals."""
     tools, agents, statuses, reasons = (_Sums() for _ in range(4))
     for facet, count in found.facets.items():
-        tools.add(_called(facet), facet, count)
+        tools.add(_call_name(facet), facet, count)
         agents.add(facet.caller.hex() or _operator(facet), facet, count)
         statuses.add(str(facet.status) if facet.status else "", facet, count)
         if facet.reason:
@@ -48,9 +48,9 @@ def news_to_json(new: Sequence[Facet], others: Sequence[Facet]) -> Mapping[str, 
     :param others: facets that have an earlier record.
     """
     new = [facet for facet in new if not is_operator_read(facet)]
-    tools = _without({facet.tool for facet in new if facet.tool}, {facet.tool for facet in others})
-    agents = _without({facet.caller.hex() for facet in new if facet.caller}, {facet.caller.hex() for facet in others})
-    refusals = _without(_refusals(new), _refusals(others))
+    tools = _find_new({facet.tool for facet in new if facet.tool}, {facet.tool for facet in others})
+    agents = _find_new({facet.caller.hex() for facet in new if facet.caller}, {facet.caller.hex() for facet in others})
+    refusals = _find_new(_refusals(new), _refusals(others))
     return {
         "tools": tools[:MOST_NEW],
         "agents": [{"value": agent} for agent in agents[:MOST_NEW]],
@@ -86,7 +86,7 @@ class _Sums:
         return [{"value": value, "records": records, "refused": self._refused[value]} for value, records in ordered]
 
 
-def _called(facet: Facet) -> str:
+def _call_name(facet: Facet) -> str:
     return facet.tool or facet.method
 
 
@@ -99,8 +99,8 @@ def _operator_value(name: str) -> str:
 
 
 def _refusals(facets: Sequence[Facet]) -> set[tuple[str, str, str, str]]:
-    return {(each.caller.hex(), each.operator, _called(each), each.reason) for each in facets if each.reason}
+    return {(each.caller.hex(), each.operator, _call_name(each), each.reason) for each in facets if each.reason}
 
 
-def _without(new: set[Any], known: set[Any]) -> list[Any]:
+def _find_new(new: set[Any], known: set[Any]) -> list[Any]:
     return sorted(new - known)
