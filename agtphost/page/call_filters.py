@@ -41,7 +41,7 @@ ALL: Final = "all"
 
 @dataclass(frozen=True, kw_only=True)
 class CallQuery:
-    """What a visit of the view *Calls* asks for."""
+    """A request for the view *Calls*: its filter, its range of time, and where the list begins."""
 
     given: Mapping[str, str]
     """The filter and the single fields, as they were typed."""
@@ -112,7 +112,7 @@ def draw_form(asked: CallQuery, reply: PageReply) -> Tag:
     """
     Return the form.
 
-    :param reply: of the request with this filter: what is wrong with it is shown beside the field.
+    :param reply: of the request with this filter: an error of the filter is shown next to the field.
     """
     wrong = reply.status == 422
     chosen = asked.time_range()

@@ -82,7 +82,7 @@ def _live(asked: CallQuery) -> Tag:
     shown = "" if asked.shows_reads else " What operators only read is not shown."
     return elements.section(
         "Live",
-        tags.p(f"Calls of all agents as they are recorded, whatever the filter says.{shown}"),
+        tags.p(f"Calls of all agents as they are recorded; the filter does not apply.{shown}"),
         elements.table(
             "Calls as they are recorded",
             LIVE_COLUMNS,

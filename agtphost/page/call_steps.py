@@ -44,7 +44,7 @@ class CallSources(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One line of the timeline."""
+    """A line of the timeline."""
 
     content: Sequence[Any]
     when: str = ""

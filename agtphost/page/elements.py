@@ -23,7 +23,7 @@ LONGEST_REASON = 1_000
 
 
 class TableRow(NamedTuple):
-    """A row with attributes of its own."""
+    """A row with attributes."""
 
     cells: Sequence[Any]
     attributes: Mapping[str, str]

@@ -20,7 +20,7 @@ HOST = "host"
 """The name in INSPECT of the host's own chain, which has no Agent-ID."""
 
 LISTED = 200
-"""Records of a list: as many as a view shows."""
+"""Records of one list of a view."""
 
 MOST_RECORDS = 500
 """Records of one range."""

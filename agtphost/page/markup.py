@@ -4,7 +4,7 @@ Encode tags as octets of HTML.
 A view consists of tags and texts that are complete when it is drawn, so nothing here waits. This takes a fifth of the
 time of Twisted's own writer, which checks every element for a Deferred; that was most of the cost of a view with 200
 rows. The output is the same, octet for octet, but for one thing: a text with characters that are written from right to
-left is isolated, so that it does not reorder what stands beside it.
+left is isolated, so that it does not reorder the text around it.
 """
 
 from __future__ import annotations

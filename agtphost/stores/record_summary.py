@@ -141,7 +141,7 @@ class SummaryLook(RecordLook):
         return dict(self._rows(statement, conditions.values))
 
     def _find_facets(self) -> list[int]:
-        """Return nothing: :meth:`summarize` reads all facets, of which it needs the values."""
+        """Return an empty list, as :meth:`summarize` reads all facets with their values."""
         return []
 
     def new_facets(self) -> tuple[Sequence[Facet], Sequence[Facet]]:

@@ -163,7 +163,7 @@ class SearchCases:
             assert found.is_complete
 
     def test_new_facets_are_those_without_an_earlier_record(self, store: IChainStore) -> None:
-        """What has a record before the time is not new, although it has one after it."""
+        """A facet with a record before the time is not new, although it has one after it."""
         self.written(store, draft(status=200), draft(status=403), seconds=10)
         self.written(store, draft(status=403), draft(status=404), seconds=20)
         new, others = store.reader().new_facets(20_000)

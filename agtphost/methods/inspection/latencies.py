@@ -131,7 +131,7 @@ class Latencies:
 
 class LatencyTarget:
     """
-    INSPECT ``target=latency``: percentiles of a range of time, or the duration of one call, for overseers.
+    The INSPECT target ``latency``, for overseers: percentiles of a range of time, or the duration of one call.
 
     :param now: what relative times are counted from, in seconds since the Unix epoch.
     """
