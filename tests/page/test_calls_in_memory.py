@@ -1,0 +1,116 @@
+"""Overview and Calls without a browser: ranges, filters, what is hidden, and the steps of one call."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from agtphost.testing.connection import Answer
+from tests.page.browsing import Page
+from tests.page.page_in_memory import PageInMemory
+
+
+@pytest.fixture(scope="module")
+def page() -> PageInMemory:
+    made = PageInMemory()
+    demo = made.host.agent("demo")
+    made.host.endpoint("QUERY", "/orders", lambda context: {"orders": []})
+    made.open()
+    for number in range(3):
+        made.host.call("QUERY", "/orders", caller=demo)
+        made.host.call("QUERY", f"/nothing-{number}", caller=demo)
+    return made
+
+
+def shown(page: PageInMemory, path: str, /, **query: str) -> Page:
+    status, body = page.get(path, query)
+    assert status == 200, body
+    return Page(body)
+
+
+def rows_of(view: Page) -> list[dict[str, str]]:
+    return [given for tag, given in view.tags if tag == "tr" and "data-record" in given]
+
+
+def test_a_bad_filter_is_explained_at_its_field(page: PageInMemory) -> None:
+    """With the message of the parser, and what was typed is still there."""
+    for query, part in (
+        ({"filter": "sttus:4xx"}, "Did you mean status?"),
+        ({"filter": "from:-1h", "from": "-2h"}, "from is given twice"),
+        ({"from": "2026-11-27T10:00"}, "has no time zone"),
+        ({"from": "-1h", "until": "-2h"}, "is not after from"),
+        ({"filter": "agent:nobody"}, "is not the name of an agent here"),
+        ({"status": "9999"}, "is not valid"),
+    ):
+        status, body = page.get("/calls", query)
+        view = Page(body)
+        (field,) = [given for tag, given in view.tags if given.get("id") == "filter-filter"]
+        assert status == 422 and part in body, query
+        assert field["aria-invalid"] == "true" and field["aria-describedby"] == "filter-error" in view.ids
+        assert field["value"] == query.get("filter", "")
+    status, body = page.get("/", {"from": "yesterday"})
+    assert status == 422 and "is not a time" in body and 'id="range-error"' in body
+
+
+def test_reads_of_operators_are_hidden_by_default(page: PageInMemory) -> None:
+    """A switch shows them, and so does a filter that names what they are."""
+    assert len(rows_of(shown(page, "/calls"))) == 6
+    view = shown(page, "/calls", filter="agent:demo")
+    assert len(rows_of(view)) == 6 and "Show them" in view.said
+    assert len(rows_of(shown(page, "/calls", reads="all"))) > 6
+    for query in ({"filter": "operator:anna"}, {"method": "INSPECT"}, {"filter": "reads:all"}, {"path": "/page"}):
+        assert rows_of(shown(page, "/calls", **query)), query
+
+
+def test_refusals_are_marked_in_text_too(page: PageInMemory) -> None:
+    """The row has a class, and its status the word."""
+    view = shown(page, "/calls", filter="agent:demo")
+    assert [given.get("class", "") for given in rows_of(view)] == ["refused", ""] * 3
+    assert view.said.count("refused") == 3
+
+
+def test_links_keep_the_filter_and_replace_its_times(page: PageInMemory) -> None:
+    """A range of a link would otherwise contradict the one in the text."""
+    view = shown(page, "/calls", filter="agent:demo from:-2h", reads="all")
+    assert "/calls?reads=all&filter=agent%3Ademo&from=-15m" in view.links
+    slots = [given for tag, given in view.tags if tag == "tr" and "data-from" in given]
+    assert slots and all(given["data-from"] < given["data-until"] for given in slots)
+
+
+def test_the_overview_sums_up(page: PageInMemory) -> None:
+    """Calls and refusals by tool and agent, what is new, and as of when."""
+    view = shown(page, "/", **{"from": "-15m"})
+    text = " ".join(view.said)
+    assert "6 calls, 3 refused" in text and re.search(r"as of \d\d:\d\d:\d\d UTC", text)
+    assert "QUERY by demo : not-found" in text and "Agent demo" in text
+    at = view.said.index("QUERY")
+    assert view.said[at + 1 : at + 3] == ["6", "3"], "calls and refusals of QUERY"
+
+
+def test_a_call_is_a_timeline(page: PageInMemory) -> None:
+    """The time of each step is that of a record or was measured; the gates are one line that opens."""
+    answer: Answer = page.host.call("QUERY", "/nothing", caller=page.host.agent("other"))
+    audit_id = str(answer.headers.get("audit-id"))
+    view = shown(page, f"/calls/{audit_id}")
+    text = " ".join(view.said)
+    assert "Received from" in text and "refused" in text and "Answered and recorded: 404" in text
+    assert "ms in all" in text and "was measured by this process" in text
+    page.services.lasting.latencies._durations.clear()
+    text = " ".join(shown(page, f"/calls/{audit_id}").said)
+    assert "ms in all" not in text and "it is not known how long it took" in text
+
+
+def test_a_refreshing_view_is_no_click(page: PageInMemory) -> None:
+    """A session that nobody uses ends, although its view asks for itself again."""
+    other = PageInMemory({"admin": {"listen": "ssl:4481:interface=127.0.0.1", "idle": 60}})
+    other.open()
+    for _ in range(3):
+        other.host.advance(25.0)
+        status, _body = other.get("/", {"refresh": "1"})
+    assert status == 401
+    other.open()
+    for _ in range(3):
+        other.host.advance(25.0)
+        status, _body = other.get("/", {"from": "-1h"})
+    assert status == 200
