@@ -236,6 +236,7 @@ def test_a_search_costs_little_in_a_store_of_any_size(large: Path, record_proper
         runs = {"page": lambda search=search: reader.latest(None, 50, search)}
         for by in CountedBy:
             runs[f"by {by.value}"] = lambda search=search, by=by: reader.count(by, None, search)
+        runs["summary"] = lambda search=search: reader.summarize(RECORDS * STEP, search)
         for what, run in runs.items():
             spent, start = time.process_time(), time.perf_counter()
             if what == "page":
@@ -248,6 +249,22 @@ def test_a_search_costs_little_in_a_store_of_any_size(large: Path, record_proper
             record_property(f"{name}, {what}", round(spent * 1000))
             print(f"{name}, {what}: {spent * 1000:.0f} ms of a processor, {taken * 1000:.0f} ms")
             assert spent < 0.2 and taken < 1.0, (name, what)
+    reader.close()
+
+
+def test_a_summary_says_how_far_it_came(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that ends early counts the newest slots, and says so; another of these slots alone has the same sums."""
+    reader = RecordReader(str(large), connect)
+    now = RECORDS * STEP + 1
+    monkeypatch.setattr("agtphost.stores.record_look.LOOK_SECONDS", 0.0)
+    part = reader.summarize(now, Search(tool="server.tool7"))
+    assert not part.is_complete and len(part.slots) == 1 and part.since == part.slots[0].begin
+    monkeypatch.setattr("agtphost.stores.record_look.LOOK_SECONDS", 60.0)
+    again = reader.summarize(now, Search(tool="server.tool7", since=part.since))
+    assert again.is_complete and again.facets == part.facets
+    whole = reader.summarize(now, Search(tool="server.tool7"))
+    assert whole.is_complete and sum(whole.facets.values()) == RECORDS // TOOLS
+    assert sum(slot.records for slot in whole.slots) == RECORDS // TOOLS
     reader.close()
 
 
@@ -302,6 +319,10 @@ def test_a_search_uses_the_indexes(large: Path) -> None:
         plans.clear()
         reader.count(CountedBy.TOOL, None, search)
         assert not [plan for plan in plans if plan.startswith("SCAN r")], plans
+        plans.clear()
+        reader.summarize(RECORDS * STEP, search)
+        reader.new_facets(HALF)
+        assert not [plan for plan in plans if plan.startswith(("SCAN r", "SCAN record"))], plans
     path = Search(path="/orders/7")
     plans.clear()
     reader.latest(None, 50, path)
