@@ -47,6 +47,7 @@ def test_a_broken_word_is_noticed(browser: Browser, site: Site) -> None:
       const made = document.createElement(tag);
       made.textContent = text;
       made.style.width = width;
+      made.style.maxWidth = 'none';
       made.style.overflowWrap = 'anywhere';
       document.querySelector('main').append(made);
     };
