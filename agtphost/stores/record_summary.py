@@ -4,17 +4,20 @@ Counts of the records that a search finds, by slots of time and by facet, and wh
 Theory of operation. The slots are ranges of numbers, as times never go back. A slot with few records is read by their
 numbers, one with many by the index over (facet, number), which costs a step for each facet and little for each record.
 There are fewer slots where a store has more facets, so that the steps of all slots are bounded. The newest slot is
-counted first; a look ends after :data:`agtphost.stores.record_search.LOOK_SECONDS`, and says how far it came.
+counted first; a look ends after :data:`agtphost.stores.record_search.LOOK_SECONDS` of its thread's processor time, and
+says how far it came.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agtphost.stores.record_look import RecordLook
+from agtphost.stores.record_look import RecordLook, Searched, SearchStopped, Stop
+from agtphost.stores.record_search import Search
 from agtphost.stores.row_shapes import COLUMNS, check_row
 from agtphost.stores.rows import Facet
 
@@ -26,6 +29,9 @@ WIDTHS: Final = tuple(
     )
 )
 """Milliseconds of a slot; slots begin at multiples of these since the Unix epoch."""
+
+WAITING_SECONDS: Final = 0.4
+"""Seconds that a look may take longer than its processor's time: for a database of another process, or a busy one."""
 
 MOST_SLOTS: Final = 60
 FEWEST_SLOTS: Final = 12
@@ -81,6 +87,17 @@ def slot_width(since: int, until: int, facets: int) -> int:
 class SummaryLook(RecordLook):
     """A look that counts by time and by facet; its search has no texts."""
 
+    def __init__(self, reader: Searched, search: Search, before: int | None, stop: Stop) -> None:
+        super().__init__(reader, search, before, stop)
+        # What counts is the processor's time: on a busy machine a look would come to nothing.
+        self._cpu_end = time.thread_time() + max(self._end - time.monotonic(), 0.0)
+
+    @property
+    def _is_over(self) -> bool:
+        if self._stop():
+            raise SearchStopped
+        return time.thread_time() >= self._cpu_end or time.monotonic() >= self._end + WAITING_SECONDS
+
     def summarize(self, now: int) -> RecordSummary:
         """
         Count the records.
@@ -109,7 +126,7 @@ class SummaryLook(RecordLook):
         # Without a search by path, session or task, a few records are read sooner by number than through the index.
         narrow = search.path is None and search.session_id is None and search.task_id is None
         while begin + width > since:
-            low = self._first_since(begin, self._low, max(self._at, self._low)) if begin > since else self._low
+            low = self._first_of_slot(begin) if begin > since else self._low
             found = self._count_slot(low, wanted, direct=narrow)
             sums.update(found)
             count = sum(found.values())
@@ -127,6 +144,24 @@ class SummaryLook(RecordLook):
             facets={known[number]: count for number, count in sums.items()},
             is_complete=reached <= since,
         )
+
+    def _first_of_slot(self, begin: int) -> int:
+        """
+        Return the number of the first record since a time, of those below the place of the look.
+
+        It is near that place: a slot has a small part of all records, and often none.
+        """
+        high, step = self._at, 1
+        while high > self._low:
+            place = max(high - step, self._low)
+            found = self._time_of(place)
+            if found is None or found[0] >= high:
+                # Numbers below are missing; no writer leaves one out.
+                return self._first_since(begin, self._low, high)
+            if found[1] < begin:
+                return self._first_since(begin, found[0] + 1, high)
+            high, step = place, step * 4
+        return high
 
     def _count_slot(self, low: int, wanted: frozenset[int], *, direct: bool) -> dict[int, int]:
         """Return the records from a number on by facet, of those that are wanted."""

@@ -8,6 +8,7 @@ from agtphost.audit.drafts import Draft, Sealed, StoredRecord
 from agtphost.iagtp import IChainStore, IRecordReader
 from agtphost.stores import Search
 from agtphost.stores.record_search import LOOKED_INSIDE, CountedBy
+from agtphost.stores.record_summary import RecordSummary
 from agtphost.stores.rows import NO_FACET
 from agtphost.testing.store_drafts import ALICE, BOB, draft, row, write_drafts
 
@@ -25,6 +26,16 @@ def _find_all(reader: IRecordReader, search: Search) -> list[tuple[int, StoredRe
             numbers = [number for number, _ in found]
             assert numbers == sorted(set(numbers), reverse=True)
             return found
+
+
+def _summarize(reader: IRecordReader, search: Search) -> RecordSummary:
+    """Sum up the first ten minutes; on a busy machine a look may end before it came to the beginning."""
+    for _ in range(100):
+        found: RecordSummary = reader.summarize(600_000, search)
+        if found.is_complete:
+            break
+    assert found.is_complete, search
+    return found
 
 
 class SearchCases:
@@ -139,7 +150,7 @@ class SearchCases:
             looked = draft(method="INSPECT", caller_id="", operator={"name": "anna", "key": "sha256:00"})
             self.written(store, tool, looked, seconds=minute * 60)
         reader = store.reader()
-        found = reader.summarize(600_000, Search(reads=False, since=0))
+        found = _summarize(reader, Search(reads=False, since=0))
         assert (found.since, found.until, found.width, found.is_complete) == (0, 600_000, 15_000, True)
         assert [slot.begin for slot in found.slots] == list(range(0, 600_000, 15_000))
         assert [slot.records for slot in found.slots][::4] == [1] * 10
@@ -158,9 +169,8 @@ class SearchCases:
             (Search(path="/none"), 0),
             (Search(tool="none"), 0),
         ):
-            found = reader.summarize(600_000, search)
+            found = _summarize(reader, search)
             assert sum(found.facets.values()) == sum(slot.records for slot in found.slots) == expected, search
-            assert found.is_complete
 
     def test_new_facets_are_those_without_an_earlier_record(self, store: IChainStore) -> None:
         """A facet with a record before the time is not new, although it has one after it."""

@@ -84,7 +84,7 @@ def test_a_person_enters_by_keyboard_with_the_browsers_certificate(
             browser.type("form:has([name=certificate]) button", Keys.ENTER)
         browser.one("nav")
         assert "Overview" in browser.text
-        browser.open(f"https://127.0.0.1:{site.port}/calls")
+        browser.open(f"https://127.0.0.1:{site.port}/calls?reads=all")
         browser.one("[data-live] tbody tr")
         browser.quiet()
         cookie = browser.driver.get_cookie("__Host-agtphost")
