@@ -28,6 +28,7 @@ from agtphost.dispatch.approved_calls import LONGEST, call_document, digest_of, 
 from agtphost.dispatch.decision_records import DecisionRecords
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.release import ACCEPTED, OPEN, REJECTED, RUNNING, Release
+from agtphost.dispatch.trial_calls import refuse_held_trial
 from agtphost.errors import Refusal
 from agtphost.vocabulary import times
 from agtphost.vocabulary.jsonslices import HEAVY, weight
@@ -142,6 +143,7 @@ class Approvals:
         :return: to be waited for where the input is much.
         :raises Refusal: 202 while it waits, 403 where it was rejected, 409 while it runs, 429 where too many wait.
         """
+        refuse_held_trial(exchange)
         approved, binding = exchange.peer.approved, exchange.binding
         # The recipe's definition does not cover what EXECUTE calls: that needs a separate approval.
         if approved and binding is not None and binding.definition:

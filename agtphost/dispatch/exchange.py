@@ -20,7 +20,7 @@ from agtphost.handlers.context import EndpointResponse
 from agtphost.handlers.log_context import Call
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.identity.peer import Assurance, Peer, state_owner
+from agtphost.identity.peer import Assurance, Peer, state_owner, trial_owner
 from agtphost.wire.events import Request
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -208,7 +208,19 @@ class Exchange:
         """
         The owner of the state that this request may touch: see :func:`state_owner`; empty where it names no caller.
         """
-        return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
+        if self.caller is None:
+            return ""
+        if self.peer.rights_of:
+            return trial_owner(self.caller.agent_id)
+        return state_owner(self.caller.agent_id, self.assurance)
+
+    @property
+    def accountable(self) -> Agent | None:
+        """
+        The agent that the call is recorded for and counted for: the caller, but for an operator's call with the rights
+        of an agent, which is none of that agent's.
+        """
+        return None if self.peer.rights_of else self.caller
 
     @property
     def lineage(self) -> Lineage | None:

@@ -39,7 +39,7 @@ Failures = Callable[[Exchange, Outcome], tuple[Change, ...]]
 
 def failure_changes(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
     """Return the changes that keep a failed call for RETRY; see :data:`Failures`."""
-    binding, caller = exchange.binding, exchange.caller
+    binding, caller = exchange.binding, exchange.accountable
     if (
         exchange.task_id is None
         or caller is None

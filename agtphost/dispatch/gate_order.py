@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.policy import MethodPolicy
@@ -22,6 +23,7 @@ from agtphost.dispatch.gates.purchase import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.dispatch.rights import Narrowings
 from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IAgentDirectory, IContractResolver, IGate, ILedger
 from agtphost.identity.authorities import ClientAuthorities
 from agtphost.identity.peer import Assurance
@@ -115,7 +117,10 @@ def gates(given: Collaborators) -> Sequence[IGate]:
     return (
         identity.FramingGate(),
         identity.ConnectionGate(given.revocations),
-        identity.CallerGate(given.directory, given.states, given.authorities, given.narrowings, given.floor),
+        identity.CallerGate(
+            *(given.directory, given.states, given.authorities, given.narrowings, given.floor),
+            may_try=partial(given.authorization.operators.may, action=OperatorAction.TRY),
+        ),
         *((given.rate,) if given.rate is not None else ()),
         identity.AddresseeGate(
             *(given.directory, given.states, given.by_server_name, given.agents_at, _verbs(given.policy, METHOD)),

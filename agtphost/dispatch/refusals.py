@@ -160,7 +160,7 @@ class RefusalRecords:
 
 def origin_of(exchange: Exchange) -> Origin:
     """Return the origin for which a refusal is counted."""
-    peer, caller = exchange.peer, exchange.caller
+    peer, caller = exchange.peer, exchange.accountable
     certificate = peer.certificate
     if certificate is not None:
         if caller is not None and exchange.assurance is Assurance.CERTIFICATE:

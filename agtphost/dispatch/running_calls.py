@@ -181,7 +181,7 @@ class _Entry:
 
 
 def _to_running_call(exchange: Exchange) -> RunningCall:
-    caller, agent, binding = exchange.caller, exchange.agent, exchange.binding
+    caller, agent, binding = exchange.accountable, exchange.agent, exchange.binding
     return RunningCall(
         response_id=exchange.call.response_id,
         since=exchange.now,

@@ -26,6 +26,7 @@ from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.required_agents import required_agents
 from agtphost.dispatch.rule_source import RuleSource
+from agtphost.dispatch.trial_calls import trial_member
 from agtphost.dispatch.violations import action_of, evidence_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
@@ -206,8 +207,8 @@ class Sealer:
         binding = exchange.binding
         agent = exchange.agent
         refused = bool(outcome.reason)
-        server_level = refused or agent is None or binding is None or binding.server_level
-        caller = exchange.caller
+        server_level = refused or trial or agent is None or binding is None or binding.server_level
+        caller, trial = exchange.accountable, bool(exchange.peer.rights_of)
         # A stranger gets the record, too: unless the answer tells whether the agent is known, the record does not.
         named = exchange.doubted is not None and not outcome.cause
         payload: dict[str, object] = {
@@ -221,7 +222,7 @@ class Sealer:
             "method": exchange.method or request.method,
             "path": request.path,
             "caller_id": caller.agent_id if caller is not None else exchange.agent_id if named else "",
-            "identity_assurance": exchange.assurance.label,
+            "identity_assurance": Assurance.NONE.label if trial else exchange.assurance.label,
             "request_hash": sha256(request.line + request.body).hexdigest(),
             "result_hash": outcome.digest or sha256(outcome.body).hexdigest(),
         }
@@ -238,6 +239,8 @@ class Sealer:
         certificate = exchange.peer.certificate
         if certificate is not None and (certificate.fingerprint in self._named_keys or self._by_spki):
             self._name_operator(exchange, payload)
+        if trial:
+            _extend(payload, {"trial": trial_member(exchange)})
         if exchange.peer.http is not None:
             _extend(payload, {"http": exchange.peer.http})
         if exchange.method == "EXECUTE" and (action := action_of(exchange)):
@@ -416,7 +419,7 @@ def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) ->
 
     :param principal: whether the caller is proven to be the agent; strangers must not learn the owner of an agent.
     """
-    caller = exchange.caller
+    caller = exchange.accountable
     if caller is not None and principal:
         # Who answers for the caller, as its Identity Document has it (core v08 section 10.2).
         payload["caller_principal_id"] = caller.owner_id or caller.principal

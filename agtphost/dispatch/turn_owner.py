@@ -13,7 +13,7 @@ def key_of(exchange: Exchange) -> str:
     Otherwise a stranger could take the turns of an agent that it names, or be many agents. An agent's certificate and
     its tokens have one turn together: see :func:`agtphost.identity.peer.counted_as`.
     """
-    caller = exchange.caller
+    caller = exchange.accountable
     if caller is not None and exchange.assurance >= Assurance.GATEWAY:
         return counted_as(caller.agent_id, exchange.assurance)
     return f"address {exchange.peer.address}"

@@ -19,7 +19,7 @@ from zope.interface import Attribute, Interface
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.handlers.interface import IHandler
-from agtphost.identity.peer import Peer, state_owner
+from agtphost.identity.peer import Peer, state_owner, trial_owner
 
 if TYPE_CHECKING:
     from agtphost.audit.drafts import Change, StreamEvent
@@ -55,7 +55,11 @@ class BuiltInContext(EndpointContext):
         The caller's Agent-ID if a certificate proved it, otherwise a separate name. State of callers is always kept
         under this name, and never under the Agent-ID (:func:`~agtphost.identity.peer.state_owner`).
         """
-        return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
+        if self.caller is None:
+            return ""
+        if self.peer is not None and self.peer.rights_of:
+            return trial_owner(self.caller.agent_id)
+        return state_owner(self.caller.agent_id, self.assurance)
 
     def narrow(self) -> EndpointContext:
         """Return the context of the same call for the operator's code, for a built-in that calls such code."""

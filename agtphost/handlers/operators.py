@@ -45,6 +45,7 @@ class OperatorAction(Enum):
     LIFECYCLE = "activate, suspend, revoke, reinstate and deprecate agents"
     GRANT = "grant and take back what agents may call"
     REGISTRY = "register, renew and withdraw cards"
+    TRY = "try a tool with the rights of an agent, on the page"
     OPERATE = "end calls, restart upstream servers, approve changed definitions, end contracts"
 
 
@@ -56,6 +57,7 @@ NEEDED: Final[Mapping[OperatorAction, OperatorRole]] = MappingProxyType(
         OperatorAction.LIFECYCLE: OperatorRole.ADMINISTRATOR,
         OperatorAction.GRANT: OperatorRole.ADMINISTRATOR,
         OperatorAction.REGISTRY: OperatorRole.ADMINISTRATOR,
+        OperatorAction.TRY: OperatorRole.ADMINISTRATOR,
         OperatorAction.OPERATE: OperatorRole.ADMINISTRATOR,
     }
 )

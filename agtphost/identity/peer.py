@@ -65,6 +65,11 @@ def state_owner(agent_id: str, assurance: Assurance) -> str:
     return sha256(f"{assurance.label}:{agent_id}".encode()).hexdigest()
 
 
+def trial_owner(agent_id: str) -> str:
+    """Return the name under which state is kept for calls that operators make with an agent's rights: never its own."""
+    return sha256(f"trial:{agent_id}".encode()).hexdigest()
+
+
 def state_owners(agent_id: str) -> tuple[str, ...]:
     """
     Return every name under which state of an agent's callers is kept, one for each assurance.
@@ -249,6 +254,12 @@ class Peer:
 
     approved: str = ""
     """With ``internal``: the approval of the recipe that the call is a step of, which is for it too; else empty."""
+
+    rights_of: str = ""
+    """
+    The Agent-ID with whose rights a call of an operator is judged (:mod:`agtphost.dispatch.trial_calls`); empty for all
+    others. Only the operators' page sets it: no part of a request says so.
+    """
 
     follow: FollowUp | None = field(default=None, repr=False, compare=False)
     """With ``internal``: what becomes true with the record of this very call, as the end of a workflow's step does."""

@@ -95,13 +95,19 @@ class PageSession:
     message: str = ""
     """The message at the top of its next page: the result of the last action."""
 
-    def peer(self, address: str) -> Peer:
-        """Return the other end of a call."""
+    def peer(self, address: str, rights_of: str = "") -> Peer:
+        """
+        Return the other end of a call.
+
+        :param rights_of: the Agent-ID with whose rights it is judged; empty for the person's own.
+        """
         # People are not agents: the record names the person by the key.
         said = {"surface": "admin", "client": f"key:{self.certificate.fingerprint}"}
         if self.browser:
             said["browser"] = self.browser
-        return Peer(address=address, transport="http", certificate=self.certificate, http=said)
+        return Peer(
+            address=address, transport="http", certificate=self.certificate, http=said, rights_of=rights_of
+        )
 
 
 class Entrance:

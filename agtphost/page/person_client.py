@@ -98,8 +98,14 @@ class PersonClient:
         self._session = session
         self._address = address
 
-    async def ask(self, method: str, path: str = "/", given: Mapping[str, Any] | None = None) -> PageReply:
-        """Send a request, which is recorded like any other."""
+    async def ask(
+        self, method: str, path: str = "/", given: Mapping[str, Any] | None = None, rights_of: str = ""
+    ) -> PageReply:
+        """
+        Send a request, which is recorded like any other.
+
+        :param rights_of: the Agent-ID with whose rights it is judged (:mod:`agtphost.dispatch.trial_calls`).
+        """
         request = Request(
             method=method,
             path=path,
@@ -107,7 +113,7 @@ class PersonClient:
             body=jsontext.encode({"method": method, "parameters": dict(given or {})}),
             line=f"AGTP/1.0 {method} {path}\r\n".encode("ascii"),
         )
-        response: Response = await self._dispatcher.dispatch(request, self._session.peer(self._address))
+        response: Response = await self._dispatcher.dispatch(request, self._session.peer(self._address, rights_of))
         return reply_of(response)
 
     async def inspect(self, target: str, **given: Any) -> PageReply:

@@ -172,8 +172,8 @@ class CallSpan:
                 told["agtp.tool"] = binding.name
                 told["gen_ai.operation.name"] = "execute_tool"
                 told["gen_ai.tool.name"] = tool
-        if self._agents and exchange.caller is not None:
-            told["agtp.agent"] = exchange.caller.name
+        if self._agents and exchange.accountable is not None:
+            told["agtp.agent"] = exchange.accountable.name
         if exchange.agent is not None:
             told["gen_ai.agent.name"] = exchange.agent.name
         return told

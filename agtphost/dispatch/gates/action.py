@@ -17,6 +17,7 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.declaration import FRAMEWORKS
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.trial_calls import require_tool
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import IBuiltInHandler
@@ -224,6 +225,8 @@ class ActionGate:
             resolution = _resolve_action(exchange, adapter, action, payload, self._server(exchange))
             exchange.binding = resolution.binding
             exchange.input = resolution.input
+        if exchange.peer.rights_of:
+            require_tool(exchange)
 
     def _refuse_undeclared(self, exchange: Exchange, action: str) -> Refusal:
         """Return the refusal of an action that no endpoint declares: it names only those that the caller may use."""

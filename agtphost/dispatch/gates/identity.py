@@ -12,6 +12,7 @@ from agtphost.contract.rights import GrantSet
 from agtphost.dispatch import agent_paths
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rights import Narrowings
+from agtphost.dispatch.trial_calls import MayTry, require_trial
 from agtphost.errors import Refusal
 from agtphost.iagtp import Condition, IAgentDirectory, ICacheableGate, IGate
 from agtphost.identity.agents import Agent
@@ -241,6 +242,7 @@ class CallerGate:
     enough to call, or no name is needed: AGTP-159 requires 401 there.
 
     :param floor: how surely a caller of what changes state must be known. Headers are believed where it is ``header``.
+    :param may_try: whether an operator may call with the rights of an agent (:mod:`agtphost.dispatch.trial_calls`).
     """
 
     name = "caller and lifecycle"
@@ -252,7 +254,9 @@ class CallerGate:
         authorities: ClientAuthorities | None = None,
         narrowings: Narrowings = lambda agent_id: None,
         floor: Assurance = Assurance.HEADER,
+        may_try: MayTry = lambda peer: False,
     ) -> None:
+        self._may_try = may_try
         self._doubts = floor > Assurance.HEADER
         self._narrowings = narrowings
         self._by_id = directory.by_id
@@ -262,10 +266,13 @@ class CallerGate:
     def check(self, exchange: Exchange) -> None:
         certificate = exchange.peer.certificate
         proven = certificate.agent_id if certificate is not None else None
-        agent_id = exchange.agent_id or proven
+        tried = exchange.peer.rights_of
+        if tried:
+            require_trial(exchange, self._may_try)
+        agent_id = tried or exchange.agent_id or proven
         if agent_id is None:
             return
-        exchange.call.agent_id = agent_id
+        exchange.call.agent_id = "" if tried else agent_id
         caller = self._by_id(agent_id)
         if caller is None:
             unknown = _refuse_unauthenticated(
@@ -281,8 +288,8 @@ class CallerGate:
             self._require_own(certificate, caller)
         exchange.caller = caller
         exchange.narrowings = self._find_narrowings(exchange, agent_id)
-        exchange.call.caller = caller.name
-        if proven is not None and caller.genesis is not None:
+        exchange.call.caller = f"an operator, with the rights of {caller.name}," if tried else caller.name
+        if tried or (proven is not None and caller.genesis is not None):
             exchange.assurance = Assurance.CERTIFICATE
         elif exchange.peer.vouched:
             exchange.assurance = Assurance.GATEWAY
@@ -301,7 +308,8 @@ class CallerGate:
         Keep the verdict while the caller is the same agent in the same state, not narrowed, with a trusted certificate.
         """
         caller, certificate = exchange.caller, exchange.peer.certificate
-        if caller is None or exchange.narrowings or exchange.peer.delegation is not None:
+        peer = exchange.peer
+        if caller is None or exchange.narrowings or peer.delegation is not None or peer.rights_of:
             return None
         agent_id, state = caller.agent_id, self._states(caller)
         by_id, states, narrowings, vouches = self._by_id, self._states, self._narrowings, self._vouches

@@ -199,7 +199,7 @@ class RateGate:
                 self.charge(exchange, exchange.request.method, 1)
             return
         exchange.counted = True
-        caller = exchange.caller
+        caller = exchange.accountable
         now = self._now()
         if caller is None or (exchange.assurance is Assurance.HEADER and self._counts_by_address(peer)):
             self._nameless(exchange, now)
@@ -239,7 +239,7 @@ class RateGate:
 
     def _accounts(self, exchange: Exchange, method: str) -> Iterator[_Account]:
         """Yield the allowances in which :meth:`check` counts a request of the same caller."""
-        peer, caller, limits = exchange.peer, exchange.caller, self._limits
+        peer, caller, limits = exchange.peer, exchange.accountable, self._limits
         kind = CLASSES.get(method, ACT)
         named = exchange.assurance is Assurance.HEADER and self._counts_by_address(peer)
         if caller is not None and not named:
