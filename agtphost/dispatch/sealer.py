@@ -206,9 +206,9 @@ class Sealer:
         request = exchange.request
         binding = exchange.binding
         agent = exchange.agent
-        refused = bool(outcome.reason)
+        refused, trial = bool(outcome.reason), bool(exchange.peer.rights_of)
         server_level = refused or trial or agent is None or binding is None or binding.server_level
-        caller, trial = exchange.accountable, bool(exchange.peer.rights_of)
+        caller = exchange.accountable
         # A stranger gets the record, too: unless the answer tells whether the agent is known, the record does not.
         named = exchange.doubted is not None and not outcome.cause
         payload: dict[str, object] = {

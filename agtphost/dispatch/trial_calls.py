@@ -1,10 +1,10 @@
 """
 Calls that an operator makes with the rights of an agent, to try a tool.
 
-Theory of operation. The operators' page puts the Agent-ID into :attr:`agtphost.identity.peer.Peer.rights_of` of a request
-that it makes with the operator's own certificate. No octet on a wire becomes that member, so no client can claim it. The
-gates judge such a request exactly as one of that agent: state, scopes, grants, tool rules, input. Everything else is the
-operator's:
+Theory of operation. The operators' page puts the Agent-ID into :attr:`agtphost.identity.peer.Peer.rights_of` of a
+request that it makes with the operator's own certificate. No octet on a wire becomes that member, so no client can
+claim it. The gates judge such a request exactly as one of that agent: state, scopes, grants, rules of the tool, input.
+Everything else is the operator's:
 
 - The certificate is checked at each request, and must be an administrator's that names no agent.
 - The record is one of the host's own chain. It names the operator, has no ``caller_id``, and says in ``extra.trial``
@@ -44,7 +44,7 @@ def require_trial(exchange: Exchange, may_try: MayTry) -> None:
         raise Refusal(
             Reason.OPERATORS_ONLY,
             "Only administrators try tools with the rights of an agent.",
-            remedy='Connect with the certificate of an administrator. In host.toml: [[operator]] role = "administrator".',
+            remedy='Enter with the certificate of an administrator. In host.toml: [[operator]] role = "administrator".',
             details={"required_role": "administrator"},
         )
     if certificate.agent_id is not None or exchange.agent_id is not None:

@@ -169,5 +169,11 @@ class PageAccess:
                 "lifecycle": self._writes and bool({OPERATOR, "registrar"}.intersection(roles)),
                 "operate": self._writes and OPERATOR in roles,
                 "approve": self._writes and OPERATOR in roles,
+                "grant": self._writes
+                and (
+                    OPERATOR in roles
+                    or ("registrar" in roles and not self._authorization.operators.lists_administrator)
+                ),
+                "try": self._writes and self._authorization.may(context, OperatorAction.TRY) and caller is None,
             },
         }

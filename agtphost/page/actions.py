@@ -3,91 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
 
+from agtphost.page import tool_trial
+from agtphost.page.form_fields import Fields, FormRequest, MalformedForm, read_reason, read_word, require_button
 from agtphost.page.value_text import in_path
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.identifiers import is_agent_id
-
-Fields: TypeAlias = Mapping[str, str]
-
-LONGEST = 4_096
-"""Characters of one field."""
 
 LIFECYCLE = {"deactivate": "DEACTIVATE", "reinstate": "REINSTATE", "revoke": "REVOKE", "deprecate": "DEPRECATE"}
 """The method that each button sends."""
 
 
-class MalformedForm(Exception):
-    """A form that no page has; the message is one sentence."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FormRequest:
-    """The request that a form becomes."""
-
-    method: str
-    path: str
-    given: Mapping[str, Any]
-    done: str
-    """The message about its success."""
-
-
-def _word(fields: Fields, name: str) -> str:
-    value = fields.get(name, "").strip()
-    if not value or len(value) > LONGEST:
-        raise MalformedForm(f"The field {name} is missing or has more than {LONGEST} characters.")
-    return value
-
-
-def _reason(fields: Fields) -> dict[str, str]:
-    value = fields.get("reason", "").strip()
-    if len(value) > LONGEST:
-        raise MalformedForm(f"The reason has more than {LONGEST} characters.")
-    return {"reason": value} if value else {}
-
-
-def _pressed_button(fields: Fields, *known: str) -> str:
-    value = fields.get("do", "")
-    if value not in known:
-        raise MalformedForm("The form was not sent by one of its buttons.")
-    return value
-
-
 def decide(fields: Fields) -> FormRequest:
     """Return the CONFIRM that accepts, rejects or defers an approval or an escalation."""
-    status = _pressed_button(fields, "accepted", "rejected", "deferred")
-    target = _word(fields, "target_id")
-    given = {"target_id": target, "status": status, **_reason(fields)}
+    status = require_button(fields, "accepted", "rejected", "deferred")
+    target = read_word(fields, "target_id")
+    given = {"target_id": target, "status": status, **read_reason(fields)}
     return FormRequest(method="CONFIRM", path="/", given=given, done=f"{target} is {status}.")
 
 
 def reply(fields: Fields) -> FormRequest:
     """Return the REPLY to the agent that escalated; it decides nothing."""
-    _pressed_button(fields, "reply")
-    target, content = _word(fields, "in_reply_to"), _word(fields, "content")
+    require_button(fields, "reply")
+    target, content = read_word(fields, "in_reply_to"), read_word(fields, "content")
     given = {"in_reply_to": target, "content": content}
     return FormRequest(method="REPLY", path="/", given=given, done=f"The answer to {target} is in the agent's inbox.")
 
 
 def decide_proposal(fields: Fields) -> FormRequest:
     """Return the CONFIRM of a proposal."""
-    status = _pressed_button(fields, "accepted", "rejected", "deferred")
-    known = _word(fields, "proposal_id")
+    status = require_button(fields, "accepted", "rejected", "deferred")
+    known = read_word(fields, "proposal_id")
     word = {"deferred": True} if status == "deferred" else {"accepted": status == "accepted"}
     return FormRequest(
         method="CONFIRM",
         path=f"/proposals/{in_path(known)}",
-        given={**word, **_reason(fields)},
+        given={**word, **read_reason(fields)},
         done=f"{known} is {status}.",
     )
 
 
 def approve_definition(fields: Fields) -> FormRequest:
     """Return the EXECUTE that approves the present definition of an upstream, as it was shown."""
-    _pressed_button(fields, "approve")
-    protocol, upstream, digest = (_word(fields, each) for each in ("protocol", "upstream", "sha256"))
+    require_button(fields, "approve")
+    protocol, upstream, digest = (read_word(fields, each) for each in ("protocol", "upstream", "sha256"))
     name = fields.get("name", "").strip()
     if protocol == "mcp":
         payload = {"tool": f"{upstream}.{name}", "sha256": digest}
@@ -108,11 +67,11 @@ def lifecycle(fields: Fields) -> FormRequest:
     """
     Return the DEACTIVATE, REINSTATE, REVOKE or DEPRECATE with its reason; a final one needs the agent's name typed.
     """
-    do = _pressed_button(fields, *LIFECYCLE)
-    agent_id, name = _word(fields, "agent_id"), _word(fields, "name")
+    do = require_button(fields, *LIFECYCLE)
+    agent_id, name = read_word(fields, "agent_id"), read_word(fields, "name")
     if not is_agent_id(agent_id):
         raise MalformedForm("The form has no valid Agent-ID.")
-    given = {"agent_id": agent_id, **_reason(fields)}
+    given = {"agent_id": agent_id, **read_reason(fields)}
     if "reason" not in given:
         raise MalformedForm("Give a reason: it goes into the signed event.")
     if do == "revoke" and fields.get("typed", "").strip() != name:
@@ -122,8 +81,8 @@ def lifecycle(fields: Fields) -> FormRequest:
 
 def end_call(fields: Fields) -> FormRequest:
     """Return the SUSPEND of a waiting call."""
-    _pressed_button(fields, "end")
-    known = _word(fields, "response_id")
+    require_button(fields, "end")
+    known = read_word(fields, "response_id")
     return FormRequest(
         method="SUSPEND", path=f"/page/calls/{in_path(known)}", given={}, done=f"The call {known} was ended."
     )
@@ -131,8 +90,8 @@ def end_call(fields: Fields) -> FormRequest:
 
 def restart(fields: Fields) -> FormRequest:
     """Return the RESUME that restarts an upstream."""
-    _pressed_button(fields, "restart")
-    known = _word(fields, "upstream")
+    require_button(fields, "restart")
+    known = read_word(fields, "upstream")
     return FormRequest(
         method="RESUME", path=f"/page/upstreams/{in_path(known)}", given={}, done=f"{known} is being restarted."
     )
@@ -140,15 +99,15 @@ def restart(fields: Fields) -> FormRequest:
 
 def revoke_contract(fields: Fields) -> FormRequest:
     """Return the REVOKE of a contract."""
-    _pressed_button(fields, "revoke")
-    known = _word(fields, "synthesis_id")
-    given = {"target": "contract", "synthesis_id": known, **_reason(fields)}
+    require_button(fields, "revoke")
+    known = read_word(fields, "synthesis_id")
+    given = {"target": "contract", "synthesis_id": known, **read_reason(fields)}
     return FormRequest(method="REVOKE", path="/", given=given, done=f"The contract {known} is revoked.")
 
 
 def sweep(fields: Fields) -> FormRequest:
     """Return the REVOKE of contracts that cannot be used any more."""
-    _pressed_button(fields, "sweep")
+    require_button(fields, "sweep")
     return FormRequest(
         method="REVOKE", path="/", given={"target": "stale-contracts"}, done="Stale contracts were swept."
     )
@@ -164,5 +123,6 @@ ACTIONS: Mapping[str, Callable[[Fields], FormRequest]] = {
     "restart": restart,
     "revoke-contract": revoke_contract,
     "sweep": sweep,
+    "try-tool": tool_trial.try_tool,
 }
 """The actions by the last segment of their path."""

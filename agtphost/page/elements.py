@@ -187,6 +187,12 @@ def choice(name: str, label: str, known: str, options: Iterable[tuple[str, str]]
     return tags.p(tags.label(label, for_=known), tags.select(*made, name=name, id=known))
 
 
+def checkbox(name: str, label: str, known: str) -> Tag:
+    """Return a box to tick, with its label; ticked it has the value ``yes``."""
+    box = tags.input(type="checkbox", name=name, id=known, value="yes", required="required")
+    return tags.p(box, " ", tags.label(label, for_=known), class_="tick")
+
+
 def reason(known: str, *, required: bool = False) -> Tag:
     """Return the field for the reason of a decision."""
     needed = {"required": "required"} if required else {}

@@ -105,9 +105,7 @@ class PageSession:
         said = {"surface": "admin", "client": f"key:{self.certificate.fingerprint}"}
         if self.browser:
             said["browser"] = self.browser
-        return Peer(
-            address=address, transport="http", certificate=self.certificate, http=said, rights_of=rights_of
-        )
+        return Peer(address=address, transport="http", certificate=self.certificate, http=said, rights_of=rights_of)
 
 
 class Entrance:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import elements, overview
+from agtphost.page import definition_diff, elements, overview
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
@@ -212,8 +212,13 @@ def definition(visit: PageVisit, reply: PageReply, back: str) -> Tag:
                 label=f"Approve {title}",
             )
         ]
+    texts = [each.get("definition") if isinstance(each, dict) else None for each in (given.get("approved"), present)]
+    differing = None
+    if isinstance(texts[0], str) and isinstance(texts[1], str):
+        differing = definition_diff.differences(texts[0], texts[1])
+    said = [] if differing is None else [tags.h4("Differences"), differing]
     both = tags.div(_side("Approved", given.get("approved")), _side("Now", present), class_="sides")
-    return elements.card(f"{title} is off: it changed", f"{protocol}-{upstream}-{name}", both, *form)
+    return elements.card(f"{title} is off: it changed", f"{protocol}-{upstream}-{name}", *said, both, *form)
 
 
 def _side(title: str, given: Any) -> Tag:

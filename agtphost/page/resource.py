@@ -17,13 +17,14 @@ from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.status import FIELD, over_http
 from agtphost.iagtp import IDispatcher
 from agtphost.page import completions, evidence, inbox, note_pages, record_export
-from agtphost.page.actions import ACTIONS, MalformedForm
+from agtphost.page.actions import ACTIONS
 from agtphost.page.browser_certificates import NONE_LISTED, BrowserCertificate, BrowserCertificates
 from agtphost.page.call_filters import ALL
 from agtphost.page.call_list import LIVE_PATH
 from agtphost.page.certificate_entry import enter_by_certificate
 from agtphost.page.entrance import Entrance, EntryRefused, PageSession, is_forged
 from agtphost.page.fields import cookie_of, set_cookie
+from agtphost.page.form_fields import MalformedForm
 from agtphost.page.layout import NAVIGATION, PageView, page
 from agtphost.page.live_feed import LiveFeeds
 from agtphost.page.page_visit import PageVisit, is_only_addressed
@@ -361,7 +362,14 @@ class PageResource(Resource):
         if person.result.get("writes") is not True:
             await self._show(request, note_pages.read_only_page(), path, session, person)
             return
-        reply = await asker.ask(act.method, act.path, act.given)
+        obstacle = "" if act.check is None else await act.check(asker)
+        if obstacle:
+            await self._show(request, note_pages.malformed_page(obstacle), path, session, person)
+            return
+        reply = await asker.ask(act.method, act.path, act.given, act.rights_of)
+        if act.show is not None:
+            await self._show(request, act.show(reply), path, session, person)
+            return
         if not reply.ok:
             await self._show(request, note_pages.refused_page(reply), path, session, person)
             return

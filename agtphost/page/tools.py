@@ -8,14 +8,18 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import elements, inbox, overview
+from agtphost.page import elements, inbox, overview, tool_view, usage
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.value_text import show_value
 from agtphost.vocabulary.quantities import lasting
 
 STATES = ("on", "changed", "invalid", "rules-unmatched", "disabled")
 """The states of a tool: whether it may be called, or why not."""
+
+PLACE = ("protocol", "upstream", "name")
+"""Members of a tool's entry that name it."""
 
 LINES = 50
 """Lines of a server's standard error."""
@@ -33,7 +37,9 @@ async def draw(visit: PageVisit) -> PageView:
     if not reply.ok:
         return PageView(title="Tools", body=[elements.refusal_section("Not shown", reply)])
     entries = reply.entries("upstreams")
-    table = _tools(tools, entries, words)
+    since = usage.chosen_range(visit)
+    counts = await usage.count_calls(visit, "tool", since)
+    table = _tools(tools, entries, words, since, counts)
     if more:
         # The other parts are on the first page of tools.
         return PageView(title="Tools", body=[table])
@@ -50,7 +56,13 @@ async def draw(visit: PageVisit) -> PageView:
     return PageView(title="Tools", body=[*body, table, *(_server(visit, entry) for entry in entries[: elements.ROWS])])
 
 
-def _tools(reply: PageReply, servers: Sequence[Mapping[str, Any]], words: Mapping[str, str]) -> Tag:
+def _tools(
+    reply: PageReply,
+    servers: Sequence[Mapping[str, Any]],
+    words: Mapping[str, str],
+    since: str,
+    counts: usage.CallCounts,
+) -> Tag:
     """Show a page of the tools that match the filter."""
     named = [f"{str(each.get('protocol', '')).lower()}.{each.get('name')}" for each in servers]
     form = elements.search(
@@ -58,14 +70,20 @@ def _tools(reply: PageReply, servers: Sequence[Mapping[str, Any]], words: Mappin
         elements.field("name", "Name, or a word of its description", "filter-name", words["name"]),
         elements.choice("upstream", "Server", "filter-upstream", _all(named), words["upstream"]),
         elements.choice("state", "State", "filter-state", _all(STATES), words["state"]),
+        usage.range_choice(since),
     )
     if not reply.ok:
         return elements.section("Tools", form, elements.refusal_section("Not shown", reply))
-    heads = ("Tool", "Server", "State", "Description", "Scopes", "Identity proof", "Approval", "Definition")
-    caption = f"{reply.result.get('count')} tools"
-    content = [form, elements.table(caption, heads, map(_tool, reply.entries("tools")), "There are none.")]
+    heads = ("Tool", "State", *usage.HEADS, "Description", "Scopes", "Identity proof", "Approval", "Definition")
+    caption = f"{reply.result.get('count')} tools, with their calls of the {usage.range_words(since)}"
+    rows = [_tool(entry, counts) for entry in reply.entries("tools")]
+    content: list[Any] = [form, elements.table(caption, heads, rows, "There are none.")]
+    note = usage.incomplete_note(counts)
+    if note:
+        content.append(tags.p(note))
     if reply.continuation:
-        query = urlencode({**{name: word for name, word in words.items() if word}, "more": reply.continuation})
+        kept = {name: word for name, word in words.items() if word}
+        query = urlencode({**kept, "range": since, "more": reply.continuation})
         content.append(tags.p(tags.a("More tools", href=f"/tools?{query}", rel="next")))
     return elements.section("Tools", *content)
 
@@ -74,7 +92,7 @@ def _all(words: Iterable[str]) -> list[tuple[str, str]]:
     return [("", "all"), *((word, word) for word in words)]
 
 
-def _tool(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+def _tool(entry: Mapping[str, Any], counts: usage.CallCounts) -> tuple[Any, ...]:
     up, state = entry.get("upstream_state"), entry.get("state")
     digest, approved = str(entry.get("sha256") or ""), str(entry.get("approved") or "")
     pinned = "-" if not digest else f"{digest[:12]}..."
@@ -84,9 +102,12 @@ def _tool(entry: Mapping[str, Any]) -> tuple[Any, ...]:
         pinned += ", by the configuration"
     shown = elements.state(state if state != "on" or up in ("up", "idle") else up)
     return (
-        entry.get("name"),
-        f"{str(entry.get('protocol', '')).lower()}.{entry.get('upstream')}",
+        tags.a(
+            show_value(f"{entry.get('upstream')}.{entry.get('name')}", 128),
+            href=tool_view.tool_path(*(entry.get(each) for each in PLACE)),
+        ),
         tags.span(shown, f" {entry['why']}") if entry.get("why") else shown,
+        *counts.cells(f"{entry.get('upstream')}.{entry.get('name')}"),
         entry.get("description") or "-",
         ", ".join(map(str, entry.get("required_scopes") or ())) or "-",
         entry.get("min_assurance", "-"),

@@ -15,6 +15,7 @@ from agtphost.page import (
     inbox,
     overview,
     sessions,
+    tool_view,
     tools,
 )
 from agtphost.page.page_visit import Draw
@@ -33,7 +34,7 @@ VIEWS: Mapping[str, Draw] = {
 }
 """Views by path."""
 
-ITEM_VIEWS: Mapping[str, Draw] = {"/calls": call.draw, "/agents": agents.draw_one}
+ITEM_VIEWS: Mapping[str, Draw] = {"/calls": call.draw, "/agents": agents.draw_one, "/tools": tool_view.draw}
 """Views of one item each, by the path before its identifier."""
 
 
