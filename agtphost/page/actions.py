@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agtphost.page import tool_trial
+from agtphost.page import agent_rights, tool_trial
 from agtphost.page.form_fields import Fields, FormRequest, MalformedForm, read_reason, read_word, require_button
 from agtphost.page.value_text import in_path
 from agtphost.vocabulary import media_types
@@ -114,15 +114,19 @@ def sweep(fields: Fields) -> FormRequest:
 
 
 ACTIONS: Mapping[str, Callable[[Fields], FormRequest]] = {
+    "allow": agent_rights.allow,
     "approve-definition": approve_definition,
     "decide": decide,
     "decide-proposal": decide_proposal,
     "end-call": end_call,
     "lifecycle": lifecycle,
+    "lift-limits": agent_rights.lift_limits,
+    "limit": agent_rights.limit,
     "reply": reply,
     "restart": restart,
     "revoke-contract": revoke_contract,
     "sweep": sweep,
+    "take-back": agent_rights.take_back,
     "try-tool": tool_trial.try_tool,
 }
 """The actions by the last segment of their path."""

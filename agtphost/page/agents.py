@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import call_list, elements, sessions
+from agtphost.page import agent_rights, call_list, elements, sessions, usage
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
@@ -25,38 +25,72 @@ BUTTONS = {
 async def draw(visit: PageVisit) -> PageView:
     """Show a page of the agents that the host knows."""
     name, more = visit.query_word("name"), visit.query_word("more", 4_096)
-    reply = await visit.ask.inspect("agents", name=name or None, limit=elements.ROWS, continuation_token=more or None)
-    form = elements.search("/agents", elements.field("name", "Name", "filter-name", name))
+    since = usage.chosen_range(visit)
+    reply, grants, newest = await gather_replies(
+        visit.ask.inspect("agents", name=name or None, limit=elements.ROWS, continuation_token=more or None),
+        visit.ask.ask("QUERY", agent_rights.PATH),
+        visit.ask.inspect("records", limit=elements.ROWS, **{"from": since}),
+    )
+    counts = await usage.count_calls(visit, "agent", since)
+    form = elements.search("/agents", elements.field("name", "Name", "filter-name", name), usage.range_choice(since))
     if not reply.ok:
         return PageView(title="Agents", body=[form, elements.refusal_section("Not shown", reply)])
+    last = _last_calls(newest)
     rows = [
         (
             tags.a(str(entry.get("name")), href=f"/agents/{in_path(entry.get('agent_id'))}"),
             elements.state(entry.get("status")),
             "hosted" if entry.get("hosted") else "caller",
+            *counts.cells(str(entry.get("agent_id"))),
+            last.get(str(entry.get("agent_id")), "earlier" if counts.calls[str(entry.get("agent_id"))] else "-"),
+            _rights(entry, grants),
             entry.get("certificate_days"),
             entry.get("sessions"),
-            ", ".join(map(str, entry.get("scopes") or ())),
         )
         for entry in reply.entries("agents")
     ]
-    heads = ("Name", "State", "Role", "Certificate, days left", "Sessions", "Scopes")
-    body: list[Any] = [form, elements.table(f"{reply.result.get('count')} agents", heads, rows, "There are none.")]
+    heads = ("Name", "State", "Role", *usage.HEADS, "Last call", "Rights", "Certificate, days left", "Sessions")
+    caption = f"{reply.result.get('count')} agents, with their calls of the {usage.range_words(since)}"
+    body: list[Any] = [form, elements.table(caption, heads, rows, "There are none.")]
+    note = usage.incomplete_note(counts)
+    if note:
+        body.append(tags.p(note))
     if reply.continuation:
-        query = urlencode({"name": name, "more": reply.continuation})
+        query = urlencode({"name": name, "range": since, "more": reply.continuation})
         body.append(tags.p(tags.a("More agents", href=f"/agents?{query}", rel="next")))
     return PageView(title="Agents", body=body)
+
+
+def _last_calls(reply: PageReply) -> dict[str, str]:
+    """Return the time of the last call of each agent that called lately."""
+    found: dict[str, str] = {}
+    for entry in reply.entries("records"):
+        found.setdefault(str(entry.get("caller_id") or ""), str(entry.get("issued_at", "-"))[:19])
+    return found
+
+
+def _rights(entry: Mapping[str, Any], grants: PageReply) -> str:
+    """Return what an agent may call, in a few words."""
+    limited, found = agent_rights.limits_of(grants, str(entry.get("agent_id")))
+    if limited:
+        return f"limited to {', '.join(str(each.get('allow')) for each in found[:3]) or 'nothing'}" + (
+            f" and {len(found) - 3} more" if len(found) > 3 else ""
+        )
+    return ", ".join(map(str, entry.get("scopes") or ())) or "no scopes"
 
 
 async def draw_one(visit: PageVisit) -> PageView:
     """Show one agent, its latest calls, and the form that changes its state."""
     more = visit.query_word("tasks", 4_096) or None
-    known, latest, events, active, tasks = await gather_replies(
+    since = usage.chosen_range(visit)
+    known, latest, events, active, tasks, rights, tools = await gather_replies(
         visit.ask.inspect("agents", agent_id=visit.rest, limit=1),
         visit.ask.inspect("records", caller_id=visit.rest, limit=20),
         visit.ask.inspect("lifecycle", agent_id=visit.rest, limit=20),
         visit.ask.inspect("sessions", agent_id=visit.rest, limit=20),
         visit.ask.ask("QUERY", "/delegations", _without_none(agent_id=visit.rest, limit=50, continuation_token=more)),
+        agent_rights.ask_rights(visit, visit.rest[:256]),
+        visit.ask.inspect("tools", limit=elements.ROWS),
     )
     entries = known.entries("agents")
     if not known.ok:
@@ -68,14 +102,36 @@ async def draw_one(visit: PageVisit) -> PageView:
         title=f"Agent {agent.get('name')}",
         body=[
             _facts(agent),
+            agent_rights.section(visit, agent, rights, tools),
             *_change(visit, agent),
             _events(events),
             elements.section("Sessions and suspended tasks", *sessions.tables(active)),
             _tasks(visit.rest, tasks),
-            elements.section("Calls", call_list.records("What it called last", latest))
-            if latest.ok
-            else elements.refusal_section("Calls", latest),
+            await _calls(visit, since, latest),
         ],
+    )
+
+
+async def _calls(visit: PageVisit, since: str, latest: PageReply) -> Tag:
+    """Show the numbers of calls of the agent over a range, its tools, and its latest calls."""
+    if not latest.ok:
+        return elements.refusal_section("Calls", latest)
+    statuses = await usage.count_by(visit, "status", since, caller_id=visit.rest)
+    tools = await usage.count_by(visit, "tool", since, caller_id=visit.rest)
+    calls, refused, failed = usage.by_outcome(statuses)
+    note = usage.incomplete_note(statuses)
+    return elements.section(
+        "Calls",
+        elements.search(visit.path, usage.range_choice(since), text="Show"),
+        *([tags.p(note)] if note else []),
+        elements.facts((("Calls", calls), ("Refused", refused), ("Failed", failed))),
+        elements.table(
+            f"What it called, {usage.range_words(since)}",
+            ("Tool or method", "Calls"),
+            tools.calls.most_common(elements.ROWS),
+            "Nothing.",
+        ),
+        call_list.records("Latest calls", latest),
     )
 
 
@@ -121,7 +177,6 @@ def _facts(agent: Mapping[str, Any]) -> Tag:
         ("Role", "hosted" if agent.get("hosted") else "caller"),
         ("Certificate, days left", agent.get("certificate_days")),
         ("Sessions within half an hour", agent.get("sessions")),
-        ("Scopes", ", ".join(map(str, agent.get("scopes") or ())) or "-"),
         ("Keys of HTTP clients", ", ".join(map(str, agent.get("http_clients") or ())) or "-"),
         ("Successor", agent.get("successor_agent_id") or "-"),
     )

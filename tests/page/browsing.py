@@ -72,7 +72,8 @@ class Page(HTMLParser):
     def _within(self, tag: str, given: dict[str, str]) -> None:
         assert self._form is not None
         if tag in ("input", "textarea") and given.get("name"):
-            self._form.fields[given["name"]] = given.get("value", "")
+            if given.get("type") != "checkbox" or "checked" in given:
+                self._form.fields[given["name"]] = given.get("value", "")
             if given.get("type") != "hidden":
                 self.inputs.append(given.get("id", ""))
         elif tag == "select":
