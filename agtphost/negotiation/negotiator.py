@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from zope.interface import implementer
@@ -37,7 +39,14 @@ from agtphost.negotiation.patterns import patterns_of
 from agtphost.negotiation.process_state import NegotiationState
 from agtphost.negotiation.proposal import Proposal, ProposalReader
 from agtphost.negotiation.rcns import NegotiationLocks, Offers
-from agtphost.negotiation.reviews import Pending, Reviews
+from agtphost.negotiation.reviews import (
+    LONGEST_REASON,
+    Pending,
+    Reviews,
+    already_decided,
+    verdict,
+    verdict_members,
+)
 from agtphost.negotiation.rounds import HEADER, Round, Rounds
 from agtphost.negotiation.settings import NegotiationSettings
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
@@ -279,7 +288,12 @@ class Negotiator:
         )
 
     def proposals(self, context: BuiltInContext) -> Answer:
-        """Answer ``QUERY /proposals`` with waiting proposals; operators see all, agents their own."""
+        """
+        Answer ``QUERY /proposals`` with waiting proposals; operators see all, agents their own.
+
+        With ``state=decided`` it lists those of the last days that were decided, with who decided.
+        """
+        waits = parameters.choice(context.input, "state", ("pending", "decided"), "pending") == "pending"
         operator = self._authorization.oversees(context, action=OperatorAction.READ)
         caller = _agent_of(context)
         sure = context.assurance >= self._settings.min_assurance
@@ -290,8 +304,9 @@ class Negotiator:
                 "definition": pending.value["synthesis"]["definition"],
                 "recipe_lineage": pending.value["synthesis"]["lineage"],
                 **pending.value.get("deferral", {}),
+                **({} if waits else verdict_members(pending)),
             }
-            for pending in self._reviews.waiting()
+            for pending in (self._reviews.waiting() if waits else self._reviews.decided())
             if operator or (sure and caller and pending.owner == caller)
         ]
         return Answer(result={"proposals": listed})
@@ -310,14 +325,17 @@ class Negotiator:
             told = "Send exactly one of accepted (true or false) and deferred (true)."
             raise parameters.invalid("accepted", told, "Send either accepted or deferred.", missing=True)
         if pending.decision != "pending":
-            raise Refusal(
-                Reason.ALREADY_DECIDED,
-                f"The proposal is already {pending.decision}.",
-                remedy="QUERY it for the outcome.",
-            )
+            raise already_decided(pending)
         if deferred:
-            return self._defer(pending, context)
-        return self._accept(pending, context) if accepted else self._decline(pending, context)
+            answer = self._defer(pending, context)
+        else:
+            answer = self._accept(pending, context) if accepted else self._decline(pending, context)
+        return replace(answer, conflict=partial(self._find_decision, pending.proposal_id))
+
+    def _find_decision(self, proposal_id: str) -> Refusal | None:
+        """Return the refusal where another operator decided a proposal at the same moment."""
+        pending = self._reviews.get(proposal_id)
+        return None if pending is None or pending.decision == "pending" else already_decided(pending)
 
     def _defer(self, pending: Pending, context: BuiltInContext) -> Answer:
         """Defer a proposal by another review period; the answer shows who deferred it, when, and why."""
@@ -337,7 +355,7 @@ class Negotiator:
             lifetime["scope"] = Scope.AGENT.value
         issued = self._issue(pending.synthesis(), pending.owner, lifetime, None)
         answer = self._approval(issued.contract, lifetime)
-        decided = self._reviews.decision_change(pending, decision="approved", answer=answer, **_decider(context))
+        decided = self._reviews.decision_change(pending, decision="approved", answer=answer, **self._decider(context))
         return Answer(
             result={
                 "proposal_id": pending.proposal_id,
@@ -351,16 +369,20 @@ class Negotiator:
 
     def _decline(self, pending: Pending, context: BuiltInContext) -> Answer:
         reason = context.input.get("reason")
-        sound = isinstance(reason, str) and 0 < len(reason) <= 2_000
+        sound = isinstance(reason, str) and 0 < len(reason) <= LONGEST_REASON
         explanation = reason if sound else "An operator rejected it."
         decided = self._reviews.decision_change(
-            pending, decision="rejected", explanation=explanation, **_decider(context)
+            pending, decision="rejected", explanation=explanation, **self._decider(context)
         )
         return Answer(
             result={"proposal_id": pending.proposal_id, "decision": "rejected"},
             changes=(decided,),
             extra={"proposal_id": pending.proposal_id},
         )
+
+    def _decider(self, context: BuiltInContext) -> dict[str, Any]:
+        operator = self._authorization.operators.record_member(context.peer)
+        return verdict(self._authorization.actor(context), operator, self._now(), context.input.get("reason"))
 
     def _proposal(self, context: BuiltInContext) -> Pending:
         pending = self._reviews.get(context.path_parameters.get("proposal_id", ""))
@@ -463,7 +485,3 @@ def _task(context: BuiltInContext) -> dict[str, Any]:
 def _agent_of(context: BuiltInContext) -> str:
     """Return the Agent-ID that the caller has or names; empty for an anonymous one."""
     return "" if context.caller is None else context.caller.agent_id
-
-
-def _decider(context: BuiltInContext) -> dict[str, str]:
-    return {"decided_by": _agent_of(context)}

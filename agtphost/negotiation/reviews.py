@@ -16,6 +16,7 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.recipes.graph import Needs
 from agtphost.contract.semantic import Impact
 from agtphost.errors import Refusal
+from agtphost.handlers.deciders import decided_by, decision_details
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.durations import iso
 from agtphost.negotiation.evaluation import AcceptedProposal
@@ -26,6 +27,12 @@ from agtphost.vocabulary.reasons import Reason
 KIND = "proposal"
 MOST_PENDING = 8
 """Most undecided proposals of one agent."""
+
+LONGEST_REASON = 2_000
+"""Characters of a reason that is kept."""
+
+MOST_LISTED = 200
+"""Decided proposals of one list."""
 
 REMEMBERED = 7 * 86_400
 """Seconds for which a decision can be queried."""
@@ -44,6 +51,12 @@ class Pending:
     def decision(self) -> str:
         """Return ``pending``, ``approved`` or ``rejected``."""
         return str(self.value["decision"])
+
+    @property
+    def verdict(self) -> Mapping[str, Any]:
+        """Return who decided, and when; empty while it waits, and where the time has decided."""
+        found = self.value.get("verdict")
+        return found if isinstance(found, dict) else {}
 
     def synthesis(self) -> Synthesis:
         """Return the synthesis that was found at the proposal."""
@@ -149,6 +162,13 @@ class Reviews:
         every = (self._pending(item) for item in self._held.items_by(KIND, "decision", "pending"))
         return [pending for pending in every if pending.decision == "pending"]
 
+    def decided(self) -> list[Pending]:
+        """Return every proposal that was decided, or for which the time has run out; the newest decision first."""
+        named = ("approved", "rejected", "pending")
+        every = [self._pending(item) for name in named for item in self._held.items_by(KIND, "decision", name)]
+        decided = [pending for pending in every if pending.decision != "pending"]
+        return sorted(decided, key=lambda each: str(each.verdict.get("at", "")), reverse=True)[:MOST_LISTED]
+
     def _pending(self, item: StateItem) -> Pending:
         value = item.value
         if value["decision"] == "pending" and value["review_until"] <= self._now():
@@ -186,3 +206,32 @@ class Reviews:
             expires_at=self._now() + REMEMBERED * 1000,
             expected=pending.version,
         )
+
+
+def verdict(actor: str, operator: Mapping[str, str] | None, now: int, reason: object) -> dict[str, Any]:
+    """
+    Return the member of a decided proposal that says who decided, when, and why.
+
+    :param operator: as records name an operator; None for an agent.
+    :param now: milliseconds since the Unix epoch.
+    """
+    said = reason if isinstance(reason, str) and len(reason) <= LONGEST_REASON else ""
+    named = {} if operator is None else {"operator": operator}
+    return {"verdict": {"by": actor, "at": times.stamp(now / 1000), "reason": said, **named}}
+
+
+def already_decided(pending: Pending) -> Refusal:
+    """Return the refusal of a decision after the first one."""
+    return Refusal(
+        Reason.ALREADY_DECIDED,
+        f"The proposal is already {pending.decision}{decided_by(pending.verdict)}.",
+        remedy="QUERY it for the outcome.",
+        details={"proposal_id": pending.proposal_id, **decision_details(pending.verdict)},
+    )
+
+
+def verdict_members(pending: Pending) -> dict[str, Any]:
+    """Return what a list says of a decided proposal in addition."""
+    found = pending.verdict
+    why = found.get("reason") or pending.value.get("explanation", "")
+    return {"decision": pending.decision, "reason": why, **decision_details(found)}

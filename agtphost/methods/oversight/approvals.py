@@ -21,6 +21,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.deciders import decided_by, decision_details
 from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight.inbox_shares import is_little
@@ -226,19 +227,6 @@ class ApprovalDecisions:
         if use_by is not None:
             told["use_by"] = times.stamp(use_by)
         return {**receipt, **told}, change
-
-
-def decided_by(decision: Mapping[str, Any]) -> str:
-    """Return who decided, and when, as the end of a sentence; empty where that is not known."""
-    operator = decision.get("operator")
-    who = operator.get("name") if isinstance(operator, Mapping) else decision.get("by")
-    return f" by {who} at {decision.get('at')}" if who else ""
-
-
-def decision_details(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Return who decided, and when, as members of a refusal."""
-    named = {"decided_by": decision.get("by"), "decided_at": decision.get("at"), "operator": decision.get("operator")}
-    return {name: value for name, value in named.items() if value}
 
 
 def _fitting(items: Sequence[StateItem]) -> int:

@@ -27,11 +27,12 @@ from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, fingerprint
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.deciders import decided_by, decision_details
 from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.canonical import canonical
-from agtphost.methods.oversight.approvals import ApprovalDecisions, decided_by, decision_details, in_record
+from agtphost.methods.oversight.approvals import ApprovalDecisions, in_record
 from agtphost.methods.oversight.escalation import ASKED_WITH, may_decide
 from agtphost.methods.oversight.notification import NOTIFICATION, is_readable
 from agtphost.vocabulary import times
