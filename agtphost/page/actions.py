@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from agtphost.page import agent_rights, tool_trial
 from agtphost.page.form_fields import Fields, FormRequest, MalformedForm, read_reason, read_word, require_button
 from agtphost.page.value_text import in_path
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.identifiers import is_agent_id
+
+MOST_OF_GROUP = 50
+"""Questions that one form decides."""
 
 LIFECYCLE = {"deactivate": "DEACTIVATE", "reinstate": "REINSTATE", "revoke": "REVOKE", "deprecate": "DEPRECATE"}
 """The method that each button sends."""
@@ -41,6 +45,18 @@ def decide_proposal(fields: Fields) -> FormRequest:
         given={**word, **read_reason(fields)},
         done=f"{known} is {status}.",
     )
+
+
+def decide_all(fields: Fields) -> FormRequest:
+    """Return the CONFIRM of each question of a group, with one reason for all."""
+    one, known = {"questions": (decide, "target_id"), "proposals": (decide_proposal, "proposal_id")}.get(
+        fields.get("kind", ""), (None, "")
+    )
+    targets = list(dict.fromkeys(read_word(fields, "targets").split()))
+    if one is None or len(targets) > MOST_OF_GROUP:
+        raise MalformedForm(f"The form has no group of at most {MOST_OF_GROUP} questions of one kind.")
+    first, *further = (one({**fields, known: target}) for target in targets)
+    return replace(first, further=further)
 
 
 def approve_definition(fields: Fields) -> FormRequest:
@@ -117,6 +133,7 @@ ACTIONS: Mapping[str, Callable[[Fields], FormRequest]] = {
     "allow": agent_rights.allow,
     "approve-definition": approve_definition,
     "decide": decide,
+    "decide-all": decide_all,
     "decide-proposal": decide_proposal,
     "end-call": end_call,
     "lifecycle": lifecycle,

@@ -157,6 +157,22 @@ def card(title: str, key: str, *content: Any) -> Tag:
     return tags.article(tags.h3(show_value(title, 200)), *content, id=f"item-{to_id(key)}")
 
 
+def foldable_card(title: str, note: str, key: str, *content: Any, unfolded: bool) -> Tag:
+    """
+    Return a card of which only its title is seen until it is unfolded.
+
+    :param note: a phrase next to the title.
+    """
+    head = tags.summary(tags.h3(show_value(title, 200)), tags.span(show_value(note, 200), class_="note"))
+    fold = tags.details(head, *content, **({"open": "open"} if unfolded else {}))
+    return tags.article(fold, id=f"item-{to_id(key)}", class_="foldable")
+
+
+def subheading(text: str) -> Tag:
+    """Return the heading of a part of a card."""
+    return tags.h4(text)
+
+
 def to_id(text: str) -> str:
     """Return a text as part of an ``id``."""
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text)[:128]

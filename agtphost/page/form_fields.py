@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -34,6 +34,9 @@ class FormRequest:
 
     show: Callable[[PageReply], PageView] | None = None
     """Draws the view of the answer; None: a success leads back, with :attr:`done` as its message."""
+
+    further: Sequence[FormRequest] = ()
+    """Requests that are sent after this one, whatever it is answered: the others of a group."""
 
     check: Callable[[PersonClient], Awaitable[str]] | None = None
     """Returns why the request is not sent as things are now, a sentence; empty text if it is sent."""

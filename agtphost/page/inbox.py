@@ -1,190 +1,184 @@
-"""Show the inbox: everything that waits for a person."""
+"""Show the inbox: what waits for a person in a compact list, and what was decided or has expired."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Sequence
+from typing import Any
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import definition_diff, elements, overview
+from agtphost.page import definition_diff, elements, inbox_evidence, overview
+from agtphost.page.inbox_questions import KINDS, Kind, Question, answer_form, decision_form, group_form
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
-from agtphost.page.value_text import ago, brief
-from agtphost.vocabulary.quantities import lasting
 
-Card: TypeAlias = Callable[[PageVisit, Mapping[str, Any]], Tag]
-
-DECISIONS = (("accepted", "Approve"), ("rejected", "Reject"), ("deferred", "Defer"))
 CARDS_PER_KIND = 50
-"""Cards of each kind; further ones follow when these are decided."""
+"""Questions of each kind; further ones follow when these are decided."""
 
 MOST_DEFINITIONS = 20
 """Definitions that are fetched for one view."""
 
+OPEN = 3
+"""Questions of each kind that are unfolded."""
+
 UNSUPPORTED_STATUSES = (404, 405)
 """Statuses of a host that does not support a kind."""
 
+SHOWN = (
+    ("", "Waiting, and decided last"),
+    ("waiting", "Waiting"),
+    ("decided", "Decided"),
+    ("expired", "Expired"),
+)
+"""What the filter selects, and its labels."""
+
+LATELY = 20
+"""Decided questions below those that wait."""
+
 
 async def draw(visit: PageVisit) -> PageView:
-    """Show cards, the most urgent first."""
+    """Show what waits, the most urgent first, and what was decided, the newest first; the query selects."""
+    show = visit.query_word("show")
+    show = show if show in dict(SHOWN) else ""
+    waits, closed = show in ("", "waiting"), show != "waiting"
     if visit.sees_only_addressed:
-        kind = next(each for each in KINDS if each[1] == "escalations")
-        cards = _cards(*kind, await overview.ask_escalations(visit, CARDS_PER_KIND), visit)
-        return PageView(title="Inbox", body=[] if cards is None else [cards])
-    upstreams, *lists = await gather_replies(
-        visit.ask.inspect("upstreams"), *overview.ask_waiting(visit, CARDS_PER_KIND)
-    )
+        kinds = [kind for kind in KINDS if kind.name == "escalations"]
+        asked = [overview.ask_escalations(visit, CARDS_PER_KIND)] if waits else []
+    else:
+        kinds = list(KINDS) if visit.sees_decisions else []
+        asked = list(overview.ask_waiting(visit, CARDS_PER_KIND)) if waits else []
+    ended = [_ask_closed(visit, kind) for kind in kinds] if closed else []
+    replies = await gather_replies(*asked, *ended)
+    waiting, decided = replies[: len(asked)], replies[len(asked) :]
+    form = elements.search("/inbox", elements.choice("show", "Show", "filter-show", SHOWN, show), text="Show")
+    body: list[Any] = [form]
+    if not kinds:
+        body.append(elements.section("Calls, escalations and proposals that wait", tags.p(overview.DECIDERS_ONLY)))
+    body += [part for kind, reply in zip(kinds, waiting, strict=False) if (part := _waiting(kind, reply, visit))]
+    if not visit.sees_only_addressed and waits:
+        body.append(await _changed_definitions(visit))
+    if closed and kinds:
+        body.append(_closed(kinds, decided, show))
+    if not visit.sees_only_addressed:
+        body.append(await inbox_evidence.draw(visit))
+    return PageView(title="Inbox", body=body)
+
+
+def _ask_closed(visit: PageVisit, kind: Kind) -> Awaitable[PageReply]:
+    """Ask for the questions of a kind that do not wait any more."""
+    if kind.name == "approvals":
+        return visit.ask.ask("QUERY", "/approvals", {"state": "closed", "limit": elements.ROWS})
+    if kind.name == "escalations":
+        return visit.ask.ask("QUERY", "/escalations", {"status": "decided", "limit": elements.ROWS})
+    return visit.ask.ask("QUERY", "/proposals", {"state": "decided"})
+
+
+# What waits
+
+
+def _waiting(kind: Kind, reply: PageReply, visit: PageVisit) -> Tag | None:
+    if reply.status in UNSUPPORTED_STATUSES:
+        return None
+    if not reply.ok:
+        return elements.refusal_section(kind.title, reply)
+    entries = reply.entries(kind.name)
+    if not entries:
+        return elements.section(kind.title, tags.p("Nothing waits.", class_="empty"))
+    groups: dict[str, list[Question]] = {}
+    for entry in entries[:CARDS_PER_KIND]:
+        question = kind.describe(entry)
+        groups.setdefault(question.equal, []).append(question)
+    cards = [_group(kind, questions, visit, unfolded=at < OPEN) for at, questions in enumerate(groups.values())]
+    more = int(reply.result.get("count") or len(entries)) - len(entries)
+    further = [tags.p(f"{more} more wait.")] if more > 0 else []
+    return elements.section(kind.title, *cards, *further)
+
+
+def _group(kind: Kind, questions: Sequence[Question], visit: PageVisit, *, unfolded: bool) -> Tag:
+    """Return the card of equal questions, with a form for all and one for each."""
+    first = questions[0]
+    forms = decision_form(visit, kind, first) if len(questions) == 1 else group_form(visit, kind, questions)
+    content: list[Any] = [*first.content, *forms]
+    if kind.name == "escalations" and len(questions) == 1:
+        content += answer_form(visit, first)
+    title, note = first.title, first.since
+    if len(questions) > 1:
+        title = f"{len(questions)} equal questions: {first.title}"
+        each = [
+            tags.div(
+                tags.p(f"{one.known}: {one.since}"),
+                *decision_form(visit, kind, one),
+                *(answer_form(visit, one) if kind.name == "escalations" else ()),
+                id=f"item-{elements.to_id(one.known)}",
+            )
+            for one in questions
+        ]
+        content.append(tags.details(tags.summary("Decide about each"), *each))
+    key = first.known if len(questions) == 1 else f"group-{first.known}"
+    return elements.foldable_card(title, note, key, *content, unfolded=unfolded)
+
+
+# What was decided
+
+
+def _closed(kinds: Sequence[Kind], replies: Sequence[PageReply], show: str) -> Tag:
+    """Return the table of questions that were decided or have expired, the newest first."""
+    title = "Expired" if show == "expired" else "Decided" if show == "decided" else "Decided and expired"
+    found = [
+        kind.describe(entry)
+        for kind, reply in zip(kinds, replies, strict=True)
+        for entry in (reply.entries(kind.name) if reply.ok else ())
+    ]
+    wanted = [each for each in found if _is_shown(each, show)]
+    wanted.sort(key=lambda each: each.decided_at, reverse=True)
+    most = elements.ROWS if show else LATELY
+    rows = [
+        (
+            each.title,
+            elements.state(each.outcome),
+            each.decided_by or "-",
+            each.decided_at or "-",
+            each.reason or "-",
+            elements.call_link(each.audit_id) if each.audit_id else "-",
+        )
+        for each in wanted[:most]
+    ]
+    heads = ("Question", "Outcome", "By", "At", "Reason", "Record")
+    content: list[Any] = [elements.table("As long as the host keeps them", heads, rows, "There are none.")]
+    if len(wanted) > most:
+        content.append(tags.p(tags.a(f"All {len(wanted)}", href="/inbox?show=decided")))
+    content += [
+        elements.refusal_section(kind.title, reply)
+        for kind, reply in zip(kinds, replies, strict=True)
+        if not reply.ok and reply.status not in UNSUPPORTED_STATUSES
+    ]
+    return elements.section(title, *content)
+
+
+def _is_shown(question: Question, show: str) -> bool:
+    expired = question.outcome == "expired" or (question.outcome == "rejected" and not question.decided_by)
+    return not show or (show == "expired") == expired
+
+
+# Definitions
+
+
+async def _changed_definitions(visit: PageVisit) -> Tag:
+    title = "Changed tools and cards"
+    (upstreams,) = await gather_replies(visit.ask.inspect("upstreams"))
+    if not upstreams.ok:
+        return elements.refusal_section(title, upstreams)
     waiting = overview.changed_definitions(upstreams)
-    definitions = await gather_replies(
+    replies = await gather_replies(
         *(
             visit.ask.inspect("upstream-definition", upstream=name, name=what or None)
             for name, what in waiting[:MOST_DEFINITIONS]
         )
     )
-    body = [
-        *(
-            [_cards(*kind, reply, visit) for kind, reply in zip(KINDS, lists, strict=True)]
-            if visit.sees_decisions
-            else [elements.section("Calls, escalations and proposals that wait", tags.p(overview.DECIDERS_ONLY))]
-        ),
-        _changed_definitions(visit, upstreams, len(waiting), definitions),
-    ]
-    return PageView(title="Inbox", body=[each for each in body if each is not None])
-
-
-def _cards(title: str, name: str, card: Card, reply: PageReply, visit: PageVisit) -> Tag | None:
-    if reply.status in UNSUPPORTED_STATUSES:
-        return None
-    if not reply.ok:
-        return elements.refusal_section(title, reply)
-    entries = reply.entries(name)
-    if not entries:
-        return elements.section(title, tags.p("Nothing waits.", class_="empty"))
-    more = int(reply.result.get("count") or len(entries)) - len(entries)
-    further = [tags.p(f"{more} more wait.")] if more > 0 else []
-    return elements.section(title, *(card(visit, entry) for entry in entries[:CARDS_PER_KIND]), *further)
-
-
-def _form(visit: PageVisit, buttons: Sequence[tuple[str, str]], known: str, title: str) -> list[Tag]:
-    if not visit.may("decide"):
-        return []
-    reason = elements.reason(f"reason-{known}")
-    label = f"Decide about {title}"
-    return [elements.action("decide", visit.csrf, "/inbox", {"target_id": known}, reason, buttons=buttons, label=label)]
-
-
-def _approval(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
-    known = str(entry.get("approval_id", ""))
-    what = entry.get("tool") or f"{entry.get('method', '')} {entry.get('path', '')}"
-    title = f"{entry.get('label') or brief(entry.get('caller'))} asks for {what}"
-    pairs = [
-        ("Agent", elements.brief_agent(entry.get("caller"))),
-        ("Identity proof", entry.get("assurance")),
-        ("On behalf of", entry.get("acting_principal")),
-        ("Delegated by", entry.get("delegation")),
-        ("Call", f"{entry.get('method', '')} {entry.get('path', '')}"),
-        ("Description", entry.get("description")),
-        ("Impact", entry.get("impact")),
-        ("Definition", entry.get("definition_digest")),
-        ("Digest of the whole call", entry.get("digest")),
-        ("Waits for", ago(entry.get("requested_at"))),
-        ("Expires", entry.get("expires_at")),
-        ("Not shown, as [approvals] show says", entry.get("hidden")),
-    ]
-    content: list[Any] = [elements.facts((name, value) for name, value in pairs if value not in (None, "", [], {}))]
-    for name, member in (("Input", "input"), ("Besides", "beside"), ("Header fields", "fields")):
-        if member in entry:
-            content += [tags.h4(name), elements.code(entry[member])]
-    return elements.card(title, known, *content, *_form(visit, DECISIONS[:2], known, title))
-
-
-def _escalation(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
-    known = str(entry.get("escalation_id", ""))
-    title = f"Escalation {brief(known, 16)}"
-    decision = entry.get("decision")
-    put_off = decision if isinstance(decision, dict) else {}
-    pairs = (
-        ("Agent", elements.brief_agent(entry.get("escalated_by"))),
-        ("Addressed to", entry.get("routed_to")),
-        ("Task", entry.get("task_id")),
-        ("Reason", entry.get("reason")),
-        ("Priority", elements.state(entry.get("priority"))),
-        ("Waits for", ago(entry.get("created_at"))),
-        ("Deadline", entry.get("deadline") or "-"),
-        *_deferral(put_off.get("at"), put_off.get("by"), put_off.get("reason")),
-    )
-    content = (elements.facts(pairs), elements.code(entry.get("context")))
-    return elements.card(title, known, *content, *_form(visit, DECISIONS, known, title), *_answer(visit, known, title))
-
-
-def _answer(visit: PageVisit, known: str, title: str) -> list[Tag]:
-    """Return the form of a REPLY, which informs the agent and decides nothing."""
-    if not visit.may("reply"):
-        return []
-    text = elements.field(
-        "content",
-        "Answer",
-        elements.to_id(f"answer-{known}"),
-        maxlength=str(elements.LONGEST_REASON),
-        autocomplete="off",
-    )
-    buttons = (("reply", "Send the answer"),)
-    label = f"Answer {title}"
-    return [elements.action("reply", visit.csrf, "/inbox", {"in_reply_to": known}, text, buttons=buttons, label=label)]
-
-
-def _proposal(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
-    known = str(entry.get("proposal_id", ""))
-    title = f"Proposal {brief(known, 16)}"
-    pairs = (
-        ("Agent", elements.brief_agent(entry.get("originating_agent_id"))),
-        ("Call", f"{entry.get('method', '')} {entry.get('path', '')}"),
-        ("Made of", entry.get("recipe_lineage")),
-        ("Decided within", lasting(float(entry.get("estimated_seconds") or 0))),
-        *_deferral(entry.get("deferred_at"), entry.get("deferred_by"), entry.get("deferred_reason")),
-    )
-    form: list[Tag] = []
-    if visit.may("operate"):
-        form = [
-            elements.action(
-                "decide-proposal",
-                visit.csrf,
-                "/inbox",
-                {"proposal_id": known},
-                elements.reason(f"reason-{known}"),
-                buttons=DECISIONS,
-                label=f"Decide about {title}",
-            )
-        ]
-    return elements.card(title, known, elements.facts(pairs), elements.code(entry.get("definition")), *form)
-
-
-def _deferral(at: object, by: object, why: object) -> list[tuple[str, Any]]:
-    """Return the earlier deferral of a decision; empty if there was none."""
-    if not at:
-        return []
-    return [("Put off", f"{ago(at)} ago by {brief(by, 16)}"), ("Because", why or "-")]
-
-
-KINDS: Sequence[tuple[str, str, Card]] = (
-    ("Calls that wait for an approval", "approvals", _approval),
-    ("Escalations", "escalations", _escalation),
-    ("Proposals", "proposals", _proposal),
-)
-"""
-Title, member of the answer, and function that draws a card; in the order of :func:`agtphost.page.overview.ask_waiting`.
-"""
-
-
-def _changed_definitions(visit: PageVisit, upstreams: PageReply, count: int, definitions: list[PageReply]) -> Tag:
-    title = "Changed tools and cards"
-    if not upstreams.ok:
-        return elements.refusal_section(title, upstreams)
-    shown = [definition(visit, reply, "/inbox") for reply in definitions]
-    if count > len(shown):
-        shown.append(tags.p(f"{count - len(shown)} more changed."))
+    shown = [definition(visit, reply, "/inbox") for reply in replies]
+    if len(waiting) > len(shown):
+        shown.append(tags.p(f"{len(waiting) - len(shown)} more changed."))
     return elements.section(title, *(shown or [tags.p("Nothing changed.", class_="empty")]))
 
 

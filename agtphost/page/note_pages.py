@@ -103,6 +103,33 @@ def ended_page(reply: PageReply, certified: BrowserCertificate | None = None) ->
     )
 
 
+def already_decided_page(reply: PageReply, reason: str = "") -> PageView:
+    """
+    Return the page for a decision after another person's.
+
+    :param reason: the reason that was typed, so that it is not lost.
+    """
+    said = [tags.p(reply.explanation, role="alert", class_="refused")]
+    if reason:
+        said.append(
+            tags.p("Your decision was not taken. The reason that you typed: ", tags.q(show_value(reason, 4_096)))
+        )
+    return PageView(
+        title="Already decided",
+        status=reply.status,
+        body=[
+            *said,
+            tags.p(tags.a("What was decided", href="/inbox?show=decided"), " - ", tags.a("Inbox", href="/inbox")),
+            elements.facts(
+                (
+                    ("Reason", reply.reason),
+                    ("Record of your request", elements.call_link(reply.audit_id) if reply.audit_id else "-"),
+                )
+            ),
+        ],
+    )
+
+
 def refused_page(reply: PageReply) -> PageView:
     """Return the page with the host's refusal."""
     return PageView(

@@ -25,6 +25,7 @@ from agtphost.page.certificate_entry import enter_by_certificate
 from agtphost.page.entrance import Entrance, EntryRefused, PageSession, is_forged
 from agtphost.page.fields import cookie_of, set_cookie
 from agtphost.page.form_fields import MalformedForm
+from agtphost.page.form_requests import perform
 from agtphost.page.layout import NAVIGATION, PageView, page
 from agtphost.page.live_feed import LiveFeeds
 from agtphost.page.page_visit import PageVisit, is_only_addressed
@@ -362,18 +363,11 @@ class PageResource(Resource):
         if person.result.get("writes") is not True:
             await self._show(request, note_pages.read_only_page(), path, session, person)
             return
-        obstacle = "" if act.check is None else await act.check(asker)
-        if obstacle:
-            await self._show(request, note_pages.malformed_page(obstacle), path, session, person)
+        result = await perform(act, asker, fields)
+        if isinstance(result, PageView):
+            await self._show(request, result, path, session, person)
             return
-        reply = await asker.ask(act.method, act.path, act.given, act.rights_of)
-        if act.show is not None:
-            await self._show(request, act.show(reply), path, session, person)
-            return
-        if not reply.ok:
-            await self._show(request, note_pages.refused_page(reply), path, session, person)
-            return
-        session.message = f"{act.done} Audit-ID {reply.audit_id}"
+        session.message = result
         _redirect(request, _local(fields.get("back", "/")))
 
 

@@ -54,9 +54,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changing]:
         yield Changing(site.host, site.port, words)
 
 
-def escalated(site: Site, task: str) -> str:
+def escalated(site: Site, task: str, question: str = "<b>?</b>") -> str:
     """An agent leaves a decision to people."""
-    words = [f"task_id={task}", "reason=ambiguous_instruction", 'context:={"question": "<b>?</b>"}']
+    words = [f"task_id={task}", "reason=ambiguous_instruction", f"context:={json.dumps({'question': question})}"]
     done = site.host.agtp_json("call", "-", "ESCALATE", "/", *words)
     known = done["body"]["result"]["escalation_id"]
     assert isinstance(known, str)
@@ -200,3 +200,74 @@ def test_a_server_is_started_anew(site: Changing) -> None:
     assert done.status == 200 and "mcp.changing is being restarted" in done.text
     until(lambda: pid() not in (0, before))
     assert browser.send(form, ("do", "restart"), upstream="mcp.none").status == 404
+
+
+# Groups, and what was decided
+
+
+def test_equal_questions_are_one_group_that_is_decided_together(site: Site) -> None:
+    """One form decides all; one that another operator decided meanwhile is named, with who, and the others are decided."""
+    known = [escalated(site, f"task-equal-{number}", "equal?") for number in range(3)]
+    browser, other = site.browser(), site.browser()
+    page = browser.get("/inbox").page
+    assert any(each.startswith("3 equal questions: ") for each in page.said)
+    form = page.form("/do/decide-all", targets=" ".join(known))
+    assert other.send(page.form("/do/decide", target_id=known[0]), ("do", "rejected"), reason="no").status == 403
+    own = other.get("/inbox").page.form("/do/decide", target_id=known[0])
+    assert other.send(own, ("do", "rejected"), reason="no").status == 200
+    answer = browser.send(form, ("do", "accepted"), reason="all fine")
+    assert answer.status == 409 and "2 of 3 decisions are on record" in answer.text
+    assert "decided already by" in answer.text
+    for each, status in zip(known, ("rejected", "accepted", "accepted"), strict=True):
+        (entry,) = site.host.agtp_json(
+            *("call", "-", "QUERY", "/escalations", f"escalation_id={each}", "--as", "registrar")
+        )["body"]["result"]["escalations"]
+        assert entry["status"] == status
+    whole = [escalated(site, f"task-whole-{number}", "whole?") for number in range(2)]
+    form = browser.get("/inbox").page.form("/do/decide-all", targets=" ".join(whole))
+    done = browser.send(form, ("do", "rejected"))
+    assert done.status == 200 and "2 decisions are on record." in done.text
+    assert browser.send(form, ("do", "rejected"), targets=" ".join(["x"] * 60 + whole), kind="other").status == 400
+
+
+def test_decided_questions_stay_visible(site: Site) -> None:
+    """Below those that wait, and by the filter: with the outcome, who decided, when and why."""
+    known = escalated(site, "task-kept")
+    browser = site.browser()
+    form = browser.get("/inbox").page.form("/do/decide", target_id=known)
+    assert browser.send(form, ("do", "accepted"), reason="kept in sight").status == 200
+    for path in ("/inbox", "/inbox?show=decided"):
+        assert "kept in sight" in browser.get(path).page.said, path
+    for path in ("/inbox?show=waiting", "/inbox?show=expired"):
+        assert "kept in sight" not in browser.get(path).page.said, path
+    assert browser.get("/inbox?show=%00").status == 200
+
+
+def test_a_second_operator_is_told_who_decided_and_keeps_the_typed_reason(site: Site) -> None:
+    """Of an escalation and of a proposal."""
+    known = escalated(site, "task-second")
+    taken = site.host.agtp("propose", str(ETC / "proposals" / "catalogue.json"), "--duration", "1h", "--json")
+    assert "261" in taken.stdout
+    (waiting,) = site.host.agtp_json("contracts", "proposals", "--as", "registrar")
+    first, second = site.browser(), site.browser()
+    for action, fields in (
+        ("/do/decide", {"target_id": known}),
+        ("/do/decide-proposal", {"proposal_id": waiting["proposal_id"]}),
+    ):
+        forms = [each.get("/inbox").page.form(action, **fields) for each in (first, second)]
+        assert first.send(forms[0], ("do", "rejected"), reason="not now").status == 200
+        late = second.send(forms[1], ("do", "accepted"), reason="a long reason")
+        assert late.status == 409 and "Already decided" in late.page.said
+        assert " by admin at 20" in late.text
+        assert "a long reason" in late.text
+    assert "not now" in first.get("/inbox?show=decided").page.said
+
+
+def test_the_inbox_leads_to_export_and_verification(site: Site) -> None:
+    """Of the chain that has the decisions; the export verifies."""
+    browser = site.browser()
+    page = browser.get("/inbox").page
+    form = page.form("/evidence/export", chain="host")
+    exported = browser.get(f"{form.action}?chain=host")
+    assert exported.status == 200 and exported.headers["content-type"] == "application/x-ndjson"
+    assert ("data-verify-range", "host") in page.data

@@ -33,6 +33,9 @@ from agtphost.vocabulary.steps import Executor
 PAGE = 200
 """Approvals of one answer."""
 
+CLOSED = "closed"
+"""In ``state``: every approval that does not wait any more, because it was decided or has expired."""
+
 MOST_SHOWN = 524_288
 """Octets of the approvals of one answer."""
 
@@ -74,14 +77,14 @@ class ApprovalDecisions:
     def handle(self, context: BuiltInContext) -> Any:
         self._authorization.actor(context)
         given = context.input
-        state = parameters.choice(given, "state", (*STATES, "all"), "all")
+        state = parameters.choice(given, "state", (*STATES, CLOSED, "all"), "all")
         approval_id = parameters.text(given, "id")
         limit = parameters.count(given, "limit", 50, PAGE)
         decides = self._authorization.approves(context, self._approvals.policy.by)
         found = self._find_approvals(context, decides, approval_id, parameters.text(given, "agent"))
 
         def part() -> Answer:
-            listed = [item for item in found if state in ("all", self._approvals.state(item))]
+            listed = [item for item in found if _is_wanted(self._approvals.state(item), state)]
             listed.sort(key=_place)
             part = self._continuations.part(context, listed, min(limit, _fitting(listed)), _place)
             return Answer(
@@ -123,6 +126,8 @@ class ApprovalDecisions:
         if decision is not None:
             shown.update(decided_by=decision["by"], decided_at=decision["at"], reason=decision["reason"])
             shown["attestation_id"] = decision["attestation_id"]
+            if "operator" in decision:
+                shown["operator"] = decision["operator"]
         if value["use_by"] is not None:
             shown["use_by"] = times.stamp(value["use_by"])
         if state == "used":
@@ -227,6 +232,10 @@ class ApprovalDecisions:
         if use_by is not None:
             told["use_by"] = times.stamp(use_by)
         return {**receipt, **told}, change
+
+
+def _is_wanted(state: str, wanted: str) -> bool:
+    return wanted in ("all", state) or (wanted == CLOSED and state != "pending")
 
 
 def _fitting(items: Sequence[StateItem]) -> int:

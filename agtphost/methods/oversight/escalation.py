@@ -45,6 +45,9 @@ from agtphost.vocabulary.steps import Executor
 REASONS = ("confidence_threshold", "scope_limit", "ethical_flag", "ambiguous_instruction", "resource_unavailable")
 PRIORITIES = ("urgent", "normal", "low")
 STATES = ("pending", "accepted", "rejected")
+
+DECIDED = "decided"
+"""In ``status``: accepted and rejected escalations."""
 CONTEXT = 16_384
 """Octets of what a recipient gets to read."""
 
@@ -235,7 +238,7 @@ class Escalation:
     def _list(self, context: BuiltInContext) -> Any:
         self._authorization.actor(context)
         given = context.input
-        status = parameters.choice(given, "status", (*STATES, "all"), "all")
+        status = parameters.choice(given, "status", (*STATES, DECIDED, "all"), "all")
         wanted = {name: parameters.text(given, name) for name in ("escalation_id", "task_id")}
         limit = parameters.count(given, "limit", 50, PAGE)
         found = self._find_escalations(context, **wanted)
@@ -245,7 +248,10 @@ class Escalation:
                 item
                 for item in found
                 if status in ("all", item.brief["status"])
-                and all(text is None or _member(item, name) == text for name, text in wanted.items())
+                or (
+                    (status == DECIDED and item.brief["status"] != "pending")
+                    and all(text is None or _member(item, name) == text for name, text in wanted.items())
+                )
             ]
             shown.sort(key=_place)
             part = self._continuations.part(context, shown, limit, _place)
