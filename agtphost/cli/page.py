@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import click
 
 from agtphost.cli.exchange import open_client, require_success, result_of, signing_keys
-from agtphost.cli.failures import NoConnection
+from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import resolve
@@ -20,8 +20,9 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @click.command()
 @click.option("--open", "opened", is_flag=True, help="Open the link in the browser, if it leads to this host.")
+@click.option("--end-sessions", "ends", is_flag=True, help="End all sessions of the page instead, of all people.")
 @host_options
-def command(opened: bool, where: Connection, as_json: bool) -> None:
+def command(opened: bool, ends: bool, where: Connection, as_json: bool) -> None:
     """
     Get a sign-in link to the operators' page.
 
@@ -32,12 +33,21 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
     The link also has the fingerprint of the key with which this command verifies the host's records, so that the
     browser can check that it uses the same key. The part after # is not sent to any server.
 
+    --end-sessions ends every open session of the page and every unused link at once, also those of other people. Only
+    administrators may; the record names the one who did.
+
     \b
     Examples:
       agtp page
       agtp page --as operator --open
       agtp page --cert ops.pem --uri agtp://agents.example.com
+      agtp page --end-sessions
     """
+    if ends:
+        if opened:
+            raise WrongInput("--end-sessions and --open are both given", "Give one of them.")
+        _end_sessions(where, as_json)
+        return
     target = resolve(where, identity=REGISTRAR)
     with open_client(target) as client:
         asked = {"subject": "self", "resource": "/page", "scope": "page:enter"}
@@ -63,3 +73,16 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
         # A host chooses the link, so it is opened unseen only if it leads to the host that the user named.
         said = f"not opened: the link of {here} leads to {there}. If that is its page, open it yourself."
         click.echo(visible(said), err=True)
+
+
+def _end_sessions(where: Connection, as_json: bool) -> None:
+    """End all sessions of the page."""
+    target = resolve(where, identity=REGISTRAR)
+    with open_client(target) as client:
+        reply = require_success(client.call(target.uri, "REVOKE", "/page/sessions", {}))
+        ended = result_of(reply)
+    if as_json:
+        print_json({**ended, "audit_id": reply.audit_id})
+        return
+    click.echo(f"ended: {ended.get('sessions')} sessions and {ended.get('links')} unused links")
+    click.echo(f"recorded as {reply.audit_id}", err=True)

@@ -55,6 +55,7 @@ PAGE = (
     ("QUERY", "/page/feed"),
     ("SUSPEND", "/page/calls/{response_id}"),
     ("RESUME", "/page/upstreams/{upstream}"),
+    ("REVOKE", "/page/sessions"),
 )
 """The operators' page: bound where ``[admin]`` listens."""
 

@@ -56,7 +56,7 @@ from agtphost.methods.inspection.access import ReadACL, RecordAccess
 from agtphost.methods.inspection.agents import Chains, KnownAgents
 from agtphost.methods.inspection.backups import Backups
 from agtphost.methods.inspection.call_targets import Records
-from agtphost.methods.inspection.definitions import TARGET, Definitions
+from agtphost.methods.inspection.definitions import ALL, TARGET, Definitions
 from agtphost.methods.inspection.feed import RecordFeed
 from agtphost.methods.inspection.inspect import Inspection
 from agtphost.methods.inspection.sessions import Sessions
@@ -396,18 +396,20 @@ def _inspection(
     reports = [adapter.upstreams for adapter in upstreams.reporting]
     offerings = [adapter.list_offered for adapter in upstreams.reporting]
     definitions = {adapter.name: adapter.definition for adapter in upstreams.reporting}
+    described = Definitions(
+        services.registry.admitted_bindings,
+        services.loaded.endpoints,
+        services.loaded.catalog,
+        services.authorization,
+    )
     services.registry.add_targets(
         {
             **tasks.targets,
             "upstreams": UpstreamReport(reports, services.authorization).read,
             "tools": ToolReport(offerings, services.authorization, services.lasting.continuations).read,
             "upstream-definition": UpstreamDefinition(definitions, services.authorization).read,
-            TARGET: Definitions(
-                services.registry.admitted_bindings,
-                services.loaded.endpoints,
-                services.loaded.catalog,
-                services.authorization,
-            ).read,
+            TARGET: described.read,
+            ALL: described.read_all,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
             "records": Records(evidence.records, services.authorization, directory, services.seconds).read,

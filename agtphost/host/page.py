@@ -8,6 +8,7 @@ from typing import Any
 
 from agtphost.audit.export import ExportWriter
 from agtphost.config import Config
+from agtphost.config.reloadable_keys import RESTART, WHOLE
 from agtphost.config.surfaces import ADMIN
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import PAGE
@@ -34,6 +35,7 @@ STATEMENTS = {
     ("QUERY", "/page"): "What the caller may see and do on the operators' page.",
     ("SUSPEND", "/page/calls/{response_id}"): "End a waiting call; for operators.",
     ("RESUME", "/page/upstreams/{upstream}"): "Restart a server behind this host; for operators.",
+    ("REVOKE", "/page/sessions"): "End all sessions of the operators' page, and its unused links; for administrators.",
     ("QUERY", "/page/feed"): "Record that a live feed of the operators' page begins or ends.",
 }
 
@@ -46,7 +48,7 @@ def page_access(services: HostServices) -> PageAccess | None:
     writes = services.config.admin.writes
     known = services.loaded.directory.list_known
     replies = "REPLY" in services.config.methods.names
-    return PageAccess(
+    access = PageAccess(
         services.authorization,
         known,
         entrance.issue_link,
@@ -55,6 +57,8 @@ def page_access(services: HostServices) -> PageAccess | None:
         replies=replies,
         now=services.seconds,
     )
+    access.end_sessions_by(entrance.end_all)
+    return access
 
 
 def page_bindings(
@@ -113,8 +117,16 @@ def mask_configuration(config: Config) -> Mapping[str, Any]:
     for name, value in shown.items():
         plain = _plain(value)
         if plain not in (None, {}, []):
-            sections.append({"name": name, "toml": write_toml({name: plain})})
+            sections.append({"name": name, "toml": write_toml({name: plain}), "restart": _restart_keys(name, plain)})
     return {"file": str(config.file), "sections": sections}
+
+
+def _restart_keys(name: str, value: Any) -> list[str]:
+    """Return the keys of a section whose changes need a restart: ``*`` for all, otherwise those that it has."""
+    keys = RESTART.get(name, frozenset())
+    if keys == WHOLE:
+        return sorted(WHOLE)
+    return sorted(key for key in value if key in keys) if isinstance(value, Mapping) else []
 
 
 def _plain(value: Any) -> Any:
@@ -153,6 +165,7 @@ def build_page_surface(
 
     feeds = LiveFeeds(services.reactor)
     services.evidence.ledger.watch(feeds.saw)
+    entrance.when_all_end = feeds.end_all
     browsers = BrowserCertificates(lambda: present().admin.browsers)
     resource = PageResource(entrance, dispatcher, keys, feeds, Exports(begin), browsers)
     return ServedSurface(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=COMMON_FIELDS)

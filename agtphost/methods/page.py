@@ -1,5 +1,6 @@
 """
-Requests about the operators' page: AUTHORIZE and QUERY on ``/page``, QUERY on ``/page/feed``.
+Requests about the operators' page: AUTHORIZE and QUERY on ``/page``, QUERY on ``/page/feed``, REVOKE on
+``/page/sessions``, and others.
 
 Browsers cannot show the certificates of operators, whose keys are Ed25519. An operator requests a link over AGTP
 instead, and the page then acts with that very certificate. Each view begins with QUERY: so the page is open only to
@@ -25,7 +26,7 @@ from agtphost.identity.peer import PeerCertificate
 from agtphost.vocabulary import times
 from agtphost.vocabulary.reasons import Reason
 
-LINK, LOOK, FEED, END, RESTART = PAGE
+LINK, LOOK, FEED, END, RESTART, END_SESSIONS = PAGE
 
 ENDER = "page:operate"
 """The scope of agents that may end calls of others, and restart servers."""
@@ -74,6 +75,7 @@ class PageAccess:
         self._life = life
         self._end: Callable[[str], bool] = lambda response_id: False
         self._restart: Callable[[str], bool] = lambda upstream: False
+        self._end_sessions: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._writes = writes
         self._replies = replies
         self._now = now
@@ -86,12 +88,18 @@ class PageAccess:
         """Have ``restart`` start an upstream anew, by ``PROTOCOL.NAME``; it says whether there is one."""
         self._restart = restart
 
+    def end_sessions_by(self, end: Callable[[], tuple[int, int]]) -> None:
+        """Have ``end`` end every session of the page and every unused link; it returns how many of each there were."""
+        self._end_sessions = end
+
     def handle(self, context: BuiltInContext) -> Answer:
         roles = self._roles(context)
         if context.method == END[0]:
             return self._end_call(context)
         if context.method == RESTART[0]:
             return self._restart_upstream(context)
+        if context.method == END_SESSIONS[0]:
+            return self._end_all_sessions(context)
         if context.method == LINK[0]:
             return self._make_link(context)
         if context.path == FEED[1]:
@@ -141,6 +149,12 @@ class PageAccess:
             raise not_found(Reason.TARGET_UNKNOWN, "The upstream is not known.", remedy="INSPECT target=upstreams.")
         return Answer(result={"upstream": known, "restarted": True}, extra={"restarted_upstream": known})
 
+    def _end_all_sessions(self, context: BuiltInContext) -> Answer:
+        self._authorization.require(context, ENDER, "Sessions of the page are ended by administrators.")
+        sessions, links = self._end_sessions()
+        ended = {"sessions": sessions, "links": links}
+        return Answer(result=ended, extra={"page_sessions_ended": ended})
+
     def _make_link(self, context: BuiltInContext) -> Answer:
         certificate = context.peer.certificate if context.peer is not None else None
         assert certificate is not None, "the role was derived from it"
@@ -174,6 +188,7 @@ class PageAccess:
                     OPERATOR in roles
                     or ("registrar" in roles and not self._authorization.operators.lists_administrator)
                 ),
+                "reload": self._writes and self._authorization.configures(context, self._known()),
                 "try": self._writes and self._authorization.may(context, OperatorAction.TRY) and caller is None,
             },
         }

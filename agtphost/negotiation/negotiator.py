@@ -291,9 +291,9 @@ class Negotiator:
         """
         Answer ``QUERY /proposals`` with waiting proposals; operators see all, agents their own.
 
-        With ``state=decided`` it lists those of the last days that were decided, with who decided.
+        With ``status=decided`` it lists those of the last days that were decided, with who decided.
         """
-        waits = parameters.choice(context.input, "state", ("pending", "decided"), "pending") == "pending"
+        waits = parameters.choice(context.input, "status", ("pending", "decided"), "pending") == "pending"
         operator = self._authorization.oversees(context, action=OperatorAction.READ)
         caller = _agent_of(context)
         sure = context.assurance >= self._settings.min_assurance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from agtphost.page import agent_rights, tool_trial
+from agtphost.page import agent_rights, configuration, tool_trial
 from agtphost.page.form_fields import Fields, FormRequest, MalformedForm, read_reason, read_word, require_button
 from agtphost.page.value_text import in_path
 from agtphost.vocabulary import media_types
@@ -139,6 +139,7 @@ ACTIONS: Mapping[str, Callable[[Fields], FormRequest]] = {
     "lifecycle": lifecycle,
     "lift-limits": agent_rights.lift_limits,
     "limit": agent_rights.limit,
+    "reload": configuration.reload,
     "reply": reply,
     "restart": restart,
     "revoke-contract": revoke_contract,

@@ -118,13 +118,23 @@ async def _calls(visit: PageVisit, since: str, latest: PageReply) -> Tag:
         return elements.refusal_section("Calls", latest)
     statuses = await usage.count_by(visit, "status", since, caller_id=visit.rest)
     tools = await usage.count_by(visit, "tool", since, caller_id=visit.rest)
+    times = await usage.ask_latencies(visit, since)
+    median, slow = usage.time_cells(times, "agents", visit.rest)
     calls, refused, failed = usage.by_outcome(statuses)
     note = usage.incomplete_note(statuses)
     return elements.section(
         "Calls",
         elements.search(visit.path, usage.range_choice(since), text="Show"),
         *([tags.p(note)] if note else []),
-        elements.facts((("Calls", calls), ("Refused", refused), ("Failed", failed))),
+        elements.facts(
+            (
+                ("Calls", calls),
+                ("Refused", refused),
+                ("Failed", failed),
+                ("p50 latency", median),
+                ("p99 latency", slow),
+            )
+        ),
         elements.table(
             f"What it called, {usage.range_words(since)}",
             ("Tool or method", "Calls"),

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import elements
+from agtphost.page import access_choices, elements
 from agtphost.page.call_steps import describe_rule
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
@@ -27,21 +27,31 @@ PREFIX = "in."
 
 async def draw(visit: PageVisit) -> PageView:
     """Show the form, with a field for each member of the input, and the answer to a submitted one."""
-    method, path = visit.query_word("method").upper(), visit.query_word("path") or "/"
+    chosen = access_choices.read_choice(visit.query_word("what", access_choices.LONGEST))
+    method = chosen.method or visit.query_word("method").upper()
+    path = chosen.path or visit.query_word("path") or "/"
     named, more = visit.query_word("agent"), visit.query_word("more", 4_096)
     wanted = {"agent_id": named} if is_agent_id(named) else {"name": named or None}
-    asking = [visit.ask.inspect("agents", limit=elements.ROWS, **wanted, continuation_token=more or None)]
-    if method:
+    asking = [
+        visit.ask.inspect("agents", limit=elements.ROWS, **wanted, continuation_token=more or None),
+        visit.ask.inspect("tools", limit=elements.ROWS),
+        visit.ask.inspect("endpoints"),
+    ]
+    if method and not chosen.tool:
         asking.append(visit.ask.inspect("endpoint", method=method, path=path))
-    known, *defined = await gather_replies(*asking)
+    known, tools, endpoints, *defined = await gather_replies(*asking)
+    choices = access_choices.Choices.of(tools, endpoints)
     found = defined[0].result.get("input_schema") if defined else None
     schema = found if isinstance(found, dict) else {}
-    body: list[Any] = [_form(visit, known, method, path, schema)]
+    body: list[Any] = [_form(visit, known, choices, method, path, schema)]
     agent, choice = _find_agent(visit, known)
     if choice is not None:
         return PageView(title="Check access", body=[*body, choice])
+    if chosen.template:
+        said = f"Write values in place of {chosen.template} in the path, and ask again with the path alone."
+        return PageView(title="Check access", body=[*body, tags.p(show_value(said, 400), role="alert")])
     if method:
-        asked = {"target": "decision", "method": method, "path": path}
+        asked = {"target": "decision", "method": method, "path": path, **chosen.question}
         wrong = _add_question(visit, schema, asked, agent)
         if wrong:
             body.append(tags.p(wrong, role="alert", class_="refused"))
@@ -85,7 +95,14 @@ def _members(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {name: each for name, each in list(found.items())[:MOST_MEMBERS] if isinstance(each, dict)}
 
 
-def _form(visit: PageVisit, known: PageReply, method: str, path: str, schema: Mapping[str, Any]) -> Tag:
+def _form(
+    visit: PageVisit,
+    known: PageReply,
+    choices: access_choices.Choices,
+    method: str,
+    path: str,
+    schema: Mapping[str, Any],
+) -> Tag:
     agents = [str(each.get("name")) for each in known.entries("agents")]
     required = schema.get("required")
     needed = required if isinstance(required, list) else []
@@ -101,8 +118,15 @@ def _form(visit: PageVisit, known: PageReply, method: str, path: str, schema: Ma
         elements.choice(
             "assurance", "Identity proof", "assurance", ASSURANCES, visit.query_word("assurance") or "certificate"
         ),
-        elements.field("method", "Method", "method", method, required="required", autocapitalize="characters"),
-        elements.field("path", "Path", "path", path),
+        elements.choice(
+            "what", "Tool or endpoint", "what", choices.options, choices.selected(visit.query_word("what", 600))
+        ),
+        elements.field(
+            "method", "Or a method", "method", method, list="methods", autocapitalize="characters", autocomplete="off"
+        ),
+        tags.datalist(*(tags.option(value=each) for each in choices.methods), id="methods"),
+        elements.field("path", "and a path", "path", path, list="paths", autocomplete="off"),
+        tags.datalist(*(tags.option(value=each) for each in choices.paths), id="paths"),
         elements.field("scope", "Authority-Scope that is claimed", "scope", visit.query_word("scope", 2_048)),
     ]
     for name, each in _members(schema).items():

@@ -125,6 +125,8 @@ class Entrance:
         self._sessions: OrderedDict[str, PageSession] = OrderedDict()
         self._failed: OrderedDict[str, list[float]] = OrderedDict()
         self._wrong: deque[float] = deque(maxlen=FAILURES_OF_ALL)
+        self.when_all_end: Callable[[], None] = lambda: None
+        """Called after :meth:`end_all`: ends what sessions have open."""
 
     # Links
 
@@ -155,7 +157,9 @@ class Entrance:
         if link.used:
             log.warn("a link to the page was used a second time, from {address}", address=address)
             raise self.refuse(
-                address, 410, "This link was used already. If it was not you, end all sessions: restart the host."
+                address,
+                410,
+                "This link was used already, or was ended. If you did neither, end all sessions: agtp page --end-sessions.",
             )
         if now - link.issued > LINK_SECONDS:
             raise self.refuse(address, 410, f"This link has expired: it was valid for {LINK_SECONDS:.0f} seconds.")
@@ -236,6 +240,18 @@ class Entrance:
     def end_by_cookie(self, cookie: str) -> None:
         """End the session of a cookie."""
         self._sessions.pop(_digest(cookie), None)
+
+    def end_all(self) -> tuple[int, int]:
+        """End every session and every unused link, and return how many of each there were."""
+        ended = len(self._sessions)
+        self._sessions.clear()
+        now, links = self._now(), 0
+        for link in self._links.values():
+            if not link.used:
+                links += now - link.issued <= LINK_SECONDS
+                link.used = True
+        self.when_all_end()
+        return ended, links
 
     def end_session(self, session: PageSession) -> None:
         """End a session whose certificate is not accepted any more."""

@@ -71,7 +71,7 @@ def _ask_closed(visit: PageVisit, kind: Kind) -> Awaitable[PageReply]:
         return visit.ask.ask("QUERY", "/approvals", {"state": "closed", "limit": elements.ROWS})
     if kind.name == "escalations":
         return visit.ask.ask("QUERY", "/escalations", {"status": "decided", "limit": elements.ROWS})
-    return visit.ask.ask("QUERY", "/proposals", {"state": "decided"})
+    return visit.ask.ask("QUERY", "/proposals", {"status": "decided"})
 
 
 # What waits

@@ -86,6 +86,11 @@ class LiveFeeds:
         feed.begin()
         return feed
 
+    def end_all(self) -> None:
+        """End every feed: all sessions were ended."""
+        for feed in tuple(self._open):
+            feed.end()
+
 
 class EventCache:
     """A cache of encoded events, so that a record is encoded once for all feeds, and only if one shows it."""
@@ -136,6 +141,11 @@ class LiveFeed:
         self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
         self._write(RETRY_FIELD)
         self._next = self._clock.callLater(UPDATE_SECONDS, self._tick)
+
+    def end(self) -> None:
+        """End the feed; the browser asks for it again, and learns why."""
+        if not self._has_ended:
+            self._finish()
 
     def add(self, records: Any) -> None:
         """Take committed records for the next update."""

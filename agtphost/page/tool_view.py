@@ -72,6 +72,7 @@ def _facts(entry: Mapping[str, Any]) -> Tag:
 
 
 async def _calls(visit: PageVisit, tool: str, since: str, latest: PageReply) -> Tag:
+    times = await usage.ask_latencies(visit, since)
     statuses, callers = (
         await usage.count_by(visit, "status", since, tool=tool[:200]),
         await usage.count_by(visit, "agent", since, tool=tool[:200]),
@@ -82,7 +83,9 @@ async def _calls(visit: PageVisit, tool: str, since: str, latest: PageReply) -> 
     if note:
         content.append(tags.p(note))
     calls, refused, failed = usage.by_outcome(statuses)
-    content.append(elements.facts((("Calls", calls), ("Refused", refused), ("Failed", failed))))
+    median, slow = usage.time_cells(times, "tools", tool)
+    numbers = (("Calls", calls), ("Refused", refused), ("Failed", failed))
+    content.append(elements.facts((*numbers, ("p50 latency", median), ("p99 latency", slow))))
     rows = [
         (elements.brief_agent(agent) if agent else "operators and unnamed callers", number)
         for agent, number in callers.calls.most_common(elements.ROWS)

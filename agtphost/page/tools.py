@@ -38,8 +38,8 @@ async def draw(visit: PageVisit) -> PageView:
         return PageView(title="Tools", body=[elements.refusal_section("Not shown", reply)])
     entries = reply.entries("upstreams")
     since = usage.chosen_range(visit)
-    counts = await usage.count_calls(visit, "tool", since)
-    table = _tools(tools, entries, words, since, counts)
+    counts, times = await usage.count_calls(visit, "tool", since), await usage.ask_latencies(visit, since)
+    table = _tools(tools, entries, words, since, counts, times)
     if more:
         # The other parts are on the first page of tools.
         return PageView(title="Tools", body=[table])
@@ -62,6 +62,7 @@ def _tools(
     words: Mapping[str, str],
     since: str,
     counts: usage.CallCounts,
+    times: PageReply,
 ) -> Tag:
     """Show a page of the tools that match the filter."""
     named = [f"{str(each.get('protocol', '')).lower()}.{each.get('name')}" for each in servers]
@@ -74,9 +75,19 @@ def _tools(
     )
     if not reply.ok:
         return elements.section("Tools", form, elements.refusal_section("Not shown", reply))
-    heads = ("Tool", "State", *usage.HEADS, "Description", "Scopes", "Identity proof", "Approval", "Definition")
+    heads = (
+        "Tool",
+        "State",
+        *usage.HEADS,
+        *usage.TIMES,
+        "Description",
+        "Scopes",
+        "Identity proof",
+        "Approval",
+        "Definition",
+    )
     caption = f"{reply.result.get('count')} tools, with their calls of the {usage.range_words(since)}"
-    rows = [_tool(entry, counts) for entry in reply.entries("tools")]
+    rows = [_tool(entry, counts, times) for entry in reply.entries("tools")]
     content: list[Any] = [form, elements.table(caption, heads, rows, "There are none.")]
     note = usage.incomplete_note(counts)
     if note:
@@ -92,7 +103,8 @@ def _all(words: Iterable[str]) -> list[tuple[str, str]]:
     return [("", "all"), *((word, word) for word in words)]
 
 
-def _tool(entry: Mapping[str, Any], counts: usage.CallCounts) -> tuple[Any, ...]:
+def _tool(entry: Mapping[str, Any], counts: usage.CallCounts, times: PageReply) -> tuple[Any, ...]:
+    name = f"{entry.get('upstream')}.{entry.get('name')}"
     up, state = entry.get("upstream_state"), entry.get("state")
     digest, approved = str(entry.get("sha256") or ""), str(entry.get("approved") or "")
     pinned = "-" if not digest else f"{digest[:12]}..."
@@ -103,11 +115,12 @@ def _tool(entry: Mapping[str, Any], counts: usage.CallCounts) -> tuple[Any, ...]
     shown = elements.state(state if state != "on" or up in ("up", "idle") else up)
     return (
         tags.a(
-            show_value(f"{entry.get('upstream')}.{entry.get('name')}", 128),
+            show_value(name, 128),
             href=tool_view.tool_path(*(entry.get(each) for each in PLACE)),
         ),
         tags.span(shown, f" {entry['why']}") if entry.get("why") else shown,
-        *counts.cells(f"{entry.get('upstream')}.{entry.get('name')}"),
+        *counts.cells(name),
+        *usage.time_cells(times, "tools", name),
         entry.get("description") or "-",
         ", ".join(map(str, entry.get("required_scopes") or ())) or "-",
         entry.get("min_assurance", "-"),

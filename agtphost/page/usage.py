@@ -46,6 +46,32 @@ class CallCounts:
         return self.calls[key], self.refused[key], self.failed[key]
 
 
+TIMES = ("p50", "p99")
+"""Column heads of :func:`time_cells`."""
+
+
+async def ask_latencies(visit: PageVisit, since: str) -> PageReply:
+    """Ask for the percentiles of a range, which the host measures from its start on."""
+    return await visit.ask.inspect("latency", **{"from": since})
+
+
+def time_cells(reply: PageReply, kind: str, key: str) -> tuple[str, str]:
+    """
+    Return the median and the 99th percentile of one tool or agent.
+
+    :param reply: the answer to :func:`ask_latencies`.
+    :param kind: ``tools`` or ``agents``.
+    """
+    known = reply.result.get(kind)
+    found = known.get(key) if isinstance(known, dict) else None
+    found = found if isinstance(found, dict) else {}
+    return _milliseconds(found.get("p50_ms")), _milliseconds(found.get("p99_ms"))
+
+
+def _milliseconds(value: object) -> str:
+    return f"{value:.1f} ms" if isinstance(value, (int, float)) else "-"
+
+
 HEADS = ("Calls", "Refused", "Failed")
 """Column heads of :meth:`CallCounts.cells`."""
 

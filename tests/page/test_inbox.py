@@ -206,7 +206,7 @@ def test_a_server_is_started_anew(site: Changing) -> None:
 
 
 def test_equal_questions_are_one_group_that_is_decided_together(site: Site) -> None:
-    """One form decides all; one that another operator decided meanwhile is named, with who, and the others are decided."""
+    """One form decides all; one that another operator decided before is named, with who, and the others are decided."""
     known = [escalated(site, f"task-equal-{number}", "equal?") for number in range(3)]
     browser, other = site.browser(), site.browser()
     page = browser.get("/inbox").page

@@ -8,7 +8,7 @@ is one: the lists of DISCOVER do not show it to that caller either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from agtphost.contract.binding import Binding
@@ -22,7 +22,10 @@ from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
 
-TARGET = "endpoint"
+TARGET, ALL = "endpoint", "endpoints"
+
+MOST_LISTED = 1_000
+"""Endpoints of one list; the operator's own are the last to be left out."""
 
 
 class Definitions:
@@ -54,6 +57,22 @@ class Definitions:
             if (binding.method, binding.path) == named and (looks or context.admits(binding)):
                 return Answer(result=self._definition(binding), enveloped=False, content_type=media_types.ENDPOINT_JSON)
         raise not_found(Reason.ENDPOINT_UNKNOWN)
+
+    async def read_all(self, context: BuiltInContext) -> Mapping[str, Any]:
+        """
+        Return ``{"endpoints": [...], "count": N}`` for overseers: method, path and description of all that is registered.
+
+        :raises agtphost.errors.Refusal: 403 for everyone but overseers; DISCOVER lists agents what they can call.
+        """
+        self._authorization.require_looking(
+            context, "All endpoints are shown to operators; DISCOVER /methods lists agents what they can call."
+        )
+        found = {(each.method, each.path): each for each in self._bindings()}
+        shown = [
+            {"method": method, "path": path, "description": found[method, path].description, "tier": tier}
+            for tier, method, path in sorted((each.tier, *place) for place, each in found.items())[-MOST_LISTED:]
+        ]
+        return {"endpoints": shown, "count": len(found)}
 
     def _definition(self, binding: Binding) -> dict[str, Any]:
         endpoint = self._endpoints.get((binding.method, binding.path))
