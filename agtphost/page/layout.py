@@ -67,8 +67,10 @@ def page(
         tags.title(f"{view.title} - agtphost"),
         tags.link(rel="icon", href="/static/icon.svg"),
         tags.link(rel="stylesheet", href="/static/page.css"),
+        tags.link(rel="stylesheet", href="/static/forms.css"),
         tags.link(rel="icon", href="/static/icon.svg", type="image/svg+xml"),
         tags.script(src="/static/page.js", type="module"),
+        tags.script(src="/static/connection.js", defer="defer"),
     )
     body = tags.body(
         tags.a("Skip to the main part", href="#main", class_="skip"),

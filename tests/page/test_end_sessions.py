@@ -59,7 +59,7 @@ def test_only_an_administrator_ends_sessions(site: Site) -> None:
 
 
 def test_the_open_page_of_an_operator_that_is_removed_is_refused(site: Site) -> None:
-    """At the next click after the reload, with a page that says why; a role that was lowered counts from then on, too."""
+    """At the next click after the reload, with a page that says why; so does a role that was lowered."""
     issue = site.host.agtp("cert", "issue", "client", "anna", "--ca", str(site.host.state / "ca.pem"), "-o", "anna.pem")
     assert issue.returncode == 0, issue.stderr
     listed(site, "administrator")

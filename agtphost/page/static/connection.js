@@ -1,0 +1,113 @@
+/*
+ * Says when the host does not answer, and goes on once it is back.
+ *
+ * A view stays readable while the host restarts; what was typed stays, too. When the host answers again and the session
+ * is open, the view is loaded anew; with typed text only the token of its forms is. A session ends with the host's
+ * process: then the page waits until the person has entered again, in any window of this browser.
+ */
+"use strict";
+
+(() => {
+  const EVERY = 10_000;
+  const AGAIN = 1_500;
+  const LONGEST = 5_000;
+
+  /** A file, so that the question is no request of the host's own protocol and has no record. */
+  const ALIVE = "/static/icon.svg";
+
+  /** 401 without a session; any other answer has one. */
+  const SESSION = "/evidence/record?audit_id=none";
+
+  if (!document.querySelector('form[action="/leave"]')) return;
+
+  const loaded = new Date();
+  const banner = document.createElement("p");
+  banner.setAttribute("role", "status");
+  banner.className = "connection";
+  banner.hidden = true;
+  document.querySelector("main").prepend(banner);
+
+  const say = (state, text, link) => {
+    if (document.documentElement.dataset.connection === state) return;
+    document.documentElement.dataset.connection = state;
+    banner.hidden = !text;
+    banner.replaceChildren(text ?? "");
+    if (link) {
+      const anchor = document.createElement("a");
+      anchor.href = link.href;
+      anchor.textContent = link.text;
+      banner.append(" ", anchor);
+    }
+  };
+
+  const ask = (path, method) =>
+    fetch(path, { method, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(LONGEST) });
+
+  const is_typed = (field) => {
+    if (field.type === "hidden" || field.type === "submit") return false;
+    if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+    if (field instanceof HTMLSelectElement) {
+      const chosen = Array.from(field.options).some((option) => option.defaultSelected);
+      return Array.from(field.options).some((option) => chosen && option.selected !== option.defaultSelected) || (!chosen && field.selectedIndex > 0);
+    }
+    return field.value !== field.defaultValue;
+  };
+
+  const has_typed = () => Array.from(document.querySelectorAll("input, textarea, select")).some(is_typed);
+
+  /** The forms of the view get the token of the session that is open now. */
+  const renew = async () => {
+    const text = await (await ask(location.href, "GET")).text();
+    const token = /name="csrf" value="([A-Za-z0-9_-]+)"|value="([A-Za-z0-9_-]+)" name="csrf"/.exec(text);
+    if (!token) return false;
+    for (const field of document.querySelectorAll('input[name="csrf"]')) field.value = token[1] ?? token[2];
+    return true;
+  };
+
+  const go_on = async () => {
+    if (!has_typed()) {
+      location.reload();
+      return;
+    }
+    if (await renew()) say("back", "The host is back. What you typed is still here; the rest of the view is as of its loading.", { href: location.href, text: "Load the view again" });
+  };
+
+  let lost = false;
+
+  const look = async () => {
+    let alive = false;
+    try {
+      alive = (await ask(ALIVE, "HEAD")).ok;
+    } catch {
+      alive = false;
+    }
+    if (!alive) {
+      lost = true;
+      say("lost", `The host does not answer; trying again. What is shown is as of ${loaded.toLocaleTimeString("en-GB")}.`);
+      return AGAIN;
+    }
+    if (!lost) return EVERY;
+    const open = (await ask(SESSION, "GET")).status !== 401;
+    if (open) {
+      lost = false;
+      await go_on();
+      return EVERY;
+    }
+    say("ended", "The host is back, and your session has ended with its restart. This page goes on once you have entered again.", { href: "/enter", text: "Enter again" });
+    return AGAIN;
+  };
+
+  const watch = async () => {
+    let wait = EVERY;
+    try {
+      // A page that nobody looks at asks nothing.
+      if (document.visibilityState === "visible") wait = await look();
+    } catch {
+      wait = AGAIN;
+    }
+    setTimeout(watch, wait);
+  };
+
+  setTimeout(watch, EVERY);
+  addEventListener("offline", () => look().catch(() => {}));
+})();
