@@ -31,7 +31,7 @@ async def draw(visit: PageVisit) -> PageView:
         visit.ask.ask("QUERY", agent_rights.PATH),
         visit.ask.inspect("records", limit=elements.ROWS, **{"from": since}),
     )
-    counts = await usage.count_calls(visit, "agent", since)
+    used = await usage.ask_usage(visit, since)
     form = elements.search("/agents", elements.field("name", "Name", "filter-name", name), usage.range_choice(since))
     if not reply.ok:
         return PageView(title="Agents", body=[form, elements.refusal_section("Not shown", reply)])
@@ -41,8 +41,10 @@ async def draw(visit: PageVisit) -> PageView:
             tags.a(str(entry.get("name")), href=f"/agents/{in_path(entry.get('agent_id'))}"),
             elements.state(entry.get("status")),
             "hosted" if entry.get("hosted") else "caller",
-            *counts.cells(str(entry.get("agent_id"))),
-            last.get(str(entry.get("agent_id")), "earlier" if counts.calls[str(entry.get("agent_id"))] else "-"),
+            *used.cells(usage.AGENTS, str(entry.get("agent_id"))),
+            last.get(
+                str(entry.get("agent_id")), "earlier" if used.called(usage.AGENTS, str(entry.get("agent_id"))) else "-"
+            ),
             _rights(entry, grants),
             entry.get("certificate_days"),
             entry.get("sessions"),
@@ -52,9 +54,8 @@ async def draw(visit: PageVisit) -> PageView:
     heads = ("Name", "State", "Role", *usage.HEADS, "Last call", "Rights", "Certificate, days left", "Sessions")
     caption = f"{reply.result.get('count')} agents, with their calls of the {usage.range_words(since)}"
     body: list[Any] = [form, elements.table(caption, heads, rows, "There are none.")]
-    note = usage.incomplete_note(counts)
-    if note:
-        body.append(tags.p(note))
+    if used.note:
+        body.append(tags.p(used.note))
     if reply.continuation:
         query = urlencode({"name": name, "range": since, "more": reply.continuation})
         body.append(tags.p(tags.a("More agents", href=f"/agents?{query}", rel="next")))
@@ -116,29 +117,17 @@ async def _calls(visit: PageVisit, since: str, latest: PageReply) -> Tag:
     """Show the numbers of calls of the agent over a range, its tools, and its latest calls."""
     if not latest.ok:
         return elements.refusal_section("Calls", latest)
-    statuses = await usage.count_by(visit, "status", since, caller_id=visit.rest)
-    tools = await usage.count_by(visit, "tool", since, caller_id=visit.rest)
-    times = await usage.ask_latencies(visit, since)
-    median, slow = usage.time_cells(times, "agents", visit.rest)
-    calls, refused, failed = usage.by_outcome(statuses)
-    note = usage.incomplete_note(statuses)
+    used = await usage.ask_usage(visit, since, caller_id=visit.rest)
+    rows = [(each.get("value"), each.get("records"), each.get("refused")) for each in used.ranking(usage.TOOLS)]
     return elements.section(
         "Calls",
         elements.search(visit.path, usage.range_choice(since), text="Show"),
-        *([tags.p(note)] if note else []),
-        elements.facts(
-            (
-                ("Calls", calls),
-                ("Refused", refused),
-                ("Failed", failed),
-                ("p50 latency", median),
-                ("p99 latency", slow),
-            )
-        ),
+        *([tags.p(used.note)] if used.note else []),
+        used.facts(usage.AGENTS, visit.rest),
         elements.table(
             f"What it called, {usage.range_words(since)}",
-            ("Tool or method", "Calls"),
-            tools.calls.most_common(elements.ROWS),
+            ("Tool or method", "Calls", "Refused or failed"),
+            rows,
             "Nothing.",
         ),
         call_list.records("Latest calls", latest),

@@ -159,7 +159,7 @@ class Entrance:
             raise self.refuse(
                 address,
                 410,
-                "This link was used already, or was ended. If it was not you, end all sessions: agtp page --end-sessions.",
+                "This link was used already. If it was not you, end all sessions: agtp page --end-sessions.",
             )
         if now - link.issued > LINK_SECONDS:
             raise self.refuse(address, 410, f"This link has expired: it was valid for {LINK_SECONDS:.0f} seconds.")

@@ -11,7 +11,7 @@ from agtphost.page import call_list, definition_diff, elements, inbox, schema_fo
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
-from agtphost.page.value_text import in_path
+from agtphost.page.value_text import in_path, show_value
 from agtphost.vocabulary import media_types
 
 MOST_ASKED = 50
@@ -72,31 +72,28 @@ def _facts(entry: Mapping[str, Any]) -> Tag:
 
 
 async def _calls(visit: PageVisit, tool: str, since: str, latest: PageReply) -> Tag:
-    times = await usage.ask_latencies(visit, since)
-    statuses, callers = (
-        await usage.count_by(visit, "status", since, tool=tool[:200]),
-        await usage.count_by(visit, "agent", since, tool=tool[:200]),
-    )
-    form = elements.search(visit.path, usage.range_choice(since), text="Show")
-    content: list[Any] = [form]
-    note = usage.incomplete_note(statuses)
-    if note:
-        content.append(tags.p(note))
-    calls, refused, failed = usage.by_outcome(statuses)
-    median, slow = usage.time_cells(times, "tools", tool)
-    numbers = (("Calls", calls), ("Refused", refused), ("Failed", failed))
-    content.append(elements.facts((*numbers, ("p50 latency", median), ("p99 latency", slow))))
+    used = await usage.ask_usage(visit, since, tool=tool[:200])
+    content: list[Any] = [elements.search(visit.path, usage.range_choice(since), text="Show")]
+    if used.note:
+        content.append(tags.p(used.note))
+    content.append(used.facts(usage.TOOLS, tool))
     rows = [
-        (elements.brief_agent(agent) if agent else "operators and unnamed callers", number)
-        for agent, number in callers.calls.most_common(elements.ROWS)
+        (_caller(str(each.get("value") or ""), each.get("name")), each.get("records"), each.get("refused"))
+        for each in used.ranking(usage.AGENTS)
     ]
-    content.append(
-        elements.table(f"Callers, {usage.range_words(since)}", ("Caller", "Calls"), rows, "There were none.")
-    )
+    caption = f"Callers, {usage.range_words(since)}"
+    content.append(elements.table(caption, ("Caller", "Calls", "Refused or failed"), rows, "There were none."))
     content.append(
         call_list.records("Latest calls", latest) if latest.ok else elements.refusal_section("Latest calls", latest)
     )
     return elements.section("Calls", *content)
+
+
+def _caller(value: str, name: object) -> Tag:
+    """Return a link to an agent, an operator's name, or the words for a caller that named no agent."""
+    if value.startswith("operator:"):
+        return tags.span(f"{show_value(value.partition(':')[2], 64)} (operator)")
+    return elements.brief_agent(value, label=name)
 
 
 async def _callers(visit: PageVisit, protocol: str, tool: str, agents: PageReply) -> Tag:

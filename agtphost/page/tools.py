@@ -38,8 +38,8 @@ async def draw(visit: PageVisit) -> PageView:
         return PageView(title="Tools", body=[elements.refusal_section("Not shown", reply)])
     entries = reply.entries("upstreams")
     since = usage.chosen_range(visit)
-    counts, times = await usage.count_calls(visit, "tool", since), await usage.ask_latencies(visit, since)
-    table = _tools(tools, entries, words, since, counts, times)
+    used = await usage.ask_usage(visit, since)
+    table = _tools(tools, entries, words, since, used)
     if more:
         # The other parts are on the first page of tools.
         return PageView(title="Tools", body=[table])
@@ -61,8 +61,7 @@ def _tools(
     servers: Sequence[Mapping[str, Any]],
     words: Mapping[str, str],
     since: str,
-    counts: usage.CallCounts,
-    times: PageReply,
+    used: usage.Usage,
 ) -> Tag:
     """Show a page of the tools that match the filter."""
     named = [f"{str(each.get('protocol', '')).lower()}.{each.get('name')}" for each in servers]
@@ -79,7 +78,6 @@ def _tools(
         "Tool",
         "State",
         *usage.HEADS,
-        *usage.TIMES,
         "Description",
         "Scopes",
         "Identity proof",
@@ -87,11 +85,10 @@ def _tools(
         "Definition",
     )
     caption = f"{reply.result.get('count')} tools, with their calls of the {usage.range_words(since)}"
-    rows = [_tool(entry, counts, times) for entry in reply.entries("tools")]
+    rows = [_tool(entry, used) for entry in reply.entries("tools")]
     content: list[Any] = [form, elements.table(caption, heads, rows, "There are none.")]
-    note = usage.incomplete_note(counts)
-    if note:
-        content.append(tags.p(note))
+    if used.note:
+        content.append(tags.p(used.note))
     if reply.continuation:
         kept = {name: word for name, word in words.items() if word}
         query = urlencode({**kept, "range": since, "more": reply.continuation})
@@ -103,7 +100,7 @@ def _all(words: Iterable[str]) -> list[tuple[str, str]]:
     return [("", "all"), *((word, word) for word in words)]
 
 
-def _tool(entry: Mapping[str, Any], counts: usage.CallCounts, times: PageReply) -> tuple[Any, ...]:
+def _tool(entry: Mapping[str, Any], used: usage.Usage) -> tuple[Any, ...]:
     name = f"{entry.get('upstream')}.{entry.get('name')}"
     up, state = entry.get("upstream_state"), entry.get("state")
     digest, approved = str(entry.get("sha256") or ""), str(entry.get("approved") or "")
@@ -119,8 +116,7 @@ def _tool(entry: Mapping[str, Any], counts: usage.CallCounts, times: PageReply) 
             href=tool_view.tool_path(*(entry.get(each) for each in PLACE)),
         ),
         tags.span(shown, f" {entry['why']}") if entry.get("why") else shown,
-        *counts.cells(name),
-        *usage.time_cells(times, "tools", name),
+        *used.cells(usage.TOOLS, name),
         entry.get("description") or "-",
         ", ".join(map(str, entry.get("required_scopes") or ())) or "-",
         entry.get("min_assurance", "-"),

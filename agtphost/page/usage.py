@@ -1,79 +1,109 @@
-"""Count the calls of a range of time: INSPECT reads the numbers from the index of records, a bounded part at a time."""
+"""Numbers of calls over a range of time, by agent or by tool, as INSPECT reads them from the index of records."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from twisted.web.template import Tag
 
 from agtphost.page import elements
 from agtphost.page.page_visit import PageVisit
-from agtphost.page.person_client import REFUSING_2XX, PageReply, gather_replies
+from agtphost.page.person_client import PageReply, gather_replies
 
 RANGES = (("-1h", "Last hour"), ("-24h", "Last 24 hours"), ("-7d", "Last 7 days"), ("-30d", "Last 30 days"))
 """Ranges of time as the filter language writes them, and their labels."""
 
 DEFAULT = "-24h"
 
-MOST_LOOKS = 4
-"""Requests for one number; the host answers each within about a tenth of a second."""
+FAILING = "5xx"
+"""The statuses of failed calls, as the filter language writes them."""
 
-REFUSING = ("4xx", str(REFUSING_2XX))
-FAILING = ("5xx",)
-"""Statuses of refused and of failed calls, as the filter language writes them."""
+TOOLS, AGENTS = "tools", "agents"
+"""What calls are counted by: members of the host's answers."""
+
+HEADS = ("Calls", "Refused", "Failed", "p50", "p99")
+"""Column heads of :meth:`Usage.cells`."""
+
+MOST_VALUES = 200
+"""Values of a list that the host counts one by one; it leaves out those with the fewest calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallCounts:
-    """Calls by agent or by tool."""
+class Usage:
+    """
+    The calls of a range of time.
 
-    calls: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    failed: Counter[str] = field(default_factory=Counter)
-    whole: bool = True
-    """Whether the whole range was counted; otherwise only its newest part."""
+    The host counts records, and measures latencies from its start on.
+    """
 
-    refusal: PageReply | None = None
-    """The refusal of the host to count; None if it counted."""
+    calls: PageReply
+    """The numbers of all calls."""
 
-    def cells(self, key: str) -> tuple[Any, ...]:
-        """Return calls, refused and failed calls of one key, for a row of a table."""
-        if self.refusal is not None:
+    failing: PageReply
+    """The numbers of failed calls."""
+
+    latencies: PageReply
+
+    def cells(self, kind: str, key: str) -> tuple[Any, ...]:
+        """
+        Return the values for :data:`HEADS`.
+
+        :param kind: :data:`TOOLS` or :data:`AGENTS`.
+        """
+        return (*self._numbers(_find(self.calls, kind, key), _find(self.failing, kind, key)), *self._times(kind, key))
+
+    def called(self, kind: str, key: str) -> bool:
+        """Return whether there was any call of one tool or agent."""
+        return _find(self.calls, kind, key).get("records", 0) > 0
+
+    def facts(self, kind: str, key: str) -> Tag:
+        """Return the numbers of all calls that were asked for, and the latencies of one tool or agent."""
+        calls, failing = _sum(self.calls), _sum(self.failing)
+        return elements.facts(zip(HEADS, (*self._numbers(calls, failing), *self._times(kind, key)), strict=True))
+
+    def ranking(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        """Return the tools or agents with the most calls: their ``value``, ``records``, and ``name`` where known."""
+        return self.calls.entries(kind)
+
+    @property
+    def note(self) -> str:
+        """Return a sentence if the numbers are not those of the whole range; otherwise empty text."""
+        if not self.calls.ok:
+            return f"Calls are not counted: {self.calls.explanation or self.calls.reason}"
+        if self.calls.result.get("complete") is False:
+            return "There are too many records for one look: only the newest part of the range is counted."
+        return ""
+
+    def _numbers(self, calls: Mapping[str, int], failing: Mapping[str, int]) -> tuple[Any, Any, Any]:
+        if not self.calls.ok or not calls:
             return "-", "-", "-"
-        return self.calls[key], self.refused[key], self.failed[key]
+        failed = failing.get("records", 0)
+        # Failed calls have a reason, too; refused are only those that the host did not let through.
+        return calls.get("records", 0), max(calls.get("refused", 0) - failed, 0), failed
+
+    def _times(self, kind: str, key: str) -> tuple[str, str]:
+        known = self.latencies.result.get(kind)
+        found = known.get(key) if isinstance(known, dict) else None
+        found = found if isinstance(found, dict) else {}
+        return _milliseconds(found.get("p50_ms")), _milliseconds(found.get("p99_ms"))
 
 
-TIMES = ("p50", "p99")
-"""Column heads of :func:`time_cells`."""
-
-
-async def ask_latencies(visit: PageVisit, since: str) -> PageReply:
-    """Ask for the percentiles of a range, which the host measures from its start on."""
-    return await visit.ask.inspect("latency", **{"from": since})
-
-
-def time_cells(reply: PageReply, kind: str, key: str) -> tuple[str, str]:
+async def ask_usage(visit: PageVisit, since: str, **conditions: str) -> Usage:
     """
-    Return the median and the 99th percentile of one tool or agent.
+    Ask for the calls of a range.
 
-    :param reply: the answer to :func:`ask_latencies`.
-    :param kind: ``tools`` or ``agents``.
+    :param since: one of :data:`RANGES`.
+    :param conditions: parameters of ``INSPECT target=records`` that narrow them.
     """
-    known = reply.result.get(kind)
-    found = known.get(key) if isinstance(known, dict) else None
-    found = found if isinstance(found, dict) else {}
-    return _milliseconds(found.get("p50_ms")), _milliseconds(found.get("p99_ms"))
-
-
-def _milliseconds(value: object) -> str:
-    return f"{value:.1f} ms" if isinstance(value, (int, float)) else "-"
-
-
-HEADS = ("Calls", "Refused", "Failed")
-"""Column heads of :meth:`CallCounts.cells`."""
+    asked: dict[str, Any] = {"summary": True, "from": since, **conditions}
+    calls, failing, latencies = await gather_replies(
+        visit.ask.inspect("records", **asked),
+        visit.ask.inspect("records", **asked, status=FAILING),
+        visit.ask.inspect("latency", **{"from": since}),
+    )
+    return Usage(calls=calls, failing=failing, latencies=latencies)
 
 
 def chosen_range(visit: PageVisit) -> str:
@@ -92,74 +122,19 @@ def range_words(value: str) -> str:
     return dict(RANGES)[value].lower()
 
 
-async def count_calls(visit: PageVisit, by: str, since: str) -> CallCounts:
-    """
-    Count all calls of a range.
-
-    :param by: ``agent`` or ``tool``.
-    :param since: one of :data:`RANGES`.
-    """
-    (calls, refused, failed), refusal, whole = await _count_all(visit, by, since, ((), REFUSING, FAILING))
-    return CallCounts(calls=calls, refused=refused, failed=failed, whole=whole, refusal=refusal)
+def _find(reply: PageReply, kind: str, key: str) -> Mapping[str, int]:
+    """Return the numbers of one value; zeros for one that the host did not count, nothing where it left some out."""
+    entries = reply.entries(kind)
+    for entry in entries:
+        if entry.get("value") == key:
+            return {name: int(entry.get(name) or 0) for name in ("records", "refused")}
+    return {} if len(entries) >= MOST_VALUES else {"records": 0, "refused": 0}
 
 
-async def count_by(visit: PageVisit, by: str, since: str, **conditions: str) -> CallCounts:
-    """
-    Count the calls of one agent or one tool.
-
-    :param by: ``agent``, ``tool`` or ``status``.
-    :param conditions: parameters of ``INSPECT target=records``.
-    """
-    (calls,), refusal, whole = await _count_all(visit, by, since, ((),), **conditions)
-    return CallCounts(calls=calls, whole=whole, refusal=refusal)
+def _sum(reply: PageReply) -> Mapping[str, int]:
+    statuses = reply.entries("statuses")
+    return {name: sum(int(entry.get(name) or 0) for entry in statuses) for name in ("records", "refused")}
 
 
-def by_outcome(statuses: CallCounts) -> tuple[int, int, int]:
-    """Return all, refused and failed calls of counts by status."""
-    refused = failed = 0
-    for status, number in statuses.calls.items():
-        failed += number if status[:1] == "5" else 0
-        refused += number if status[:1] == "4" or status == str(REFUSING_2XX) else 0
-    return statuses.calls.total(), refused, failed
-
-
-async def _count_all(
-    visit: PageVisit, by: str, since: str, kinds: tuple[tuple[str, ...], ...], **conditions: str
-) -> tuple[list[Counter[str]], PageReply | None, bool]:
-    """Return the counts of each kind of status, the first refusal, and whether the whole range was counted."""
-    asked = [(number, status) for number, kind in enumerate(kinds) for status in (kind or ("",))]
-    counts: list[Counter[str]] = [Counter() for _ in kinds]
-    waiting: list[tuple[int, str, Any]] = [(number, status, None) for number, status in asked]
-    for _ in range(MOST_LOOKS):
-        replies = await gather_replies(
-            *(
-                visit.ask.inspect(
-                    "records", count=by, **{"from": since}, status=status or None, before=before, **conditions
-                )
-                for _, status, before in waiting
-            )
-        )
-        further = []
-        for (number, status, _), reply in zip(waiting, replies, strict=True):
-            if not reply.ok:
-                return counts, reply, False
-            counts[number].update(_numbers(reply))
-            if reply.result.get("before") is not None:
-                further.append((number, status, reply.result["before"]))
-        waiting = further
-        if not waiting:
-            break
-    return counts, None, not waiting
-
-
-def _numbers(reply: PageReply) -> Mapping[str, int]:
-    return {str(each.get("value")): int(each.get("records") or 0) for each in reply.entries("counts")}
-
-
-def incomplete_note(counts: CallCounts) -> str:
-    """Return a sentence if only a part of the range was counted; otherwise empty text."""
-    if counts.refusal is not None:
-        return f"Calls are not counted: {counts.refusal.explanation or counts.refusal.reason}"
-    return (
-        "" if counts.whole else "There are too many records for one look: only the newest part of the range is counted."
-    )
+def _milliseconds(value: object) -> str:
+    return f"{value:.1f} ms" if isinstance(value, (int, float)) else "-"
