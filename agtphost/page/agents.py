@@ -62,11 +62,13 @@ async def draw(visit: PageVisit) -> PageView:
     return PageView(title="Agents", body=body)
 
 
-def _last_calls(reply: PageReply) -> dict[str, str]:
+def _last_calls(reply: PageReply) -> dict[str, Tag]:
     """Return the time of the last call of each agent that called lately."""
-    found: dict[str, str] = {}
+    found: dict[str, Tag] = {}
     for entry in reply.entries("records"):
-        found.setdefault(str(entry.get("caller_id") or ""), str(entry.get("issued_at", "-"))[:19])
+        date, _, time = str(entry.get("issued_at", ""))[:19].partition("T")
+        shown = tags.span(elements.unbroken(date), " ", elements.unbroken(f"{time} UTC"))
+        found.setdefault(str(entry.get("caller_id") or ""), shown)
     return found
 
 

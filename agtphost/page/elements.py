@@ -134,6 +134,11 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
+def unbroken(text: str) -> Tag:
+    """Return a short text that stays on one line."""
+    return tags.span(show_value(text, 64), class_="nowrap")
+
+
 def in_query(value: object) -> str:
     """Return a value encoded for a query."""
     return quote(str(value), safe="")

@@ -20,7 +20,7 @@ MOST_DEFINITIONS = 20
 """Definitions that are fetched for one view."""
 
 OPEN = 3
-"""Questions of each kind that are unfolded."""
+"""Questions of each kind that are unfolded; where there are more, none is."""
 
 UNSUPPORTED_STATUSES = (404, 405)
 """Statuses of a host that does not support a kind."""
@@ -89,7 +89,9 @@ def _waiting(kind: Kind, reply: PageReply, visit: PageVisit) -> Tag | None:
     for entry in entries[:CARDS_PER_KIND]:
         question = kind.describe(entry)
         groups.setdefault(question.equal, []).append(question)
-    cards = [_group(kind, questions, visit, unfolded=at < OPEN) for at, questions in enumerate(groups.values())]
+    # A few are read at a glance; of many, the list is.
+    unfolded = OPEN if len(groups) <= OPEN else 0
+    cards = [_group(kind, questions, visit, unfolded=at < unfolded) for at, questions in enumerate(groups.values())]
     more = int(reply.result.get("count") or len(entries)) - len(entries)
     further = [tags.p(f"{more} more wait.")] if more > 0 else []
     return elements.section(kind.title, *cards, *further)

@@ -114,6 +114,7 @@ def _escalation(entry: Mapping[str, Any]) -> Question:
     status = str(entry.get("status") or "pending")
     waits = status == "pending"
     pairs = (
+        ("Escalation", known),
         ("Agent", elements.brief_agent(entry.get("escalated_by"))),
         ("Addressed to", entry.get("routed_to")),
         ("Task", entry.get("task_id")),
@@ -125,7 +126,7 @@ def _escalation(entry: Mapping[str, Any]) -> Question:
     )
     return Question(
         known=known,
-        title=f"Escalation {brief(known, 16)}: {str(entry.get('reason') or '').replace('_', ' ')}",
+        title=_escalation_title(entry),
         since=f"task {brief(entry.get('task_id') or 'none', 40)}, waits for {ago(entry.get('created_at'))}",
         equal=_equal(entry, "escalated_by", "routed_to", "reason", "priority", "context", "decision"),
         content=(elements.facts(pairs), elements.code(entry.get("context"))),
@@ -134,6 +135,14 @@ def _escalation(entry: Mapping[str, Any]) -> Question:
         decided_at=str(decided.get("at") or ""),
         reason=str(decided.get("reason") or ""),
     )
+
+
+def _escalation_title(entry: Mapping[str, Any]) -> str:
+    """Return what an agent asks: its reason, and its question where the context has one."""
+    context = entry.get("context")
+    question = context.get("question") if isinstance(context, dict) else None
+    reason = str(entry.get("reason") or "escalation").replace("_", " ")
+    return f"{reason.capitalize()}: {question}" if isinstance(question, str) and question else reason.capitalize()
 
 
 def _proposal(entry: Mapping[str, Any]) -> Question:

@@ -48,7 +48,7 @@ def fields(schema: Mapping[str, Any], known: str) -> list[Tag]:
     needed = required if isinstance(required, list) else []
     made = [
         _field(name, each, f"{known}-{number}", required=name in needed)
-        for number, (name, each) in enumerate(members_of(schema).items())
+        for number, (name, each) in enumerate(sorted(members_of(schema).items(), key=lambda one: one[0] not in needed))
     ]
     label = "Input as JSON, in place of the fields above" if made else "Input as JSON"
     whole = tags.p(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -74,16 +74,7 @@ def _tools(
     )
     if not reply.ok:
         return elements.section("Tools", form, elements.refusal_section("Not shown", reply))
-    heads = (
-        "Tool",
-        "State",
-        *usage.HEADS,
-        "Description",
-        "Scopes",
-        "Identity proof",
-        "Approval",
-        "Definition",
-    )
+    heads = ("Tool", "State", *usage.HEADS, "Description", "Needs", "Definition")
     caption = f"{reply.result.get('count')} tools, with their calls of the {usage.range_words(since)}"
     rows = [_tool(entry, used) for entry in reply.entries("tools")]
     content: list[Any] = [form, elements.table(caption, heads, rows, "There are none.")]
@@ -118,11 +109,18 @@ def _tool(entry: Mapping[str, Any], used: usage.Usage) -> tuple[Any, ...]:
         tags.span(shown, f" {entry['why']}") if entry.get("why") else shown,
         *used.cells(usage.TOOLS, name),
         entry.get("description") or "-",
-        ", ".join(map(str, entry.get("required_scopes") or ())) or "-",
-        entry.get("min_assurance", "-"),
-        "a person" if entry.get("approval") else "-",
+        ", ".join(_needs(entry)) or "-",
         pinned,
     )
+
+
+def _needs(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a call of a tool needs: scopes, how the caller is known, and a person's approval."""
+    yield from map(str, entry.get("required_scopes") or ())
+    if entry.get("min_assurance"):
+        yield f"proof by {entry['min_assurance']}"
+    if entry.get("approval"):
+        yield "approval by a person"
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -83,7 +83,7 @@ class Usage:
         # Failed calls have a reason, too; refused are only those that the host did not let through.
         return calls.get("records", 0), max(calls.get("refused", 0) - failed, 0), failed
 
-    def _times(self, kind: str, key: str) -> tuple[str, str]:
+    def _times(self, kind: str, key: str) -> tuple[Any, Any]:
         known = self.latencies.result.get(kind)
         found = known.get(key) if isinstance(known, dict) else None
         found = found if isinstance(found, dict) else {}
@@ -136,5 +136,5 @@ def _sum(reply: PageReply) -> Mapping[str, int]:
     return {name: sum(int(entry.get(name) or 0) for entry in statuses) for name in ("records", "refused")}
 
 
-def _milliseconds(value: object) -> str:
-    return f"{value:.1f} ms" if isinstance(value, (int, float)) else "-"
+def _milliseconds(value: object) -> Any:
+    return elements.unbroken(f"{value:.1f} ms") if isinstance(value, (int, float)) else "-"

@@ -1,0 +1,148 @@
+"""Views of an operator's work in Chromium: inbox, agents, tools, access, configuration; and a host that restarts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.page.browser import Browser, shown
+from tests.page.browsing import Site, served
+from tests.page.test_browser_journeys import address, enter
+from tests.page.test_inbox import escalated
+from tests.system.hosting import Host, until
+
+MORE = """
+[mcp.server.tools.delete_note]
+approval = "required"
+"""
+
+BROKEN = """
+// Words that do not fit on one line of their own, of all that is not foreign or code.
+const found = [];
+const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+  if (node.parentElement.closest("pre, code, .id, bdi, option, script, .aside")) continue;
+  for (const match of node.data.matchAll(/(?<![\\p{L}\\p{N}])\\p{L}{2,24}(?![\\p{L}\\p{N}])/gu)) {
+    const range = document.createRange();
+    range.setStart(node, match.index);
+    range.setEnd(node, match.index + match[0].length);
+    if (new Set(Array.from(range.getClientRects(), (box) => Math.round(box.top))).size > 1) found.push(match[0]);
+  }
+}
+return found;
+"""
+
+WIDTHS = (390, 768, 1440)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with served(tmp_path_factory.mktemp("page"), append=MORE, eager=True) as site:
+        for number in range(3):
+            escalated(site, f"task-{number}", "Which of the two invoices is meant?")
+        escalated(site, "task-other", "May the customer have a discount of 20 %?")
+        for words in (
+            ("tools", "call", "files.list_files"),
+            ("tools", "call", "files.read_file", "path=none"),
+            ("tools", "call", "files.delete_note", "name=old"),
+            ("agent", "grant", "demo", "files.*", "QUERY /library/{isbn}", "--for", "7d"),
+        ):
+            site.host.agtp(*words)
+        yield site
+
+
+@pytest.fixture
+def browser(window: Browser, site: Site) -> Browser:
+    window.beginning(lambda: enter(window, site))
+    return window
+
+
+def agent(site: Site) -> str:
+    return str(json.loads((site.host.state / "agents/demo/document.json").read_text())["agent_id"])
+
+
+def paths(site: Site) -> dict[str, str]:
+    """The views of this module, and the names of their screenshots."""
+    return {
+        "inbox": "/inbox",
+        "inbox-decided": "/inbox?show=decided",
+        "agents": "/agents?range=-1h",
+        "agent": f"/agents/{agent(site)}",
+        "tools": "/tools",
+        "tool": "/tools/mcp.files.search_text",
+        "access": f"/can?agent={agent(site)}&what=tool+files.read_file",
+        "config": "/config?compare=yes",
+        "sessions": "/sessions",
+    }
+
+
+def test_views_are_whole_at_three_widths_and_in_two_schemes(browser: Browser, site: Site) -> None:
+    """No word is broken, nothing scrolls sideways, axe-core finds nothing serious, the console is quiet."""
+    wrong = []
+    for name, path in paths(site).items():
+        for scheme in ("light", "dark"):
+            browser.scheme(scheme)
+            for width in WIDTHS:
+                browser.wide(width)
+                browser.said()
+                browser.open(address(site, path))
+                browser.one("html[data-ready]")
+                browser.screenshot(f"operating-{name}-{scheme}-{width}")
+                wrong += [f"{name} {width}: {word} is broken" for word in browser.run(BROKEN)]
+                wrong += [f"{name} {width}: {browser.overflow()} pixels too wide"] * (browser.overflow() > 0)
+                wrong += [f"{name} {scheme} {width}: {each}" for each in browser.said()]
+            wrong += [f"{name} {scheme}: {each}" for each in browser.findings()]
+    browser.scheme("light")
+    browser.wide(1280)
+    assert not wrong, shown(wrong)
+
+
+def test_a_tool_is_tried_by_keyboard_and_mouse(browser: Browser, site: Site) -> None:
+    """The form of its schema is filled in, the box is ticked, and the answer is shown with its record."""
+    browser.open(address(site, "/tools/mcp.files.search_text"))
+    browser.type('[name="text.query"]', "e")
+    browser.click("#try-confirmed")
+    browser.follow('form[action="/do/try-tool"] button')
+    assert "Judged with the rights of" in browser.text
+    browser.screenshot("operating-trial")
+    browser.quiet()
+
+
+def enter_beside(browser: Browser, site: Site) -> None:
+    """Enter in another window of the same profile, which is closed afterwards."""
+    here, before = browser.driver.current_window_handle, set(browser.driver.window_handles)
+    browser.driver.execute_script("window.open(arguments[0])", site.link())
+    until(lambda: len(set(browser.driver.window_handles) - before) == 1)
+    (other,) = set(browser.driver.window_handles) - before
+    browser.driver.switch_to.window(other)
+    browser.one("html[data-ready] header nav")
+    browser.driver.close()
+    browser.driver.switch_to.window(here)
+
+
+def test_a_view_says_that_its_host_restarts_and_goes_on(browser: Browser, site: Site) -> None:
+    """What was typed stays; after entering in another window the view goes on, with forms of the new session."""
+    known = escalated(site, "task-restart", "Is it still there?")
+    browser.open(address(site, "/inbox"))
+    browser.type(f'#item-{known} [name="reason"]', "typed before the restart")
+    assert site.host.stop() == 0
+    until(lambda: "The host does not answer" in browser.text)
+    browser.screenshot("operating-restart-lost")
+    site.host = Host(site.host.config).wait()
+    until(lambda: "your session has ended with its restart" in browser.text)
+    browser.screenshot("operating-restart-ended")
+    enter_beside(browser, site)
+    until(lambda: "What you typed is still here" in browser.text)
+    browser.follow(f'#item-{known} [value="accepted"]')
+    assert f"{known} is accepted" in browser.text
+    assert "typed before the restart" in browser.text
+    browser.said()
+    site.host.stop()
+    until(lambda: "The host does not answer" in browser.text)
+    site.host = Host(site.host.config).wait()
+    until(lambda: "your session has ended" in browser.text)
+    enter_beside(browser, site)
+    until(lambda: browser.attribute_of("html", "data-connection") == "" and browser.all("html[data-ready]"))
+    browser.said()
