@@ -239,8 +239,6 @@ class Sealer:
         certificate = exchange.peer.certificate
         if certificate is not None and (certificate.fingerprint in self._named_keys or self._by_spki):
             self._name_operator(exchange, payload)
-        if trial:
-            _extend(payload, {"trial": trial_member(exchange)})
         if exchange.peer.http is not None:
             _extend(payload, {"http": exchange.peer.http})
         if exchange.method == "EXECUTE" and (action := action_of(exchange)):
@@ -431,6 +429,8 @@ def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) ->
         payload["acting_principal_id"] = exchange.acting_principal
     if exchange.requested_method is not None:
         payload["requested_method"] = exchange.requested_method
+    if exchange.peer.rights_of:
+        _extend(payload, {"trial": trial_member(exchange)})
 
 
 def _name_parties(purchase: Purchase, payload: dict[str, Any]) -> None:

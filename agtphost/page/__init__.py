@@ -17,20 +17,24 @@ Every view is complete HTML without a script.
 - :mod:`.elements`: tables, lists of facts and forms for views
 - :mod:`.value_text`: values as text for people
 - :mod:`.note_pages`: pages that are not views
-- :mod:`.actions`: forms, and the request that each becomes
+- :mod:`.form_fields`, :mod:`.form_requests`: the fields of a form, and the requests that it becomes
+- :mod:`.actions`: forms by their path
 - :mod:`.views`: the paths of the views
 - :mod:`.overview`: whether the host is healthy
-- :mod:`.inbox`: everything that waits for a person
+- :mod:`.inbox`, :mod:`.inbox_questions`, :mod:`.inbox_evidence`: what waits for a person, and what was decided
 - :mod:`.call_list`, :mod:`.call`: waiting, new and past calls, and one of them
 - :mod:`.call_filters`, :mod:`.completions`: the filter of past calls, and words that complete it
 - :mod:`.call_steps`: a call as a timeline
 - :mod:`.time_range`, :mod:`.histogram`: a chosen range of time, and the calls in it
 - :mod:`.live_feed`: the feed of calls as they are recorded
-- :mod:`.agents`: agents, and changes of their state
+- :mod:`.agents`, :mod:`.agent_rights`: agents, changes of their state, and what they may call
+- :mod:`.usage`: numbers of calls over a range of time
 - :mod:`.sessions`: sessions, and suspended tasks
-- :mod:`.tools`: servers behind the host
+- :mod:`.tools`, :mod:`.tool_view`: servers behind the host, their tools, and one of these
+- :mod:`.tool_trial`, :mod:`.schema_form`: a tool that an operator tries, and the form for its input
+- :mod:`.definition_diff`: the differences of two definitions
 - :mod:`.chains`: chains and the tree over all records
-- :mod:`.decision_view`: the decision about a hypothetical call
+- :mod:`.decision_view`, :mod:`.access_choices`: the decision about a hypothetical call, and what can be chosen for it
 - :mod:`.contracts`: negotiated contracts
 - :mod:`.configuration`: the configuration in force
 - :mod:`.record_export`: exports of chains and ranges, as files that verify without a host

@@ -33,7 +33,7 @@ class Choice:
 
     @property
     def template(self) -> str:
-        """Return the first part of the path that stands for a value; empty without one."""
+        """Return the first parameter of the path, in its braces; empty without one."""
         begin = self.path.find("{")
         end = self.path.find("}", begin)
         return self.path[begin : end + 1] if 0 <= begin < end else ""
@@ -62,7 +62,7 @@ class Choices:
     paths: Sequence[str]
 
     @classmethod
-    def of(cls, tools: PageReply, endpoints: PageReply) -> Choices:
+    def from_replies(cls, tools: PageReply, endpoints: PageReply) -> Choices:
         """Return the lists of what the host has; empty where it does not say."""
         named = sorted(
             f"{each.get('upstream')}.{each.get('name')}"
@@ -84,6 +84,6 @@ class Choices:
             paths=list(dict.fromkeys(str(each.get("path")) for each in ordered)),
         )
 
-    def selected(self, text: str) -> str:
+    def find_option(self, text: str) -> str:
         """Return a value of the list, or nothing for any other text."""
         return text if any(text == value for value, _ in self.options) else ""

@@ -189,7 +189,7 @@ def _things(fields: Fields) -> list[str]:
     return texts
 
 
-def _until(fields: Fields, now: Callable[[], float]) -> dict[str, str]:
+def _read_end(fields: Fields, now: Callable[[], float]) -> dict[str, str]:
     days = fields.get("days", "")
     if days not in dict(LASTING):
         raise MalformedForm("Choose how long the right lasts from the list.")
@@ -198,7 +198,7 @@ def _until(fields: Fields, now: Callable[[], float]) -> dict[str, str]:
 
 def _give(fields: Fields, done: str, check: Callable[[PersonClient], Awaitable[str]] | None) -> FormRequest:
     agent_id, _ = _agent(fields)
-    given = {"subject": agent_id, "resource": _things(fields), "scope": "call", **_until(fields, time.time)}
+    given = {"subject": agent_id, "resource": _things(fields), "scope": "call", **_read_end(fields, time.time)}
     return FormRequest(method="AUTHORIZE", path=PATH, given=given, done=done, check=check)
 
 

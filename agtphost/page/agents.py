@@ -43,7 +43,8 @@ async def draw(visit: PageVisit) -> PageView:
             "hosted" if entry.get("hosted") else "caller",
             *used.cells(usage.AGENTS, str(entry.get("agent_id"))),
             last.get(
-                str(entry.get("agent_id")), "earlier" if used.called(usage.AGENTS, str(entry.get("agent_id"))) else "-"
+                str(entry.get("agent_id")),
+                "earlier" if used.has_calls(usage.AGENTS, str(entry.get("agent_id"))) else "-",
             ),
             _rights(entry, grants),
             entry.get("certificate_days"),

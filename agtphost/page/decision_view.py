@@ -40,7 +40,7 @@ async def draw(visit: PageVisit) -> PageView:
     if method and not chosen.tool:
         asking.append(visit.ask.inspect("endpoint", method=method, path=path))
     known, tools, endpoints, *defined = await gather_replies(*asking)
-    choices = access_choices.Choices.of(tools, endpoints)
+    choices = access_choices.Choices.from_replies(tools, endpoints)
     found = defined[0].result.get("input_schema") if defined else None
     schema = found if isinstance(found, dict) else {}
     body: list[Any] = [_form(visit, known, choices, method, path, schema)]
@@ -119,7 +119,7 @@ def _form(
             "assurance", "Identity proof", "assurance", ASSURANCES, visit.query_word("assurance") or "certificate"
         ),
         elements.choice(
-            "what", "Tool or endpoint", "what", choices.options, choices.selected(visit.query_word("what", 600))
+            "what", "Tool or endpoint", "what", choices.options, choices.find_option(visit.query_word("what", 600))
         ),
         elements.field(
             "method", "Or a method", "method", method, list="methods", autocapitalize="characters", autocomplete="off"

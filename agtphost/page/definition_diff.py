@@ -25,13 +25,13 @@ def differences(approved: str, present: str) -> Tag | None:
     before, after = _lines(approved), _lines(present)
     if before == after:
         return None
-    shown = list(_marked(before[:MOST_LINES], after[:MOST_LINES]))
+    shown = list(_mark_lines(before[:MOST_LINES], after[:MOST_LINES]))
     if max(len(before), len(after)) > MOST_LINES:
         shown.append(tags.span(f"Only the first {MOST_LINES} lines are compared.\n"))
     return tags.pre(tags.code(*shown), tabindex="0", class_="diff", **{"aria-label": "Differences"})
 
 
-def _marked(before: list[str], after: list[str]) -> Iterator[Tag]:
+def _mark_lines(before: list[str], after: list[str]) -> Iterator[Tag]:
     for number, line in enumerate(unified_diff(before, after, lineterm="", n=2)):
         if number < 2:
             continue

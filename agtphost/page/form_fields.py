@@ -36,7 +36,7 @@ class FormRequest:
     """Draws the view of the answer; None: a success leads back, with :attr:`done` as its message."""
 
     further: Sequence[FormRequest] = ()
-    """Requests that are sent after this one, whatever it is answered: the others of a group."""
+    """Requests that are sent after this one, also after a refusal: the others of a group."""
 
     check: Callable[[PersonClient], Awaitable[str]] | None = None
     """Returns why the request is not sent as things are now, a sentence; empty text if it is sent."""

@@ -59,7 +59,7 @@ async def draw(visit: PageVisit) -> PageView:
     if not visit.sees_only_addressed and waits:
         body.append(await _changed_definitions(visit))
     if closed and kinds:
-        body.append(_closed(kinds, decided, show))
+        body.append(_draw_closed(kinds, decided, show))
     if not visit.sees_only_addressed:
         body.append(await inbox_evidence.draw(visit))
     return PageView(title="Inbox", body=body)
@@ -124,7 +124,7 @@ def _group(kind: Kind, questions: Sequence[Question], visit: PageVisit, *, unfol
 # What was decided
 
 
-def _closed(kinds: Sequence[Kind], replies: Sequence[PageReply], show: str) -> Tag:
+def _draw_closed(kinds: Sequence[Kind], replies: Sequence[PageReply], show: str) -> Tag:
     """Return the table of questions that were decided or have expired, the newest first."""
     title = "Expired" if show == "expired" else "Decided" if show == "decided" else "Decided and expired"
     found = [

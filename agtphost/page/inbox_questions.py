@@ -89,7 +89,7 @@ def _approval(entry: Mapping[str, Any]) -> Question:
         ("Expires", entry.get("expires_at")),
         ("Not shown, as [approvals] show says", entry.get("hidden")),
     ]
-    content: list[Any] = [elements.facts(_known(pairs))]
+    content: list[Any] = [elements.facts(_drop_empty(pairs))]
     for name, member in (("Input", "input"), ("Besides", "beside"), ("Header fields", "fields")):
         if member in entry:
             content += [elements.subheading(name), elements.code(entry[member])]
@@ -167,7 +167,7 @@ def _proposal(entry: Mapping[str, Any]) -> Question:
     )
 
 
-def _known(pairs: Facts) -> Facts:
+def _drop_empty(pairs: Facts) -> Facts:
     return [(name, value) for name, value in pairs if value not in (None, "", [], {})]
 
 

@@ -28,7 +28,7 @@ LONGEST = 16_384
 
 
 class MalformedInput(Exception):
-    """Fields that are no input; the message is one sentence."""
+    """An input cannot be made of the fields; the message is one sentence."""
 
 
 def members_of(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

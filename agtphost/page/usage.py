@@ -54,7 +54,7 @@ class Usage:
         """
         return (*self._numbers(_find(self.calls, kind, key), _find(self.failing, kind, key)), *self._times(kind, key))
 
-    def called(self, kind: str, key: str) -> bool:
+    def has_calls(self, kind: str, key: str) -> bool:
         """Return whether there was any call of one tool or agent."""
         return _find(self.calls, kind, key).get("records", 0) > 0
 
