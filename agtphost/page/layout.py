@@ -70,7 +70,6 @@ def page(
         tags.link(rel="stylesheet", href="/static/forms.css"),
         tags.link(rel="icon", href="/static/icon.svg", type="image/svg+xml"),
         tags.script(src="/static/page.js", type="module"),
-        tags.script(src="/static/connection.js", defer="defer"),
     )
     body = tags.body(
         tags.a("Skip to the main part", href="#main", class_="skip"),

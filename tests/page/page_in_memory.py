@@ -52,19 +52,29 @@ class PageInMemory:
         entrance = self.services.lasting.entrance
         assert entrance is not None
         link = entrance.issue_link(self.host.identities.of_key(OPERATOR, "anna"))
-        self.cookie, _ = entrance.enter(link, "127.0.0.1")
+        self.cookie, self.session = entrance.enter(link, "127.0.0.1")
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Return status and body of an answer to this session."""
         target = f"{path}?{urlencode(query)}" if query else path
+        return self._ask(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n", b"")
+
+    def post(self, path: str, fields: Mapping[str, str]) -> tuple[int, str]:
+        """Send a form of this session, and return status and body of the answer, or the address of a redirect."""
+        body = urlencode({"csrf": self.session.csrf, **fields}).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Length: {len(body)}\r\n"
+        return self._ask(f"{head}Content-Type: application/x-www-form-urlencoded\r\n", body)
+
+    def _ask(self, head: str, body: bytes) -> tuple[int, str]:
         channel: Any = HttpFactory(self._mounts, HTTP_LIMITS, self.host.clock, None).buildProtocol(None)
         wire = Wire(hostAddress=HERE)
         channel.makeConnection(wire)
-        head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nCookie: {COOKIE}={self.cookie}\r\n\r\n"
-        channel.dataReceived(head.encode("ascii"))
+        channel.dataReceived(f"{head}Cookie: {COOKIE}={self.cookie}\r\n\r\n".encode("ascii") + body)
         for _ in range(20):
-            found = re.fullmatch(rb"HTTP/1\.1 (\d{3}) .*?\r\n\r\n(.*)", wire.value(), re.DOTALL)
-            if found is not None and found[2]:
-                return int(found[1]), found[2].decode()
+            found = re.fullmatch(rb"HTTP/1\.1 (\d{3}) (.*?)\r\n\r\n(.*)", wire.value(), re.DOTALL)
+            if found is not None and found[1] == b"303":
+                return 303, dict(re.findall(r"(\S+): (.*)\r?", found[2].decode())).get("Location", "").strip()
+            if found is not None and found[3]:
+                return int(found[1]), found[3].decode()
             self.host.advance(0.01)
         raise AssertionError(wire.value())

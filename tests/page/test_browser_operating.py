@@ -9,6 +9,7 @@ import pytest
 
 from tests.page.browser import Browser, shown
 from tests.page.browsing import Site, served
+from tests.page.layout_check import WIDTHS, faults_of_layout
 from tests.page.test_browser_journeys import address, enter
 from tests.page.test_inbox import escalated
 from tests.system.hosting import Host, until
@@ -17,24 +18,6 @@ MORE = """
 [mcp.server.tools.delete_note]
 approval = "required"
 """
-
-BROKEN = """
-// Words that do not fit on one line of their own, of all that is not foreign or code.
-const found = [];
-const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
-for (let node = walk.nextNode(); node; node = walk.nextNode()) {
-  if (node.parentElement.closest("pre, code, .id, bdi, option, script, .aside")) continue;
-  for (const match of node.data.matchAll(/(?<![\\p{L}\\p{N}])\\p{L}{2,24}(?![\\p{L}\\p{N}])/gu)) {
-    const range = document.createRange();
-    range.setStart(node, match.index);
-    range.setEnd(node, match.index + match[0].length);
-    if (new Set(Array.from(range.getClientRects(), (box) => Math.round(box.top))).size > 1) found.push(match[0]);
-  }
-}
-return found;
-"""
-
-WIDTHS = (390, 768, 1440)
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +73,8 @@ def test_views_are_whole_at_three_widths_and_in_two_schemes(browser: Browser, si
                 browser.open(address(site, path))
                 browser.one("html[data-ready]")
                 browser.screenshot(f"operating-{name}-{scheme}-{width}")
-                wrong += [f"{name} {width}: {word} is broken" for word in browser.run(BROKEN)]
-                wrong += [f"{name} {width}: {browser.overflow()} pixels too wide"] * (browser.overflow() > 0)
-                wrong += [f"{name} {scheme} {width}: {each}" for each in browser.said()]
+                found = (*faults_of_layout(browser), *browser.said())
+                wrong += [f"{name} {scheme} {width}: {each}" for each in found]
             wrong += [f"{name} {scheme}: {each}" for each in browser.findings()]
     browser.scheme("light")
     browser.wide(1280)

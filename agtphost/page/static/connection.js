@@ -5,21 +5,18 @@
  * is open, the view is loaded anew; with typed text only the token of its forms is. A session ends with the host's
  * process: then the page waits until the person has entered again, in any window of this browser.
  */
-"use strict";
+const EVERY = 10_000;
+const AGAIN = 1_500;
+const LONGEST = 5_000;
 
-(() => {
-  const EVERY = 10_000;
-  const AGAIN = 1_500;
-  const LONGEST = 5_000;
+/** A file, so that the question is no request of the host's own protocol and has no record. */
+const ALIVE = "/static/icon.svg";
 
-  /** A file, so that the question is no request of the host's own protocol and has no record. */
-  const ALIVE = "/static/icon.svg";
+/** 401 without a session; any other answer has one. */
+const SESSION = "/evidence/record?audit_id=none";
 
-  /** 401 without a session; any other answer has one. */
-  const SESSION = "/evidence/record?audit_id=none";
-
-  if (!document.querySelector('form[action="/leave"]')) return;
-
+/** Watch the connection of a view. */
+const watch_connection = () => {
   const loaded = new Date();
   const banner = document.createElement("p");
   banner.setAttribute("role", "status");
@@ -118,4 +115,6 @@
   plan(EVERY);
   for (const name of ["offline", "online"]) addEventListener(name, () => plan(0));
   document.addEventListener("visibilitychange", () => plan(0));
-})();
+};
+
+export { watch_connection };

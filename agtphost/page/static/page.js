@@ -7,6 +7,7 @@
  */
 import * as evidence from "./evidence.js";
 import { chart } from "./chart.js";
+import { watch_connection } from "./connection.js";
 import { enter } from "./entry.js";
 import { follow } from "./feed.js";
 import { complete, save } from "./filters.js";
@@ -31,4 +32,6 @@ const enhance = (root) => {
 globalThis.agtphost = Object.freeze({ evidence });
 enhance(document);
 document.querySelectorAll("[data-refresh]").forEach((region) => refresh(region, enhance));
+// Only a view of a session has the form to sign out.
+if (document.querySelector('form[action="/leave"]')) watch_connection();
 document.documentElement.dataset.ready = "";
