@@ -14,8 +14,11 @@ from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import in_path, show_value
 from agtphost.vocabulary import media_types
 
-MOST_ASKED = 50
-"""Agents about which the view asks whether they may call the tool."""
+MOST_ASKED = 10
+"""Agents about which the view asks at first whether they may call the tool: each question has a record."""
+
+MOST_OF_ALL = 100
+"""Agents about which it asks where that is wanted."""
 
 MCP = "mcp"
 
@@ -103,7 +106,8 @@ async def _callers(visit: PageVisit, protocol: str, tool: str, agents: PageReply
         return elements.section(title, tags.p("Check access answers that for one agent at a time."))
     if not agents.ok:
         return elements.refusal_section(title, agents)
-    asked = agents.entries("agents")[:MOST_ASKED]
+    everyone = visit.query_word("who") == "all"
+    asked = agents.entries("agents")[: MOST_OF_ALL if everyone else MOST_ASKED]
     call = {"action": "mcp.tools.call", "payload_type": media_types.MCP_TOOLS, "payload": {"tool": tool}}
     decisions = await gather_replies(
         *(
@@ -120,7 +124,8 @@ async def _callers(visit: PageVisit, protocol: str, tool: str, agents: PageReply
     content: list[Any] = [elements.table("Agents", ("Agent", "May call", "Why"), rows, "The host knows no agent.")]
     more = int(agents.result.get("count") or 0) - len(asked)
     if more > 0:
-        content.append(tags.p(f"{more} more agents are not asked about here."))
+        link = [] if everyone else [" ", tags.a("Ask about them", href=f"{visit.path}?who=all")]
+        content.append(tags.p(f"{more} more agents are not asked about here.", *link))
     return elements.section(title, *content)
 
 
