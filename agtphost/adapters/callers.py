@@ -30,7 +30,7 @@ def owner_of(context: BuiltInContext) -> str:
 def is_forwarded(context: BuiltInContext) -> bool:
     """Return whether upstreams may get the caller's name, which must be proven."""
     if context.peer is not None and context.peer.rights_of:
-        return False  # An operator calls, whatever rights the call is judged with.
+        return False  # An operator calls, with the rights of that agent.
     return context.caller is not None and is_believed(context.assurance)
 
 

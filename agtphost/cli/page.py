@@ -33,7 +33,7 @@ def command(opened: bool, ends: bool, where: Connection, as_json: bool) -> None:
     The link also has the fingerprint of the key with which this command verifies the host's records, so that the
     browser can check that it uses the same key. The part after # is not sent to any server.
 
-    --end-sessions ends every open session of the page and every unused link at once, also those of other people. Only
+    --end-sessions ends every open session of the page and every unused link, also those of other people. Only
     administrators may; the record names the one who did.
 
     \b

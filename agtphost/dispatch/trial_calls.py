@@ -9,8 +9,8 @@ Everything else is the operator's:
 - The certificate is checked at each request, and must be an administrator's that names no agent.
 - The record is one of the host's own chain. It names the operator, has no ``caller_id``, and says in ``extra.trial``
   whose rights the call was judged with.
-- Rates are counted for the operator, state is kept under a name that no agent has, and an upstream is not told the
-  agent's name.
+- Rates are counted for the operator, state is kept under a name that no agent has, and an upstream does not get
+  the agent's name.
 
 Only tools of MCP servers can be tried, and none that needs an approval: an approval is for the agent's own call, and a
 trial must neither ask for one nor use one up.

@@ -21,7 +21,7 @@ OWN = "B"
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What was chosen."""
+    """A tool or an endpoint that was chosen."""
 
     method: str = ""
     path: str = ""
@@ -53,7 +53,7 @@ def read_choice(text: str) -> Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """The lists."""
+    """The lists of a form: tools, endpoints, methods and paths."""
 
     options: Sequence[tuple[str, str]]
     """Values and labels of tools and endpoints."""

@@ -10,7 +10,7 @@ from twisted.web.template import Tag
 
 from agtphost.page import elements
 from agtphost.page.page_visit import PageVisit
-from agtphost.page.value_text import ago, brief
+from agtphost.page.value_text import ago, brief, show_value
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.quantities import lasting
 
@@ -21,7 +21,7 @@ DECISIONS = (("accepted", "Approve"), ("rejected", "Reject"), ("deferred", "Defe
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """One question that waits, or that was decided."""
+    """A question that waits for a person, or that was decided."""
 
     known: str
     """Its identifier."""
@@ -96,7 +96,7 @@ def _approval(entry: Mapping[str, Any]) -> Question:
     state = str(entry.get("state") or "pending")
     return Question(
         known=str(entry.get("approval_id", "")),
-        title=f"{entry.get('label') or brief(entry.get('caller'))} asks for {what}",
+        title=show_value(f"{entry.get('label') or brief(entry.get('caller'))} asks for {what}", 200),
         since=f"waits for {ago(entry.get('requested_at'))}, until {entry.get('expires_at')}",
         equal=_equal(entry, "caller", "method", "path", "tool", "input", "beside", "definition_digest"),
         content=content,
@@ -126,7 +126,7 @@ def _escalation(entry: Mapping[str, Any]) -> Question:
     )
     return Question(
         known=known,
-        title=_escalation_title(entry),
+        title=show_value(_escalation_title(entry), 200),
         since=f"task {brief(entry.get('task_id') or 'none', 40)}, waits for {ago(entry.get('created_at'))}",
         equal=_equal(entry, "escalated_by", "routed_to", "reason", "priority", "context", "decision"),
         content=(elements.facts(pairs), elements.code(entry.get("context"))),
@@ -156,7 +156,7 @@ def _proposal(entry: Mapping[str, Any]) -> Question:
     )
     return Question(
         known=known,
-        title=f"Proposal {brief(known, 16)}: {entry.get('method', '')} {entry.get('path', '')}",
+        title=show_value(f"Proposal {brief(known, 16)}: {entry.get('method', '')} {entry.get('path', '')}", 200),
         since=f"{lasting(float(entry.get('estimated_seconds') or 0))} left to decide",
         equal=_equal(entry, "originating_agent_id", "method", "path", "definition", "recipe_lineage", "deferred_at"),
         content=(elements.facts(pairs), elements.code(entry.get("definition"))),

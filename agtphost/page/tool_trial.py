@@ -95,5 +95,5 @@ def _answer(reply: PageReply, tool: str, agent_id: str, path: str) -> PageView:
         body.append(elements.section("Result", elements.code(dict(reply.result))))
     back = path if path.startswith("/tools/") else f"/tools/{in_path('mcp.' + tool)}"
     body.append(tags.p(tags.a("Back to the tool", href=back)))
-    # A refusal of the tool is no failure of the page.
+    # The page has not failed where the tool has.
     return PageView(title=f"Trial of {tool[:100]}", body=body)

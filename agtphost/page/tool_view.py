@@ -124,7 +124,7 @@ async def _callers(visit: PageVisit, protocol: str, tool: str, agents: PageReply
     content: list[Any] = [elements.table("Agents", ("Agent", "May call", "Why"), rows, "The host knows no agent.")]
     more = int(agents.result.get("count") or 0) - len(asked)
     if more > 0:
-        link = [] if everyone else [" ", tags.a("Ask about them", href=f"{visit.path}?who=all")]
+        link: list[Any] = [] if everyone else [" ", tags.a("Ask about them", href=f"{visit.path}?who=all")]
         content.append(tags.p(f"{more} more agents are not asked about here.", *link))
     return elements.section(title, *content)
 

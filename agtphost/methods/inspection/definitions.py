@@ -60,7 +60,7 @@ class Definitions:
 
     async def read_all(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        Return ``{"endpoints": [...], "count": N}`` for overseers: what is registered, by method and path.
+        Return all registered endpoints by method and path, as ``{"endpoints": [...], "count": N}``.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers; DISCOVER lists agents what they can call.
         """
