@@ -7,7 +7,6 @@ from typing import Any
 
 from twisted.web.template import Tag, tags
 
-from agtphost.contract.reserved import CONFIGURATION
 from agtphost.page import elements
 from agtphost.page.form_fields import Fields, FormRequest, require_button, require_confirmation
 from agtphost.page.layout import PageView
@@ -16,7 +15,8 @@ from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import show_value
 from agtphost.vocabulary.reasons import Reason
 
-METHOD, PATH = CONFIGURATION[0]
+METHOD, PATH = "ACTIVATE", "/configuration"
+"""The request that reloads."""
 
 EVERY = "*"
 """In ``restart``: every key of a section."""
