@@ -41,7 +41,7 @@ class Client(AsyncCalls[AsyncioConnection]):
 
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
         super().__init__(monotonic, **options)
-        self._context = tls.stdlib_context(self._caller.settings)
+        self._load_context()
         self._waiting: dict[Destination, deque[asyncio.Future[None]]] = defaultdict(deque)
         self._locks: WeakValueDictionary[Destination, asyncio.Lock] = WeakValueDictionary()
         self._open_links: set[AsyncioConnection] = set()
@@ -135,6 +135,9 @@ class Client(AsyncCalls[AsyncioConnection]):
 
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
         return await asyncio.to_thread(blocking_https.bootstrap, domain, self._caller.settings, policy)
+
+    def _load_context(self) -> None:
+        self._context = tls.stdlib_context(self._caller.settings)
 
     async def _connect(self, key: Destination, deadline: Deadline) -> AsyncioConnection:
         return await connect(

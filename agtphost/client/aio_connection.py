@@ -43,6 +43,9 @@ class AsyncioConnection(asyncio.Protocol):
         self.used = False
         """Whether a call was made over it before."""
 
+        self.presented: tls.Stamp = None
+        """The stamp of the file of the client certificate that it was made with."""
+
         self.ending = False
         """Whether it was closed, or dropped."""
 

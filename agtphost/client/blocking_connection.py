@@ -33,6 +33,9 @@ class BlockingConnection:
         self.used = False
         """Whether a call was made over it before."""
 
+        self.presented: tls.Stamp = None
+        """The stamp of the file of the client certificate that it was made with."""
+
     @property
     def fresh(self) -> bool:
         """Whether the connection can serve a call: no call is running, and neither octets nor an end arrived since."""

@@ -45,7 +45,7 @@ class Client(AsyncCalls[TwistedConnection]):
     def __init__(self, reactor: Any, **options: Unpack[ClientOptions]) -> None:
         super().__init__(reactor.seconds, **options)
         self._reactor = reactor
-        self._context = openssl_context(self._caller.settings)
+        self._load_context()
         self._waiting: dict[Destination, deque[Deferred[None]]] = defaultdict(deque)
         self._locks: WeakValueDictionary[Destination, DeferredLock] = WeakValueDictionary()
 
@@ -142,6 +142,9 @@ class Client(AsyncCalls[TwistedConnection]):
 
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
         return await BootstrapFetcher(self._reactor, self._caller.settings, policy).ask(domain)
+
+    def _load_context(self) -> None:
+        self._context = openssl_context(self._caller.settings)
 
     async def _connect(self, key: Destination, deadline: Deadline) -> TwistedConnection:
         notes = HandshakeNotes()

@@ -65,6 +65,9 @@ class TwistedConnection(Protocol):
         self.used = False
         """Whether a call was made over it before."""
 
+        self.presented: tls.Stamp = None
+        """The stamp of the file of the client certificate that it was made with."""
+
         self.ready: Deferred[TwistedConnection] = Deferred(lambda _: self.abort())
         """Fires when a request may be sent; fails with a ClientError."""
 

@@ -55,7 +55,7 @@ class _BlockingCalls(Calls[BlockingConnection]):
     def __init__(self, clock: Clock, sleep: Callable[[float], None], **options: Unpack[ClientOptions]) -> None:
         super().__init__(clock, **options)
         self._blocks = sleep
-        self._context = tls.stdlib_context(self._caller.settings)
+        self._load_context()
         self._guard = self._changed = threading.Condition()
         self._lock = threading.Lock()
 
@@ -98,6 +98,9 @@ class _BlockingCalls(Calls[BlockingConnection]):
 
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
         return blocking_https.bootstrap(domain, self._caller.settings, policy)
+
+    def _load_context(self) -> None:
+        self._context = tls.stdlib_context(self._caller.settings)
 
     async def _connect(self, key: Destination, deadline: Deadline) -> BlockingConnection:
         return connect(key, self._context, self._limits, deadline)

@@ -56,6 +56,10 @@ _ALERTS = {
 _VERSION_WORDS = ("protocol version", "unsupported protocol", "wrong version number", "no protocols")
 
 
+Stamp = tuple[int, int, int] | None
+"""What changes when a file is replaced: its time, its size and its number; None for no file."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLSSettings:
     """The certificates that a client trusts and shows; connections are shared only between equal settings."""
@@ -83,6 +87,16 @@ class TLSSettings:
                     path.open("rb").close()
                 except OSError as error:
                     raise InvalidCall(f"{path} cannot be read: {explain(error)}.") from error
+
+    def stamp(self) -> Stamp:
+        """Return the stamp of the client certificate's file; None where there is none."""
+        if self.cert is None:
+            return None
+        try:
+            status = self.cert.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def peer_certificate(self) -> PeerCertificate | None:
         """

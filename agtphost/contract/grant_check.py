@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import UPSTREAMS, GrantSet, at_place, format_grant, is_free
+from agtphost.contract.rights import UPSTREAMS, GrantSet, at_place, format_grant, is_free, names_of
 from agtphost.vocabulary.grants import ANY, is_grant, method_of, upstream_of
+from agtphost.vocabulary.scopes import missing
 
 MOST_SUGGESTED = 3
 
@@ -57,7 +58,43 @@ class Grantable:
 
     def names(self) -> list[str]:
         """Return everything that a grant can name individually, sorted."""
-        return sorted({format_grant(each) for each in (*self._bindings(), *self._tools()) if not is_free(each)})
+        return sorted({format_grant(each) for each in self._everything() if not is_free(each)})
+
+    def find(self, texts: Iterable[str]) -> list[Binding]:
+        """Return everything that one of the texts names and that needs a grant, with all that it calls in turn."""
+        named = GrantSet("", frozenset(texts))
+        found: dict[int, Binding] = {}
+        waiting = [each for each in self._everything() if not is_free(each) and named.names(names_of(each))]
+        while waiting:
+            each = waiting.pop()
+            if id(each) not in found:
+                found[id(each)] = each
+                waiting.extend(part for part in each.parts if not is_free(part) or part.parts)
+        return list(found.values())
+
+    def callable_with(self, scopes: Collection[str], grants: GrantSet | None) -> list[str]:
+        """
+        Return what an agent may call, as grants name it, sorted; what needs no grant is left out.
+
+        :param scopes: the agent's scopes.
+        :param grants: its grants, if it is limited.
+        """
+        return sorted(
+            {
+                format_grant(each)
+                for each in self._everything()
+                if not is_free(each)
+                and not missing(scopes, each.required_scopes)
+                and (grants is None or grants.allows(each))
+            }
+        )
+
+    def asked_scopes(self) -> set[str]:
+        """Return every scope that something here asks for."""
+        return {scope for each in self._everything() for scope in each.required_scopes}
+
+    def _everything(self) -> Iterable[Binding]:
+        return (*self._bindings(), *self._tools())
 
     def remark(self, text: str, contracts: Iterable[tuple[str, str]] = ()) -> str:
         """

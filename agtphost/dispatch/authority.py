@@ -25,10 +25,7 @@ from agtphost.vocabulary.reasons import Reason
 
 def intersect(held: frozenset[str], bound: frozenset[str]) -> frozenset[str]:
     """Return the scopes that both sets allow: tokens of either that the other covers."""
-    return frozenset(
-        [token for token in held if scopes.covers(bound, token)]
-        + [token for token in bound if scopes.covers(held, token)]
-    )
+    return scopes.intersect(held, bound)
 
 
 def effective_scopes(

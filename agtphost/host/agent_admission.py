@@ -24,6 +24,7 @@ from agtphost.audit import retention
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
 from agtphost.audit.lifecycle import EventType, LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateFull, StateTable
+from agtphost.dispatch.scope_records import ScopeRecords
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.live_directory import Known
 from agtphost.iagtp import ILedger
@@ -31,7 +32,7 @@ from agtphost.identity.agent_files import to_item
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.vocabulary import times
-from agtphost.vocabulary.quotas import AGENT
+from agtphost.vocabulary.quotas import AGENT, SCOPES
 
 UNREGISTERED = "unregistered"
 """``previous_status`` of the first event."""
@@ -65,6 +66,7 @@ class AgentAdmission(Service):
         restore: Callable[[Mapping[str, Any]], Agent | None] | None = None,
     ) -> None:
         self._restore = restore
+        self._scopes = ScopeRecords(held)
         self._directory = directory
         self._states = states
         self._held = held
@@ -84,6 +86,7 @@ class AgentAdmission(Service):
             raise ConfigurationError(problems)
         known = self._directory.list_known()
         self._admit_stored()
+        self._held.follow(SCOPES, lambda agent_id, item: self._changed())
         super().startService()  # type: ignore[no-untyped-call]
         self._queue_recording(self._record_all(known))
 
@@ -121,7 +124,7 @@ class AgentAdmission(Service):
                 continue
             if not retired:
                 log.warn("{name} ({agent_id}) has no files here and is admitted by the store", **_names_of(agent))
-            self._directory.admit([agent])
+            self._directory.admit([self._scopes.apply(agent)])
             restored.append(agent)
         if restored:
             self._changed()

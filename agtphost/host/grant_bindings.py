@@ -14,11 +14,13 @@ from agtphost.contract.grants import Grant
 from agtphost.contract.reserved import GRANTS
 from agtphost.errors import ConfigurationError
 from agtphost.host.plugins import problems_of
+from agtphost.host.scope_names import named_scopes
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.methods.grants import Granting
+from agtphost.methods.rights import AgentRights, Bounds
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.upstream.failures import UpstreamFailure
 
@@ -44,9 +46,19 @@ def granting_bindings(services: HostServices, upstreams: Upstreams, negotiating:
             with suppress(UpstreamFailure):
                 await server.wait_until_up(START_TIMEOUT)
 
+    shown = AgentRights(
+        grantable,
+        services.rights,
+        services.scopes,
+        services.evidence.states.state_of,
+        _bounds(services),
+        services.seconds,
+    )
     handler = Granting(
         services.rights,
         grantable,
+        services.scopes,
+        shown,
         services.loaded.directory.list_known,
         services.authorization,
         ask,
@@ -65,6 +77,18 @@ def granting_bindings(services: HostServices, upstreams: Upstreams, negotiating:
             vital=place[0] == "REVOKE",
         )
         for place in GRANTS
+    )
+
+
+def _bounds(services: HostServices) -> Bounds:
+    """Return what bounds the calls of all agents besides their rights."""
+    config = services.config
+    return Bounds(
+        requests_per_minute=config.limits.requests_per_minute,
+        dimensions=tuple(
+            each.model_dump(mode="json", exclude_none=True) for each in config.policies.scope_dimensions
+        ),
+        known_scopes=named_scopes(config),
     )
 
 

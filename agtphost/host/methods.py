@@ -428,6 +428,7 @@ def _inspection(
                     services.authorization,
                     services.lasting.continuations,
                 ),
+                statements=services.scopes,
                 keys=_http_clients(services.config),
                 now=services.seconds,
             ).read,

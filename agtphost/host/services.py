@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agtphost.audit.leases import Lease
 from agtphost.config import Config
 from agtphost.dispatch.rights import Rights
+from agtphost.dispatch.scope_records import ScopeRecords, apply_statements
 from agtphost.handlers.addresses import Addresses
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.evidence import Evidence
@@ -44,6 +45,9 @@ class HostServices:
     rights: Rights
     """The rights that the host grants to agents."""
 
+    scopes: ScopeRecords
+    """The statements of issuers about their agents' scopes."""
+
     traces: TraceService | None = None
     """Makes spans of calls; None where tracing is off."""
 
@@ -75,12 +79,14 @@ class HostServices:
         held = lasting["evidence"].held
         with held.leasing.filling(lease):
             rights = Rights(held, lasting["seconds"])
+            apply_statements(held, loaded.directory)
         return cls(
             loaded=loaded,
             authorization=authorization_of(loaded, floor),
             registry=BindingRegistry(loaded.policy),
             floor=floor,
             rights=rights,
+            scopes=ScopeRecords(held),
             lease=lease,
             **lasting,
         )

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.errors import Problem
 from agtphost.identity import documents, issuance, packages
-from agtphost.identity.agents import Agent, AgentCertificate, Received, agent_from, distinct
+from agtphost.identity.agents import Agent, AgentCertificate, Received, agent_from, distinct, within_genesis
 from agtphost.identity.certificates import CertificateError, load_certificate
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis, GenesisError
@@ -265,10 +265,11 @@ def _admit(
         raise _Refused([Problem(message=fault, file=str(document_file))])
     posture = resolve_posture(document, genesis, issuer_known=policy.knows(genesis))
     declared = documents.declared_scopes(document)
-    if genesis is not None and genesis.scopes:
-        beyond = scope_tokens.missing(genesis.scopes, sorted(declared))
-        if beyond:
-            notes.append(f"the document declares {', '.join(beyond)} beyond the Genesis's scope")
+    if beyond := scope_tokens.missing(within_genesis(genesis, declared), sorted(declared)):
+        notes.append(
+            f"the document declares {', '.join(beyond)} beyond the Genesis's scope, which counts as far as a statement "
+            f"of the issuer is on record: agtp agent rights {document['name']}"
+        )
     if documents.is_reference_shape(received):
         notes.append("the document has the shape of deployed implementations and is served in the core shape")
     return agent_from(

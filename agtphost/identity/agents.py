@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.packages import Package
 from agtphost.identity.trust import TrustPosture, contradiction, resolve_posture
+from agtphost.vocabulary import scopes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,10 @@ class Agent:
     genesis: Genesis | None
     posture: TrustPosture
     scopes: frozenset[str]
-    """Declared: the most that the agent can claim as a caller."""
+    """
+    The most that the agent can claim as a caller: what its document declares, as far as its Genesis or a statement of
+    its issuer on record gives it that.
+    """
 
     hosted: bool
     """Whether this host answers for it; otherwise it is known as a caller alone."""
@@ -160,7 +164,7 @@ def agent_from(
         document_octets=read.octets,
         genesis=genesis,
         posture=posture,
-        scopes=documents.declared_scopes(document),
+        scopes=within_genesis(genesis, documents.declared_scopes(document)),
         hosted=hosted,
         document_status=documents.status_of(document),
         governance_zone=zone if isinstance(zone, str) else None,
@@ -172,6 +176,17 @@ def agent_from(
         issue=issue,
         notes=(*notes, *documents.remarks_on(document), *posture.notes),
     )
+
+
+def within_genesis(genesis: Genesis | None, declared: Collection[str]) -> frozenset[str]:
+    """
+    Return those of the declared scopes that the Genesis gives.
+
+    The Genesis of deployed implementations has no scopes and leaves them to the document.
+    """
+    if genesis is None or "scope" not in genesis.members:
+        return frozenset(declared)
+    return scopes.intersect(declared, genesis.scopes)
 
 
 LIFTED = ("org_domain", "governance_zone", "log_inclusion_proof")

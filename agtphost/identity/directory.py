@@ -38,6 +38,20 @@ class AgentDirectory:
         for agent in agents:
             if agent.hosted or agent.agent_id not in known:
                 known[agent.agent_id] = agent
+        self._index(known)
+
+    def replace(self, agent: Agent) -> bool:
+        """
+        Put an agent in the place of the one with its Agent-ID, which has the same label.
+
+        :return: whether there was one; otherwise nothing has changed.
+        """
+        if agent.agent_id not in self._by_id:
+            return False
+        self._index({**self._by_id, agent.agent_id: agent})
+        return True
+
+    def _index(self, known: dict[str, Agent]) -> None:
         hosted = tuple(sorted((a for a in known.values() if a.hosted), key=lambda a: a.name))
         by_name = {agent.name: agent for agent in hosted}
         if len(by_name) != len(hosted):

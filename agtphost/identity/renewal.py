@@ -1,7 +1,8 @@
-"""A client certificate issued again: for the same key, saying the same, for a time that begins now."""
+"""A client certificate issued again: for the same key, with the same members, for a time that begins now."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from cryptography import x509
@@ -13,12 +14,18 @@ from agtphost.identity.certificates import Authority, CertificateError
 
 
 def renew_certificate(
-    certificate: x509.Certificate, authority: Authority, now: datetime, days: int
+    certificate: x509.Certificate,
+    authority: Authority,
+    now: datetime,
+    days: int,
+    *,
+    further_scopes: Iterable[str] = (),
 ) -> x509.Certificate:
     """
     Issue the next certificate for the subject of this one.
 
     :param now: UTC.
+    :param further_scopes: scopes that it commits to as well.
     :raises CertificateError: another authority issued it, its extensions cannot be read, or its key is not Ed25519.
     """
     if certificate.issuer != authority.certificate.subject:
@@ -40,7 +47,7 @@ def renew_certificate(
         organization=organization,
         agent_id=said.agent_id,
         principal_id=said.principal_id or "",
-        commitment=sorted(said.commitment or ()),
+        commitment=sorted({*(said.commitment or ()), *further_scopes}),
         zone=said.governance_zone,
         trust_tier=said.trust_tier,
         archetype=said.archetype,

@@ -15,19 +15,26 @@ from zope.interface import implementer
 
 from agtphost.contract.grant_check import Grantable, NotGrantable
 from agtphost.contract.grants import Grant, entry_of, stamp_of
+from agtphost.contract.rights import GrantSet, format_grant, is_free, names_of
 from agtphost.dispatch.rights import Rights
+from agtphost.dispatch.scope_records import ScopeRecords
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.operators import OperatorAction
 from agtphost.identity.agents import Agent
-from agtphost.vocabulary import times
+from agtphost.methods.rights import AgentRights
+from agtphost.methods.scope_restatement import read_restatement
+from agtphost.vocabulary import scopes, times
 from agtphost.vocabulary.grants import upstream_of
 from agtphost.vocabulary.reasons import Reason
 
 CALL = "call"
-"""Scope of AUTHORIZE here: what is named may be called."""
+"""Scope of AUTHORIZE that limits: what is named may be called, and nothing else that is not granted."""
+
+ALLOW = "allow"
+"""Scope of AUTHORIZE that widens: what is named may be called as well."""
 
 MOST_AT_ONCE = 64
 """Grants of one request."""
@@ -41,6 +48,8 @@ class Granting:
     The handler of AUTHORIZE, REVOKE and QUERY on ``/grants``.
 
     :param grantable: what there is to grant.
+    :param statements: the scope statements on record.
+    :param shown: tells the rights of an agent.
     :param known: every agent that the host knows.
     :param ask: waits until an upstream has listed its tools, or has failed to.
     :param contracts: methods and paths that an agent negotiated.
@@ -52,6 +61,8 @@ class Granting:
         self,
         rights: Rights,
         grantable: Grantable,
+        statements: ScopeRecords,
+        shown: AgentRights,
         known: Callable[[], Iterable[Agent]],
         authorization: Authorization,
         ask: Callable[[str], Awaitable[None]],
@@ -60,6 +71,8 @@ class Granting:
     ) -> None:
         self._rights = rights
         self._grantable = grantable
+        self._statements = statements
+        self._shown = shown
         self._known = known
         self._authorization = authorization
         self._ask = ask
@@ -73,11 +86,12 @@ class Granting:
         :raises Refusal: 403 for those who say nothing here, 404 for agents that are not known, 422 for what cannot be.
         """
         if context.method == "QUERY":
-            return Answer(
-                result={"agents": [self._render_agent(agent_id) for agent_id in self._requested_agents(context)]}
-            )
+            return self._read(context)
         agent = self._find_managed_agent(context, parameters.require_text(context.input, "subject"))
-        return await self._grant(context, agent) if context.method == "AUTHORIZE" else self._take_back(context, agent)
+        if context.method == "REVOKE":
+            return self._take_back(context, agent)
+        widens = parameters.choice(context.input, "scope", (CALL, ALLOW)) == ALLOW
+        return await self._allow(context, agent) if widens else await self._grant(context, agent)
 
     # Who
 
@@ -112,10 +126,7 @@ class Granting:
     # Granting
 
     async def _grant(self, context: BuiltInContext, agent: Agent) -> Answer:
-        parameters.choice(context.input, "scope", (CALL,))
-        until, now = parameters.moment(context.input, "until"), self._now()
-        if until is not None and until <= now:
-            raise parameters.invalid("until", "The grant would have expired already.", "Send a time to come.")
+        until, now = self._read_end(context), self._now()
         named = _read_resources(context.input)
         remarks = [remark for text in named if (remark := await self._remark_on(text, agent))]
         by, at = self._authorization.actor(context), times.stamp(now)
@@ -136,6 +147,116 @@ class Granting:
             changes=tuple(self._rights.put(agent.agent_id, grants, agent.name)),
             extra={"granted": told},
         )
+
+    def _read_end(self, context: BuiltInContext) -> float | None:
+        until = parameters.moment(context.input, "until")
+        if until is not None and until <= self._now():
+            raise parameters.invalid("until", "The grant would have expired already.", "Send a time to come.")
+        return until
+
+    # Allowing
+
+    async def _allow(self, context: BuiltInContext, agent: Agent) -> Answer:
+        """
+        Let an agent call more than before; what it may call already stays.
+
+        :raises Refusal: 409 ``statement-required`` if what is named asks for scopes that the agent lacks, and the
+            request has no statement of its issuer that gives them.
+        """
+        until, now = self._read_end(context), self._now()
+        restated = read_restatement(context.input, agent, self._statements, now)
+        if restated is not None:
+            lost = scopes.missing(restated.agent.scopes, sorted(agent.scopes))
+            if lost:
+                raise parameters.invalid(
+                    "statement", f"The statement takes {', '.join(lost)} from the agent.", "REVOKE takes scopes back."
+                )
+        wanted = [] if restated is not None and "resource" not in context.input else _read_resources(context.input)
+        if until is not None and not wanted:
+            raise parameters.invalid("until", "A scope has no end.", "Leave until out, or limit the agent.")
+        remarks = [remark for text in wanted if (remark := await self._remark_on(text, agent))]
+        changed = agent if restated is None else restated.agent
+        lacking = self._shown.missing_scopes(changed, wanted)
+        if lacking:
+            raise Refusal(
+                Reason.STATEMENT_REQUIRED,
+                f"{agent.name} lacks {', '.join(lacking)}, which {', '.join(wanted)} asks for.",
+                details={"missing_scopes": lacking, "number": self._statements.number(agent.agent_id)},
+            )
+        by, at = self._authorization.actor(context), times.stamp(now)
+        grants = self._grants_to_add(agent, wanted, until, by, at)
+        before = set(self._shown.callable_now(agent))
+        changes = [*self._rights.put(agent.agent_id, grants, agent.name)] if grants else []
+        extra: dict[str, Any] = {"allowed": {"agent_id": agent.agent_id, "allow": wanted, "by": by}}
+        if grants:
+            extra["granted"] = {
+                "agent_id": agent.agent_id,
+                "allow": [grant.allow for grant in grants],
+                "until": stamp_of(until),
+                "by": by,
+            }
+        if restated is not None:
+            changes.append(self._statements.change(agent, restated.statement, restated.document, by, at))
+            extra["scopes_stated"] = {"agent_id": agent.agent_id, **restated.fields(), "by": by}
+        added = {grant.allow for grant in grants}
+        kept = [grant for grant in self._rights.grants(agent.agent_id) if grant.allow not in added]
+        narrowed = self._rights.is_narrowed(agent.agent_id)
+        after = self._grantable.callable_with(
+            changed.scopes,
+            GrantSet(agent.agent_id, frozenset(each.allow for each in (*kept, *grants) if each.in_force(now)))
+            if narrowed
+            else None,
+        )
+        return Answer(
+            result={
+                "agent_id": agent.agent_id,
+                "label": agent.name,
+                "narrowed": narrowed,
+                "changed": bool(changes),
+                "granted": [self._entry(grant) for grant in grants],
+                "grants": [self._entry(grant) for grant in (*kept, *grants)],
+                "scopes_added": list(scopes.missing(agent.scopes, sorted(changed.scopes))),
+                "newly_callable": [name for name in after if name not in before],
+                "may_call_count": len(after),
+                "remarks": remarks,
+            },
+            changes=tuple(changes),
+            extra=extra,
+        )
+
+    def _grants_to_add(self, agent: Agent, wanted: Iterable[str], until: float | None, by: str, at: str) -> list[Grant]:
+        """
+        Return the grants that a limited agent needs to call what is wanted; none for an agent without limits.
+
+        What is wanted may call something else in turn, which needs a grant as well. A grant that lasts longer stays.
+
+        :raises Refusal: 422 for an end of what an agent without limits may call.
+        """
+        if not self._rights.is_narrowed(agent.agent_id):
+            if until is not None:
+                raise parameters.invalid(
+                    "until",
+                    f"{agent.name} has no limits, so nothing that it may call can end.",
+                    "Limit it first: agtp agent limit.",
+                )
+            return []
+        now = self._now()
+        lasting = [
+            grant
+            for grant in self._rights.grants(agent.agent_id)
+            if grant.in_force(now) and (grant.until is None or (until is not None and grant.until >= until))
+        ]
+        covered = GrantSet(agent.agent_id, frozenset(grant.allow for grant in lasting))
+        texts = [text for text in wanted if text not in covered.grants and not covered.names((text,))]
+        asked = GrantSet(agent.agent_id, frozenset(wanted))
+        texts += [
+            format_grant(each)
+            for each in self._grantable.find(wanted)
+            if not is_free(each) and not asked.names(names_of(each)) and not covered.names(names_of(each))
+        ]
+        return [
+            Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at) for text in dict.fromkeys(texts)
+        ]
 
     async def _remark_on(self, text: str, agent: Agent) -> str:
         """Return a remark on a grant, or empty text; ask a server first that has not listed its tools yet."""
@@ -160,6 +281,8 @@ class Granting:
     # Taking back
 
     def _take_back(self, context: BuiltInContext, agent: Agent) -> Answer:
+        if "statement" in context.input or "document" in context.input:
+            return self._take_scopes(context, agent)
         agent_id, everything = agent.agent_id, context.input.get("all") is True
         own = [grant for grant in self._rights.grants(agent_id) if grant.by]
         configured = [grant for grant in self._rights.grants(agent_id) if not grant.by]
@@ -188,6 +311,27 @@ class Granting:
             extra={"grants_taken": {"agent_id": agent_id, "allow": named, "narrowed": narrowed, "by": by}},
         )
 
+    def _take_scopes(self, context: BuiltInContext, agent: Agent) -> Answer:
+        """Put a statement on record by which an agent has fewer scopes than before."""
+        now = self._now()
+        restated = read_restatement(context.input, agent, self._statements, now)
+        others = [name for name in ("resource", "all") if name in context.input]
+        if restated is None or others:
+            raise parameters.invalid(others[0], f"{others[0]} comes with a statement.", "Send one of the two.")
+        added = scopes.missing(agent.scopes, sorted(restated.statement.scopes))
+        if added:
+            raise parameters.invalid(
+                "statement", f"The statement gives the agent {', '.join(added)}.", "AUTHORIZE gives scopes."
+            )
+        by, at = self._authorization.actor(context), times.stamp(now)
+        taken = list(scopes.missing(restated.agent.scopes, sorted(agent.scopes)))
+        stated = {"agent_id": agent.agent_id, **restated.fields(), "by": by}
+        return Answer(
+            result={**self._render_agent(agent.agent_id), "taken": [], "scopes_taken": taken},
+            changes=(self._statements.change(agent, restated.statement, restated.document, by, at),),
+            extra={"scopes_stated": {**stated, "taken": taken}},
+        )
+
     @staticmethod
     def _require_own(text: str, own: Iterable[Grant], configured: Iterable[Grant]) -> None:
         if any(grant.allow == text for grant in own):
@@ -199,6 +343,29 @@ class Granting:
         raise parameters.invalid("resource", f"The agent has no grant of {text}.", "QUERY /grants lists what it has.")
 
     # Reading
+
+    def _read(self, context: BuiltInContext) -> Answer:
+        """
+        Return the grants of agents; with ``rights`` all rights of one agent, with ``resource`` what it lacks for that.
+        """
+        agents = list(self._requested_agents(context))
+        shown = [self._render_agent(agent_id) for agent_id in agents]
+        if context.input.get("rights") is not True:
+            return Answer(result={"agents": shown})
+        if len(agents) != 1 or parameters.text(context.input, "agent") is None:
+            raise parameters.invalid("agent", "rights are those of one agent.", "Send agent.", missing=True)
+        agent = self._agent(agents[0])
+        shown[0].update(self._shown.describe(agent))
+        named = _read_resources(context.input) if "resource" in context.input else []
+        if named and not (self._authorization.looks(context) or self._is_issuer(context, agents[0])):
+            raise self._authorization.refuse(
+                context, OperatorAction.READ, "Operators see what an agent lacks for something."
+            )
+        asked = [text for text in named if not scopes.is_token(text)]
+        shown[0]["needed_scopes"] = self._shown.needed_scopes(asked)
+        shown[0]["missing_scopes"] = self._shown.missing_scopes(agent, asked)
+        shown[0]["unasked"] = self._shown.unasked(text for text in named if scopes.is_token(text))
+        return Answer(result={"agents": shown})
 
     def _requested_agents(self, context: BuiltInContext) -> Iterator[str]:
         named = parameters.text(context.input, "agent")

@@ -33,6 +33,9 @@ APPROVAL: Final = "approval"
 GRANT: Final = "grant"
 """The kind of what operators let agents do: see :mod:`agtphost.dispatch.rights`."""
 
+SCOPES: Final = "scope-statement"
+"""The kind of what issuers state about their agents' scopes: see :mod:`agtphost.dispatch.scope_records`."""
+
 AUTHORIZATION: Final = "authorization"
 """The kind of what agents authorize others to do: see :mod:`agtphost.dispatch.gates.authorization_token`."""
 
@@ -451,6 +454,13 @@ _KINDS: Final = (
         octets_per_owner=512 * MIB,
         octets_in_all=512 * MIB,
         brief=("label",),
+    ),
+    _of_the_host(
+        SCOPES,
+        "the newest statement of an issuer about an agent's scopes, with the Identity Document",
+        100_000,
+        octets_per_owner=512 * MIB,
+        octets_in_all=512 * MIB,
     ),
     _of_the_host("signing-key", "the newest statement that one signing key of the host follows another", 1),
     _of_the_host("org-domain", "the registrar's report about a domain", 1_000),

@@ -114,6 +114,8 @@ class Reason(StrEnum):
     NOT_ENTITLED = "not-entitled", 403, "core v08 section 7.2.11", "The caller has no say in this."
     CONFIGURATION_REFUSED = "configuration-refused", 422, "design decision 14", "The configuration that was found is refused, and nothing has changed.", "Mend what problems tells, with file and line, and ask again; agtp reload --check tries it alone."
     NOTHING_TO_GRANT = "nothing-to-grant", 422, "design decision 14", "What is to be granted is nothing that can be called here.", "agtp agent grant --help has the forms; DISCOVER /methods and DISCOVER /tools list what can be called."
+    STATEMENT_REQUIRED = "statement-required", 409, "core v08 section 6.5", "The agent lacks scopes that this needs, and they are given by a statement of its issuer alone.", "agtp agent allow signs one where the registrar's key is."
+    STATEMENT_REFUSED = "statement-refused", 403, "core v08 section 6.5", "The statement of the agent's scopes, or the document with it, is not to be believed.", "agtp agent allow signs both where the registrar's key is."
     NOT_OFFERED_BY_AGENT = "not-offered-by-agent", 404, "design decision 14", "The addressed agent does not offer this.", "Address an agent that lists it in DISCOVER /methods."
     NOT_OPERATOR = "not-operator", 403, "AGTP-API section 10.6", "Proposals are decided about by operators, and agents with the scope inspect:all.", "Connect with the certificate of an operator whose role in [[operator]] is approver or administrator, or of an agent that has the scope."
     OPERATORS_ONLY = "operators-only", 403, "design decision 14", "Only operators, and agents with the operators' scope, may do this."

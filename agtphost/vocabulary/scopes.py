@@ -10,6 +10,7 @@ Authority-Scope tokens: core v08 appendix C; matching is companion section 7.3.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterable
 
@@ -94,3 +95,23 @@ def covers(granted: Collection[str], wanted: str) -> bool:
 def missing(granted: Collection[str], wanted: Iterable[str]) -> tuple[str, ...]:
     """The tokens of ``wanted`` that no grant covers, in the order given."""
     return tuple(token for token in wanted if not covers(granted, token))
+
+
+def intersect(held: Collection[str], bound: Collection[str]) -> frozenset[str]:
+    """Return the scopes that both sets allow: tokens of either that the other covers."""
+    return frozenset(
+        [token for token in held if covers(bound, token)] + [token for token in bound if covers(held, token)]
+    )
+
+
+def is_asked(token: str, asked: Collection[str]) -> bool:
+    """Return whether a scope gives something: whether it covers one of those that something asks for."""
+    return token in asked or any(covers((token,), each) for each in asked)
+
+
+def nearest(token: str, asked: Iterable[str], most: int = 3) -> list[str]:
+    """Return scopes that may be meant in place of one that nothing asks for."""
+    known = sorted(asked)
+    close = difflib.get_close_matches(token, known, most, 0.6)
+    domain = token.partition(":")[0]
+    return list(dict.fromkeys([*close, *(each for each in known if each.partition(":")[0] == domain)]))[:most]

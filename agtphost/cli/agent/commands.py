@@ -11,8 +11,10 @@ import click
 from agtphost.audit.retention import RETAINED, YEARS, free_at
 from agtphost.cli.agent import grants
 from agtphost.cli.agent.agent_list import agents_of, show_agents
+from agtphost.cli.agent.allow import allow_command
 from agtphost.cli.agent.issue import new_command
 from agtphost.cli.agent.renewal import renew_command
+from agtphost.cli.agent.rights import rights_command
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.cert.commands import describe
 from agtphost.cli.exchange import ask, entries_of, result_of
@@ -146,6 +148,8 @@ def _further(agent: LocalAgent) -> dict[str, object]:
 
 command.add_command(new_command)
 command.add_command(renew_command)
+command.add_command(allow_command)
+command.add_command(rights_command)
 for _command in grants.commands():
     command.add_command(_command)
 

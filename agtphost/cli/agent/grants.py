@@ -1,10 +1,11 @@
-"""The commands ``agtp agent grant``, ``ungrant`` and ``grants``: what a host lets its agents call."""
+"""The commands ``agtp agent limit``, ``grant``, ``ungrant`` and ``grants``: what a host lets its agents call at most."""
 
 from __future__ import annotations
 
 import re
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from agtphost.cli.host_config import find_config, load_usable_config
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_table, visible
-from agtphost.cli.target import resolve
+from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import times
 
@@ -97,21 +98,33 @@ def end_of(until: str | None, lasting: str | None) -> str | None:
 # Commands
 
 
-@click.command("grant")
+_until_option = click.option("--until", metavar="TIME", help="When the grant ends: 2027-01-31, or 2027-01-31T12:00:00Z.")
+_for_option = click.option("--for", "lasting", metavar="TIME", help="How long the grant lasts: 90m, 12h, 7d, 4w.")
+
+
+@click.command("limit")
 @agent_argument
 @things_argument
-@click.option("--until", metavar="TIME", help="When the grant ends: 2027-01-31, or 2027-01-31T12:00:00Z.")
-@click.option("--for", "lasting", metavar="TIME", help="How long the grant lasts: 90m, 12h, 7d, 4w.")
+@_until_option
+@_for_option
+@click.option("--yes", is_flag=True, help="Do not ask, even if these are the agent's first limits.")
 @host_options
-def grant_command(
-    agent: str, things: tuple[str, ...], until: str | None, lasting: str | None, where: Connection, as_json: bool
+def limit_command(
+    agent: str,
+    things: tuple[str, ...],
+    until: str | None,
+    lasting: str | None,
+    yes: bool,
+    where: Connection,
+    as_json: bool,
 ) -> None:
     """
-    Let an agent call THING, and nothing else that is not granted.
+    Limit an agent to THING, and to what it was limited to before.
 
-    An agent without any grant may call everything that its document and certificate allow. From its first grant on it
-    may call only what its grants name, within what document and certificate allow. A grant takes effect at the agent's
-    next request, on every connection, and is a signed record. Needs the certificate of an operator.
+    An agent without limits may call everything that its document and certificate allow. From its first limit on it may
+    call only what its grants name, within what document and certificate allow; this is asked about first. A grant takes
+    effect at the agent's next request, on every connection, and is a signed record. Needs the certificate of an
+    administrator. `agtp agent grant` does the same and never asks.
 
     \b
     THING is one of
@@ -124,16 +137,82 @@ def grant_command(
 
     \b
     Examples:
+      agtp agent limit demo files.read_file
+      agtp agent limit demo files.read_file 'QUERY /books/*' --for 7d --yes
+      agtp agent limit demo SUMMARIZE --until 2027-01-31 --as operator --yes --json
+    """
+    end = end_of(until, lasting)
+    target = resolve(where, identity=REGISTRAR)
+    if not yes:
+        confirm_first_limit(target, agent, things)
+    _grant(target, agent, things, end, as_json=as_json)
+
+
+@click.command("grant")
+@agent_argument
+@things_argument
+@_until_option
+@_for_option
+@host_options
+def grant_command(
+    agent: str, things: tuple[str, ...], until: str | None, lasting: str | None, where: Connection, as_json: bool
+) -> None:
+    """
+    Limit an agent to THING without a question.
+
+    The same as `agtp agent limit --yes`, whose help lists the forms of THING. To give an agent a right and leave
+    it all others, use `agtp agent allow`.
+
+    \b
+    Examples:
       agtp agent grant demo files.read_file
       agtp agent grant demo files.read_file 'QUERY /books/*' --for 7d
       agtp agent grant demo SUMMARIZE --until 2027-01-31 --as operator --json
     """
+    _grant(resolve(where, identity=REGISTRAR), agent, things, end_of(until, lasting), as_json=as_json)
+
+
+def read_rights(target: Target, agent: str, things: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the rights of an agent as the host tells them, and what it lacks for some things."""
+    given: dict[str, Any] = {"agent": agent, "rights": True}
+    if things:
+        given["resource"] = list(things)
+    found = entries_of(result_of(ask(target, "QUERY", PATH, given)).get("agents"), "agents")
+    return dict(found[0])
+
+
+def confirm_first_limit(target: Target, agent: str, things: Sequence[str]) -> None:
+    """
+    Ask before an agent gets its first limits.
+
+    :raises WrongInput: the answer is no, or nobody can be asked.
+    """
+    shown = read_rights(target, agent)
+    if shown.get("narrowed"):
+        return
+    name, count = shown.get("label") or shown.get("agent_id"), shown.get("may_call_count")
+    said = f"until now {name} may call {count} things; after this only these: {', '.join(things)}"
+    if not on_terminal():
+        raise WrongInput(
+            f"these would be the first limits of {name}: {said}",
+            f"Add --yes to limit it. `agtp agent allow {name} ...` gives a right and takes none.",
+        )
+    click.echo(visible(said), err=True)
+    if not click.confirm("Limit it?", err=True):
+        raise WrongInput("nothing was changed", f"`agtp agent allow {name} ...` gives a right and takes none.")
+
+
+def on_terminal() -> bool:
+    """Return whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _grant(target: Target, agent: str, things: Sequence[str], end: str | None, *, as_json: bool) -> None:
     given: dict[str, Any] = {"subject": agent, "resource": list(things), "scope": "call"}
-    end = end_of(until, lasting)
     if end is not None:
         given["until"] = end
-    reply = ask(resolve(where, identity=REGISTRAR), "AUTHORIZE", PATH, given)
-    result = _result_with_record(reply)
+    reply = ask(target, "AUTHORIZE", PATH, given)
+    result = result_with_record(reply)
     if as_json:
         print_json(result)
         return
@@ -172,7 +251,7 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
         )
     given: dict[str, Any] = {"subject": agent, **({"all": True} if everything else {"resource": list(things)})}
     reply = ask(resolve(where, identity=REGISTRAR), "REVOKE", PATH, given)
-    result = _result_with_record(reply)
+    result = result_with_record(reply)
     if as_json:
         print_json(result)
         return
@@ -256,10 +335,11 @@ def _row(grant: Mapping[str, Any]) -> tuple[object, ...]:
     return grant.get("allow"), grant.get("until") or "-", grant.get("state"), short, grant.get("at") or "-"
 
 
-def _result_with_record(reply: Reply) -> dict[str, Any]:
+def result_with_record(reply: Reply) -> dict[str, Any]:
+    """Return the result of an answer, with the Audit-ID of its record."""
     return {**result_of(reply), "audit_id": reply.audit_id}
 
 
 def commands() -> Iterator[click.Command]:
     """Yield the commands for the group."""
-    yield from (grant_command, ungrant_command, grants_command)
+    yield from (limit_command, grant_command, ungrant_command, grants_command)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from agtphost.audit.drafts import HOST_CHAIN
 from agtphost.audit.lifecycle import LifecycleState
+from agtphost.dispatch.scope_records import ScopeRecords
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization, is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext
@@ -15,6 +16,7 @@ from agtphost.handlers.operators import OperatorAction
 from agtphost.iagtp import IRecordStore
 from agtphost.identity.agents import Agent
 from agtphost.methods.continuation import Continuations
+from agtphost.methods.rights import describe_statement
 
 PAGE = 200
 DAY = 86_400.0
@@ -36,6 +38,7 @@ class KnownAgents:
 
     :param known: every agent that the host knows.
     :param states: the present state of each.
+    :param statements: the statements of issuers about their agents' scopes.
     :param keys: names of the HTTP clients that call as an agent, by its label or Agent-ID.
     """
 
@@ -47,6 +50,7 @@ class KnownAgents:
         authorization: Authorization,
         continuations: Continuations,
         keys: Mapping[str, Sequence[str]],
+        statements: ScopeRecords,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._known = known
@@ -55,6 +59,7 @@ class KnownAgents:
         self._authorization = authorization
         self._continuations = continuations
         self._keys = keys
+        self._statements = statements
         self._now = now
 
     async def read(self, context: BuiltInContext) -> Answer:
@@ -99,6 +104,7 @@ class KnownAgents:
             "hosted": agent.hosted,
             "owner_id": agent.owner_id,
             "scopes": sorted(agent.scopes),
+            "scope_statement": describe_statement(self._statements, agent),
             "status": state.status.value,
             "since": state.since,
             "reason": state.reason,

@@ -1,0 +1,170 @@
+"""Issue an agent's Identity Document and certificate again, with other scopes and under the same Agent-ID."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agtphost.cli.agent.issue import authority_of
+from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config
+from agtphost.cli.identities import agent_directories
+from agtphost.cli.local_files import load_signing_key
+from agtphost.cli.options import Connection
+from agtphost.identity import certificates, documents, files, renewal, scope_statement
+from agtphost.identity.agent_files import pairs_in
+from agtphost.identity.canonical import canonical
+from agtphost.identity.certificates import CertificateError
+from agtphost.identity.documents import DocumentError
+from agtphost.identity.genesis import Genesis, GenesisError
+from agtphost.identity.keys import SigningKey
+from agtphost.identity.provisioning import timestamp
+from agtphost.vocabulary import scopes
+from agtphost.vocabulary.foreign_errors import explain
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentFiles:
+    """The files of an agent that are on this machine."""
+
+    name: str
+    document: Path
+    genesis: Path
+
+    @property
+    def certificate(self) -> Path:
+        """The client certificate; it need not be there."""
+        own = self.genesis.name == "genesis.json"
+        return self.genesis.with_name("agent.pem" if own else f"{self.name}.pem")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restated:
+    """A document that was issued again, and is not written yet."""
+
+    files: AgentFiles
+    document: bytes
+    statement: str
+
+    def parameters(self) -> dict[str, str]:
+        """Return the members of the request that puts it on record."""
+        return {"statement": self.statement, "document": self.document.decode()}
+
+    def write(self) -> None:
+        """Replace the agent's document by the new one."""
+        with local_file(self.files.document, doing="written"):
+            files.replace(self.files.document, self.document, files.PUBLIC)
+
+
+def local_config(where: Connection) -> Config | None:
+    """Return the configuration of the host on this machine; None if there is none."""
+    path = find_config(where)
+    return None if path is None else load_usable_config(path, *AGENT_FILES)
+
+
+def find_files(config: Config | None, agent_id: str) -> AgentFiles | None:
+    """Return the files of an agent; None if they are not on this machine."""
+    for directory in () if config is None else agent_directories(config):
+        for name, document, genesis in pairs_in(directory) if directory.is_dir() else ():
+            if not (document.is_file() and genesis.is_file()):
+                continue
+            try:
+                found = documents.decode(document.read_bytes())
+            except (DocumentError, OSError):
+                continue
+            if found.get("agent_id") == agent_id:
+                return AgentFiles(name=name, document=document, genesis=genesis)
+    return None
+
+
+def restate(config: Config | None, shown: dict[str, Any], tokens: Iterable[str]) -> Restated:
+    """
+    Issue an agent's document again with exactly these scopes, and sign the statement of them.
+
+    :param shown: the agent's rights, as the host tells them.
+    :raises WrongInput: the registrar's key or the agent's files are not here.
+    """
+    name = str(shown.get("label") or shown["agent_id"])
+    found = find_files(config, str(shown["agent_id"]))
+    if config is None or found is None:
+        raise WrongInput(
+            f"the files of {name} are not here, so its Identity Document cannot be issued again",
+            "Run this on the host's own machine, or name its host.toml with --config.",
+        )
+    genesis = _read_genesis(found.genesis)
+    issuer = _issuer_of(config, genesis, name)
+    listed = sorted(set(tokens))
+    now = timestamp(datetime.now(UTC))
+    number = int((shown.get("scope_statement") or {}).get("number", 0)) + 1
+    try:
+        present = documents.decode(found.document.read_bytes())
+        document = canonical(scope_statement.restate_document(present, listed, issuer, now))
+    except (DocumentError, OSError) as error:
+        raise WrongInput(f"{found.document} cannot be issued again: {explain(error)}") from error
+    statement = scope_statement.sign_statement(genesis, issuer, number=number, scopes=listed, issued_at=now)
+    return Restated(files=found, document=document, statement=statement)
+
+
+def _read_genesis(path: Path) -> Genesis:
+    try:
+        return Genesis.load(path.read_bytes())
+    except (GenesisError, OSError) as error:
+        raise WrongInput(f"{path} is not a valid Genesis: {explain(error)}") from error
+
+
+def _issuer_of(config: Config, genesis: Genesis, name: str) -> SigningKey:
+    path = config.host.state_dir / "registrar.key"
+    registrar = load_signing_key(path)
+    if registrar.public != genesis.issuer_key:
+        raise WrongInput(
+            f"{path} did not issue {name}: only the issuer of its Genesis gives it scopes",
+            f"Run this where the key {genesis.issuer_key.kid} is.",
+        )
+    return registrar
+
+
+def lacking_commitments(found: AgentFiles | None, needed: Iterable[str]) -> list[str]:
+    """Return the scopes that an agent's certificate does not commit to; none if the certificate is not here."""
+    if found is None or not found.certificate.is_file():
+        return []
+    return list(scopes.missing(_commitment(found.certificate), sorted(set(needed))))
+
+
+def _commitment(path: Path) -> frozenset[str]:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    with local_file(path, CertificateError):
+        der = certificates.load_certificate(path).public_bytes(Encoding.DER)
+    read = certificates.parse_peer_certificate(der).commitment
+    return frozenset({"*:*", *scopes.EXPLICIT.values()}) if read is None else read
+
+
+def recertify(config: Config, found: AgentFiles, further: Iterable[str]) -> None:
+    """
+    Issue an agent's certificate again for the same key, with further scopes.
+
+    :raises WrongInput: the authority's key is not here, or another authority issued the certificate.
+    """
+    path = found.certificate
+    authority = authority_of(config)
+    if authority is None:
+        raise WrongInput(
+            f"the key of the authority is not here, so the certificate {path} stays as it is",
+            "Have its authority issue it again with the new scopes.",
+        )
+    with local_file(path, CertificateError):
+        old = certificates.load_certificate(path)
+    try:
+        new = renewal.renew_certificate(
+            *(old, authority, datetime.now(UTC), certificates.AGENT_CERTIFICATE_DAYS), further_scopes=further
+        )
+    except CertificateError as error:
+        raise WrongInput(f"{path} cannot be issued again: {error}") from None
+    with local_file(path, doing="written"):
+        files.replace(path, certificates.pem_of(new), files.PUBLIC)

@@ -1,0 +1,82 @@
+"""The command ``agtp agent rights``: what an agent may do on a host, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from agtphost.cli.agent.grants import agent_argument, print_grants, read_rights
+from agtphost.cli.exchange import entries_of
+from agtphost.cli.options import Connection, host_options
+from agtphost.cli.output import print_json, to_text, visible
+from agtphost.cli.target import resolve
+from agtphost.client.local_identities import REGISTRAR
+
+SHOWN = 20
+"""Callable things that are printed; ``--json`` has all that the host lists."""
+
+
+@click.command("rights")
+@agent_argument
+@host_options
+def rights_command(agent: str, where: Connection, as_json: bool) -> None:
+    """
+    Show what an agent may do on this host, and why.
+
+    Shows its state, how it must be known, each scope with its source, its grants with who gave them and when, what
+    bounds its calls, and what it may call now. Needs the certificate of an operator, or the agent's own.
+
+    \b
+    Examples:
+      agtp agent rights demo
+      agtp agent rights demo --json
+    """
+    shown = read_rights(resolve(where, identity=REGISTRAR), agent)
+    if as_json:
+        print_json(shown)
+        return
+    for line in _render(shown):
+        click.echo(visible(line))
+    grants = entries_of(shown.get("grants"), "grants")
+    if grants:
+        print_grants(grants)
+
+
+def _render(shown: Mapping[str, Any]) -> Iterator[str]:
+    state, budget = _object(shown.get("state")), _object(shown.get("budget"))
+    yield f"{shown.get('label') or shown.get('agent_id')}  {shown.get('agent_id')}"
+    reason = f": {state['reason']}" if state.get("reason") else ""
+    since = f" since {state['since']}" if state.get("since") else ""
+    yield f"  state      {state.get('status')}{since}{reason}"
+    ends = f", which ends {shown['certificate_ends']}" if shown.get("certificate_ends") else ""
+    yield f"  known by   {shown.get('assurance')}{ends}; trust tier {shown.get('trust_tier')}"
+    scopes = [each for each in shown.get("scopes") or () if isinstance(each, Mapping)]
+    for each in scopes:
+        yield f"  scope      {each.get('scope')}: {_source(each)}"
+    if not scopes:
+        yield "  scope      none"
+    yield f"  budget     {budget.get('requests_per_minute')} requests a minute"
+    for each in budget.get("scope_dimensions") or ():
+        if isinstance(each, Mapping):
+            yield f"  budget     {each.get('name')}: {each.get('method')} {each.get('path') or ''}".rstrip()
+    names = shown.get("may_call")
+    names = names if isinstance(names, Sequence) and not isinstance(names, str) else ()
+    count = int(shown.get("may_call_count") or 0)
+    rest = f" and {count - SHOWN} more" if count > SHOWN else ""
+    limited = "by its grants" if shown.get("narrowed") else "as its scopes allow; it has no grants"
+    yield f"  may call   {count} things, {limited}" + (f": {to_text(list(names[:SHOWN]))}{rest}" if names else "")
+
+
+def _source(scope: Mapping[str, Any]) -> str:
+    """Return where a scope comes from, and who gave it if an operator did."""
+    beyond = ", beyond its Genesis" if scope.get("beyond_genesis") else ""
+    if not scope.get("by"):
+        return f"its document{beyond}"
+    given = f"statement {scope.get('number')} of its issuer, by {scope['by']} at {scope.get('at')}"
+    return f"{'its document and ' if scope.get('from') == 'document' else ''}{given}, record {scope.get('audit_id')}{beyond}"
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
