@@ -45,6 +45,7 @@ class Refusal(Exception):
     :param scopes: with 262 and 455, the scopes concerned: what is missing, or was claimed in excess; for the record
         (core v08 section 10). Empty where no scope would help.
     :param cause: what was wrong in a token, for the record, where ``reason`` has to be coarser on the wire.
+    :param cure: the command by which an operator lifts the refusal, for the record (:mod:`agtphost.dispatch.cures`).
     :raises ValueError: ``reason`` has not that status.
     """
 
@@ -62,6 +63,7 @@ class Refusal(Exception):
         extra: Mapping[str, object] | None = None,
         scopes: Sequence[str] = (),
         cause: str = "",
+        cure: str = "",
     ) -> None:
         self.status = reason.statuses[0] if status is None else status
         if self.status not in reason.statuses:
@@ -76,6 +78,7 @@ class Refusal(Exception):
         self.extra: Mapping[str, object] = extra or {}
         self.scopes = tuple(scopes)
         self.cause = cause
+        self.cure = cure
         super().__init__(f"{int(self.status)} {reason}: {self.explanation}")
 
 

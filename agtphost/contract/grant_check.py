@@ -89,6 +89,12 @@ class Grantable:
             }
         )
 
+    def unlisted(self) -> list[str]:
+        """Return the servers that have not listed their tools yet, sorted."""
+        listed = {each.extra.get(member) for each in self._tools() for member in UPSTREAMS}
+        known = {str(entry["name"]) for adapter in self._adapters for entry in adapter.hosted_protocols()}
+        return sorted(known - listed)
+
     def asked_scopes(self) -> set[str]:
         """Return every scope that something here asks for."""
         return {scope for each in self._everything() for scope in each.required_scopes}

@@ -27,6 +27,9 @@ class Grant:
     audit_id: str = ""
     """Audit id of the record that created it."""
 
+    operator: str = ""
+    """The name of the operator at that time; empty if none gave it, or in an item from before operators had names."""
+
     def in_force(self, now: float) -> bool:
         """Return whether the grant has not expired."""
         return self.until is None or now < self.until
@@ -42,6 +45,7 @@ def read_grant(value: Mapping[str, object]) -> Grant:
         by=str(value["by"]),
         at=str(value["at"]),
         audit_id=str(value.get("audit_id", "")),
+        operator=str(value.get("operator", "")),
     )
 
 
@@ -52,6 +56,7 @@ def entry_of(grant: Grant, now: float) -> dict[str, Any]:
         "until": stamp_of(grant.until),
         "state": "in force" if grant.in_force(now) else "expired",
         "by": grant.by or "host.toml",
+        "operator": grant.operator or None,
         "at": grant.at or None,
         "audit_id": grant.audit_id or None,
     }

@@ -8,7 +8,6 @@ are the same code, so what is listed is what can be called.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 
 from agtphost.contract.binding import Binding
@@ -51,7 +50,7 @@ def effective_scopes(
     return claimed
 
 
-def _is_nameless(exchange: Exchange, binding: Binding) -> bool:
+def is_nameless(exchange: Exchange, binding: Binding) -> bool:
     """Return whether the caller is to ``binding`` what a caller without a name is: it has no scopes and no grants."""
     return exchange.nameless and binding.min_assurance is Assurance.NONE
 
@@ -64,7 +63,7 @@ def require_scopes(exchange: Exchange, binding: Binding) -> None:
     """
     if not binding.required_scopes:
         return
-    held = frozenset() if _is_nameless(exchange, binding) else exchange.scopes
+    held = frozenset() if is_nameless(exchange, binding) else exchange.scopes
     lacking = scopes.missing(held, binding.required_scopes)
     if lacking:
         raise Refusal(
@@ -142,18 +141,16 @@ def require_grant(exchange: Exchange, binding: Binding) -> None:
 
     :raises Refusal: ``grant-required``, with the status of a missing scope: 262, for the action of EXECUTE 455.
     """
-    for narrowing in () if _is_nameless(exchange, binding) else exchange.narrowings:
+    for narrowing in () if is_nameless(exchange, binding) else exchange.narrowings:
         if not narrowing.allows(binding):
             needed = format_grant(binding)
             caller = exchange.caller
             own = caller is not None and narrowing.agent_id == caller.agent_id
-            named = caller.name if own and caller is not None else narrowing.agent_id
             raise Refusal(
                 Reason.GRANT_REQUIRED,
                 f"The operator of this host lets {'the calling agent' if own else 'an agent of the delegation'} "
                 f"call certain things only, and {needed} is none of them.",
                 status=binding.scope_status,
-                remedy=f"An operator can allow it: agtp agent grant {named} {shlex.quote(needed)}",
                 details={"agent_id": narrowing.agent_id, "needed_grant": needed},
                 scopes=(),
             )

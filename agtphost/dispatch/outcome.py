@@ -47,5 +47,8 @@ class Outcome:
     cause: str = ""
     """What was wrong, where :attr:`reason` is coarser."""
 
+    cure: str = ""
+    """The command by which an operator lifts the refusal."""
+
     conflict: Callable[[], Refusal | None] | None = None
     """Returns the refusal if another request changed one of the items first; None: the usual one."""

@@ -93,6 +93,7 @@ class Rights:
                 "until": grant.until,
                 "by": grant.by,
                 "at": grant.at,
+                **({"operator": grant.operator} if grant.operator else {}),
             }
             yield self._change(agent_id, grant.allow, value)
 

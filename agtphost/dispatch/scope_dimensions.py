@@ -17,6 +17,7 @@ from zope.interface import implementer
 from agtphost.config.bounds import ScopeDimensionSection
 from agtphost.contract.prices import PriceList
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.right_cures import add_claim_cure
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.vocabulary import budget, scopes
@@ -64,7 +65,7 @@ class ScopeDimensionGate:
         lifted = {} if rule.unless_scope is None else {"unless_scope": rule.unless_scope}
         bound = {"maximum": rule.maximum} if rule.maximum is not None else {"allowed": sorted(rule.allowed or ())}
         named = {"dimension": rule.name, "parameter": rule.parameter}
-        raise Refusal(
+        refusal = Refusal(
             Reason.SCOPE_VIOLATION,
             f"The call is outside the scope dimension {rule.name}.",
             remedy=f"Change {rule.parameter}"
@@ -73,6 +74,9 @@ class ScopeDimensionGate:
             extra={"scope_dimension": named},
             scopes=() if rule.unless_scope is None else (rule.unless_scope,),
         )
+        if rule.unless_scope is not None:
+            add_claim_cure(exchange, refusal)
+        raise refusal
 
 
 @implementer(IGate)

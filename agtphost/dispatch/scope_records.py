@@ -44,26 +44,32 @@ class ScopeRecords:
         found = self.find(agent_id)
         return 0 if found is None else int(found["number"])
 
-    def change(self, agent: Agent, statement: ScopeStatement, document: str, by: str, at: str) -> Change:
+    def change(
+        self, before: Agent, statement: ScopeStatement, document: str, *, by: str, operator: str, at: str
+    ) -> Change:
         """
         Return the change that puts a statement on record in place of the one before; of two at a time, one fails.
 
+        :param before: the agent as it is now.
         :param document: the Identity Document that was issued with it.
-        :param by: the operator, as records name one.
+        :param by: the key or the Agent-ID of who requested it.
+        :param operator: the name of the operator; empty if it has none.
         """
-        known = self._held.get(SCOPES, agent.agent_id)
+        known = self._held.get(SCOPES, before.agent_id)
+        given = {} if known is None else _given(known.value, statement.scopes)
+        new = {"number": statement.number, "by": by, "operator": operator, "at": at}
+        given |= dict.fromkeys(sorted(statement.scopes - before.scopes), new)
         return Change(
             kind=SCOPES,
-            key=agent.agent_id,
+            key=before.agent_id,
             value={
-                "agent_id": agent.agent_id,
-                "label": agent.name,
-                "number": statement.number,
+                "agent_id": before.agent_id,
+                "label": before.name,
+                **new,
                 "scopes": sorted(statement.scopes),
+                "given": given,
                 "statement": statement.octets,
                 "document": document,
-                "by": by,
-                "at": at,
             },
             expected=0 if known is None else known.version,
             linked="audit_id",
@@ -73,6 +79,16 @@ class ScopeRecords:
         """Return an agent as its newest statement has it; one whose statement cannot be believed has no scopes."""
         found = self.find(agent.agent_id)
         return agent if found is None else _apply(agent, found)
+
+
+def given_scopes(value: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return by whom and when each scope was given that the agent did not have before, from the item of a statement."""
+    own = value.get("audit_id")
+    return {token: {"audit_id": own, **entry} for token, entry in value["given"].items()}
+
+
+def _given(value: Mapping[str, Any], kept: frozenset[str]) -> dict[str, dict[str, Any]]:
+    return {token: entry for token, entry in given_scopes(value).items() if token in kept}
 
 
 def apply_statements(held: StateTable, directory: AgentDirectory) -> None:

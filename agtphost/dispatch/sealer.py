@@ -160,6 +160,7 @@ class Sealer:
             extra=refusal.extra,
             scopes=refusal.scopes,
             cause=refusal.cause,
+            cure=refusal.cure,
         )
 
     def envelope(self, exchange: Exchange, status: int, result: Any, beside: Mapping[str, Any] = NOTHING) -> bytes:

@@ -73,6 +73,8 @@ def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
         said["scopes"] = list(_bound_scopes(outcome.scopes))
         if len(outcome.scopes) > MOST_SCOPES:
             said["further_scopes"] = len(outcome.scopes) - MOST_SCOPES
+    if outcome.cure:
+        said["cure"] = outcome.cure
     return said
 
 

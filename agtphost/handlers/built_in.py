@@ -172,7 +172,7 @@ def require_plain_refusal(refusal: Refusal) -> None:
 
     :raises Overstepped: as for :func:`require_plain_answer`.
     """
-    if refusal.changes or refusal.extra or refusal.cause:
+    if refusal.changes or refusal.extra or refusal.cause or refusal.cure:
         raise Overstepped("it raised a Refusal with changes, extra or cause, which are for built-ins")
     for name, _ in refusal.headers:
         if name.lower() in HOST_FIELDS:

@@ -85,9 +85,7 @@ def _bounds(services: HostServices) -> Bounds:
     config = services.config
     return Bounds(
         requests_per_minute=config.limits.requests_per_minute,
-        dimensions=tuple(
-            each.model_dump(mode="json", exclude_none=True) for each in config.policies.scope_dimensions
-        ),
+        dimensions=tuple(each.model_dump(mode="json", exclude_none=True) for each in config.policies.scope_dimensions),
         known_scopes=named_scopes(config),
     )
 

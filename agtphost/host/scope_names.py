@@ -1,4 +1,4 @@
-"""The scopes that something of a host asks for: those of its methods, its endpoints, its servers and its configuration."""
+"""The scopes that a host asks for: those of its methods, its endpoints, its servers and its configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN = frozenset({INSPECT_ALL, DECIDE, *scopes.EXPLICIT})
 
 def named_scopes(config: Config) -> frozenset[str]:
     """Return the scopes of the host's own methods, and every scope that its configuration names."""
-    return OWN | frozenset(_tokens(config.model_dump(mode="json")))
+    return OWN | frozenset(_tokens(config.model_dump()))
 
 
 def _tokens(value: Any) -> Iterator[str]:

@@ -69,9 +69,7 @@ class ScopeStatement:
         return datetime.fromisoformat(self.issued_at).timestamp()
 
 
-def sign_statement(
-    genesis: Genesis, issuer: SigningKey, *, number: int, scopes: Iterable[str], issued_at: str
-) -> str:
+def sign_statement(genesis: Genesis, issuer: SigningKey, *, number: int, scopes: Iterable[str], issued_at: str) -> str:
     """
     Sign a statement.
 
@@ -122,7 +120,9 @@ def read_statement(text: str, genesis: Genesis) -> ScopeStatement:
     )
 
 
-def restate_document(document: Mapping[str, Any], scopes: Iterable[str], issuer: SigningKey, now: str) -> dict[str, Any]:
+def restate_document(
+    document: Mapping[str, Any], scopes: Iterable[str], issuer: SigningKey, now: str
+) -> dict[str, Any]:
     """
     Issue an Identity Document again, for the same agent with other scopes.
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.audit.drafts import Change
 from agtphost.contract.grant_check import Grantable, NotGrantable
 from agtphost.contract.grants import Grant, entry_of, stamp_of
 from agtphost.contract.rights import GrantSet, format_grant, is_free, names_of
@@ -25,7 +26,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.operators import OperatorAction
 from agtphost.identity.agents import Agent
 from agtphost.methods.rights import AgentRights
-from agtphost.methods.scope_restatement import read_restatement
+from agtphost.methods.scope_restatement import Restatement, read_restatement
 from agtphost.vocabulary import scopes, times
 from agtphost.vocabulary.grants import upstream_of
 from agtphost.vocabulary.reasons import Reason
@@ -86,7 +87,7 @@ class Granting:
         :raises Refusal: 403 for those who say nothing here, 404 for agents that are not known, 422 for what cannot be.
         """
         if context.method == "QUERY":
-            return self._read(context)
+            return await self._read(context)
         agent = self._find_managed_agent(context, parameters.require_text(context.input, "subject"))
         if context.method == "REVOKE":
             return self._take_back(context, agent)
@@ -130,7 +131,10 @@ class Granting:
         named = _read_resources(context.input)
         remarks = [remark for text in named if (remark := await self._remark_on(text, agent))]
         by, at = self._authorization.actor(context), times.stamp(now)
-        grants = [Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at) for text in named]
+        grants = [
+            Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at, operator=self._operator(context))
+            for text in named
+        ]
         first = not self._rights.is_narrowed(agent.agent_id)
         told = {"agent_id": agent.agent_id, "allow": named, "until": stamp_of(until), "by": by}
         kept = [grant for grant in self._rights.grants(agent.agent_id) if grant.allow not in named]
@@ -184,7 +188,10 @@ class Granting:
                 details={"missing_scopes": lacking, "number": self._statements.number(agent.agent_id)},
             )
         by, at = self._authorization.actor(context), times.stamp(now)
-        grants = self._grants_to_add(agent, wanted, until, by, at)
+        grants = [
+            Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at, operator=self._operator(context))
+            for text in self._texts_to_grant(agent, wanted, until)
+        ]
         before = set(self._shown.callable_now(agent))
         changes = [*self._rights.put(agent.agent_id, grants, agent.name)] if grants else []
         extra: dict[str, Any] = {"allowed": {"agent_id": agent.agent_id, "allow": wanted, "by": by}}
@@ -196,7 +203,7 @@ class Granting:
                 "by": by,
             }
         if restated is not None:
-            changes.append(self._statements.change(agent, restated.statement, restated.document, by, at))
+            changes.append(self._restate(context, agent, restated, by, at))
             extra["scopes_stated"] = {"agent_id": agent.agent_id, **restated.fields(), "by": by}
         added = {grant.allow for grant in grants}
         kept = [grant for grant in self._rights.grants(agent.agent_id) if grant.allow not in added]
@@ -224,9 +231,19 @@ class Granting:
             extra=extra,
         )
 
-    def _grants_to_add(self, agent: Agent, wanted: Iterable[str], until: float | None, by: str, at: str) -> list[Grant]:
+    def _restate(self, context: BuiltInContext, agent: Agent, restated: Restatement, by: str, at: str) -> Change:
+        return self._statements.change(
+            agent, restated.statement, restated.document, by=by, operator=self._operator(context), at=at
+        )
+
+    def _operator(self, context: BuiltInContext) -> str:
+        """Return the name of the calling operator; empty for an issuer without a role."""
+        found = self._authorization.operator(context)
+        return "" if found is None else found.name
+
+    def _texts_to_grant(self, agent: Agent, wanted: Iterable[str], until: float | None) -> list[str]:
         """
-        Return the grants that a limited agent needs to call what is wanted; none for an agent without limits.
+        Return what a limited agent has to be granted to call what is wanted; nothing for an agent without limits.
 
         What is wanted may call something else in turn, which needs a grant as well. A grant that lasts longer stays.
 
@@ -254,9 +271,7 @@ class Granting:
             for each in self._grantable.find(wanted)
             if not is_free(each) and not asked.names(names_of(each)) and not covered.names(names_of(each))
         ]
-        return [
-            Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at) for text in dict.fromkeys(texts)
-        ]
+        return list(dict.fromkeys(texts))
 
     async def _remark_on(self, text: str, agent: Agent) -> str:
         """Return a remark on a grant, or empty text; ask a server first that has not listed its tools yet."""
@@ -328,7 +343,7 @@ class Granting:
         stated = {"agent_id": agent.agent_id, **restated.fields(), "by": by}
         return Answer(
             result={**self._render_agent(agent.agent_id), "taken": [], "scopes_taken": taken},
-            changes=(self._statements.change(agent, restated.statement, restated.document, by, at),),
+            changes=(self._restate(context, agent, restated, by, at),),
             extra={"scopes_stated": {**stated, "taken": taken}},
         )
 
@@ -344,7 +359,7 @@ class Granting:
 
     # Reading
 
-    def _read(self, context: BuiltInContext) -> Answer:
+    async def _read(self, context: BuiltInContext) -> Answer:
         """
         Return the grants of agents; with ``rights`` all rights of one agent, with ``resource`` what it lacks for that.
         """
@@ -355,13 +370,16 @@ class Granting:
         if len(agents) != 1 or parameters.text(context.input, "agent") is None:
             raise parameters.invalid("agent", "rights are those of one agent.", "Send agent.", missing=True)
         agent = self._agent(agents[0])
-        shown[0].update(self._shown.describe(agent))
         named = _read_resources(context.input) if "resource" in context.input else []
         if named and not (self._authorization.looks(context) or self._is_issuer(context, agents[0])):
             raise self._authorization.refuse(
                 context, OperatorAction.READ, "Operators see what an agent lacks for something."
             )
         asked = [text for text in named if not scopes.is_token(text)]
+        for text in asked:
+            # A server that has not listed its tools yet is asked first: they show which scopes are needed.
+            await self._remark_on(text, agent)
+        shown[0].update(self._shown.describe(agent))
         shown[0]["needed_scopes"] = self._shown.needed_scopes(asked)
         shown[0]["missing_scopes"] = self._shown.missing_scopes(agent, asked)
         shown[0]["unasked"] = self._shown.unasked(text for text in named if scopes.is_token(text))

@@ -9,7 +9,7 @@ from typing import Any
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.grant_check import Grantable
 from agtphost.dispatch.rights import Rights
-from agtphost.dispatch.scope_records import ScopeRecords
+from agtphost.dispatch.scope_records import ScopeRecords, given_scopes
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes, times
@@ -75,6 +75,7 @@ class AgentRights:
             },
             "may_call": callable_now[:MOST_LISTED],
             "may_call_count": len(callable_now),
+            "unlisted_servers": self._grantable.unlisted(),
         }
 
     def statement(self, agent: Agent) -> dict[str, Any] | None:
@@ -104,16 +105,18 @@ class AgentRights:
 
     def _scopes(self, agent: Agent) -> Iterable[dict[str, Any]]:
         found = self._records.find(agent.agent_id)
-        genesis = agent.genesis
+        given = {} if found is None else given_scopes(found)
         for token in sorted(agent.scopes):
-            by_genesis = genesis is not None and scopes.covers(genesis.scopes, token)
-            entry: dict[str, Any] = {"scope": token, "from": "document", "beyond_genesis": False}
-            if genesis is not None and "scope" in genesis.members:
-                entry["beyond_genesis"] = not by_genesis
-            if found is not None:
-                entry.update(by=found["by"], at=found["at"], audit_id=found.get("audit_id"), number=found["number"])
-                entry["from"] = "document" if by_genesis else "statement"
+            entry = {"scope": token, "from": "document", "beyond_genesis": _is_beyond(agent, token)}
+            if token in given:
+                entry.update(given[token])
+                entry["from"] = "statement"
             yield entry
+
+
+def _is_beyond(agent: Agent, token: str) -> bool:
+    genesis = agent.genesis
+    return genesis is not None and "scope" in genesis.members and not scopes.covers(genesis.scopes, token)
 
 
 def describe_statement(records: ScopeRecords, agent: Agent) -> dict[str, Any] | None:
@@ -123,7 +126,5 @@ def describe_statement(records: ScopeRecords, agent: Agent) -> dict[str, Any] | 
         return None
     genesis = agent.genesis
     beyond = () if genesis is None else scopes.missing(genesis.scopes, found["scopes"])
-    shown = {name: found.get(name) for name in ("number", "scopes", "statement", "by", "at", "audit_id")}
+    shown = {name: found.get(name) for name in ("number", "scopes", "statement", "by", "operator", "at", "audit_id")}
     return {**shown, "beyond_genesis": list(beyond)}
-
-

@@ -1,4 +1,4 @@
-"""Scope statements in requests of operators: read, compared with what is on record, and refused unless all of it holds."""
+"""Read scope statements in requests of operators, and compare them with what is on record."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ class Restatement:
         }
 
 
-def read_restatement(
-    given: Mapping[str, Any], agent: Agent, records: ScopeRecords, now: float
-) -> Restatement | None:
+def read_restatement(given: Mapping[str, Any], agent: Agent, records: ScopeRecords, now: float) -> Restatement | None:
     """
     Read ``statement`` and ``document`` of a request about an agent; None where the request has neither.
 

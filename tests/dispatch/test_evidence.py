@@ -111,7 +111,8 @@ def test_the_log_alone_tells_that_a_name_is_unknown_where_a_name_is_not_enough(l
     host = DispatchHost(floor=Assurance.CERTIFICATE)
     assert host.ask("RESERVE", "/desk", peer=Peer(address=ADDRESS), headers={"Agent-ID": STRANGER}).status == 401
     record = last(host)
-    assert record["caller_id"] == STRANGER and record["identity_assurance"] == "header" and "extra" not in record
+    assert record["caller_id"] == STRANGER and record["identity_assurance"] == "header"
+    assert record["extra"] == {"cure": f"agtp agent renew {STRANGER}"}, "as of each Agent-ID, known or not"
     [line] = [formatEvent(event) for event in logged if "agent-unknown" in formatEvent(event)]
     assert ADDRESS in line and STRANGER in line
 

@@ -52,6 +52,8 @@ def test_what_ran_is_refused_and_says_so(who: str, row: StateRow, status: int, r
     assert len(host.recorder.calls) == 1 and len(host.ledger.drafts) == 1
     record = payload(host)
     extra = {"performed": True, "input_shape": {"text": "string"}}
+    if reason == "agent-suspended":
+        extra["cure"] = f"agtp agent reinstate {who}"
     assert (record["status"], record["reason"], record["extra"]) == (status, reason, extra)
     assert host.ledger.drafts[0].chain == HOST_CHAIN and host.ledger.drafts[0].performed
 

@@ -70,6 +70,9 @@ def test_a_call_outside_a_scope_dimension_is_455(body: dict[str, Any], path: str
         record = host.ledger.drafts[-1].payload
         assert document(response)["reason"] == record["reason"] == "scope-violation"
         assert record["caller_id"] == CALLER
+        cure = record["extra"].pop("cure", "")
+        lifted = document(response).get("unless_scope")
+        assert cure == (f"agtp agent allow caller {lifted}" if lifted else "")
         assert record["extra"] == {
             "scope_dimension": {name: document(response)[name] for name in ("dimension", "parameter")},
             "scopes": [document(response)[name] for name in ("unless_scope",) if name in document(response)],

@@ -1,19 +1,16 @@
-"""AUTHORIZE on /grants with the scope ``allow``: it gives rights and takes none; scopes by a statement of the issuer."""
+"""AUTHORIZE on /grants with the scope ``allow``: it gives rights, and scopes by a statement of the issuer."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import pytest
 
 from agtphost.identity import scope_statement
 from agtphost.identity.canonical import canonical
 from agtphost.identity.keys import SigningKey
 from agtphost.testing.connection import Answer
-from agtphost.testing.identities import TestAgent, key_of
+from agtphost.testing.identities import TestAgent
 from tests.methods.granting_hosts import GrantingHost
 
 TOOL = "files.read_file"

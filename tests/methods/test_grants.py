@@ -32,10 +32,10 @@ def test_only_what_is_granted_is_called_from_the_next_request_on() -> None:
     refused = host.use("files.write_file", connection=link)
     assert (refused.status, refused.reason) == (455, "grant-required")
     assert refused.document["needed_grant"] == "files.write_file"
-    assert refused.remedy == "An operator can allow it: agtp agent grant demo files.write_file"
+    assert refused.remedy == "An operator can allow it: agtp agent allow demo files.write_file"
     refused = host.use("QUERY /words", connection=link)
     assert (refused.status, refused.reason) == (262, "grant-required")
-    assert refused.remedy.endswith("agtp agent grant demo 'QUERY /words'")
+    assert refused.remedy.endswith("agtp agent allow demo 'QUERY /words'")
     assert host.use("files.write_file", host.other).status == 200, "nobody else is narrowed"
     taken = host.ungrant(TOOL)
     assert taken.status == 200 and taken.result["narrowed"] and taken.result["grants"] == []

@@ -5,7 +5,7 @@
 - :mod:`.allow`: ``agtp agent allow``: give an agent rights
 - :mod:`.restatement`: issue an agent's document and certificate again with other scopes
 - :mod:`.rights`: ``agtp agent rights``: what an agent may do, and why
-- :mod:`.grants`: ``agtp agent limit``, ``grant``, ``ungrant`` and ``grants``: what a host lets its agents call at most
+- :mod:`.grants`: ``agtp agent limit``, ``grant``, ``ungrant`` and ``grants``: the most that agents may call
 - :mod:`.stored_grants`: grants stored with a host
 - :mod:`.agent_list`: ``agtp agent ls`` for agents stored with a host
 - :mod:`.renewal`: ``agtp agent renew``: issue an agent's certificate again

@@ -1,4 +1,4 @@
-"""The commands ``agtp agent limit``, ``grant``, ``ungrant`` and ``grants``: what a host lets its agents call at most."""
+"""The commands ``agtp agent limit``, ``grant``, ``ungrant`` and ``grants``: the most that agents may call."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ def end_of(until: str | None, lasting: str | None) -> str | None:
 # Commands
 
 
-_until_option = click.option("--until", metavar="TIME", help="When the grant ends: 2027-01-31, or 2027-01-31T12:00:00Z.")
+_until_option = click.option(
+    "--until", metavar="TIME", help="When the grant ends: 2027-01-31, or 2027-01-31T12:00:00Z."
+)
 _for_option = click.option("--for", "lasting", metavar="TIME", help="How long the grant lasts: 90m, 12h, 7d, 4w.")
 
 
@@ -191,7 +193,9 @@ def confirm_first_limit(target: Target, agent: str, things: Sequence[str]) -> No
     if shown.get("narrowed"):
         return
     name, count = shown.get("label") or shown.get("agent_id"), shown.get("may_call_count")
-    said = f"until now {name} may call {count} things; after this only these: {', '.join(things)}"
+    unlisted = [str(each) for each in shown.get("unlisted_servers") or ()]
+    further = f" and what {', '.join(unlisted)} has" if unlisted else ""
+    said = f"until now {name} may call {count} things{further}; after this only these: {', '.join(things)}"
     if not on_terminal():
         raise WrongInput(
             f"these would be the first limits of {name}: {said}",
@@ -330,7 +334,7 @@ def print_grants(grants: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _row(grant: Mapping[str, Any]) -> tuple[object, ...]:
-    by = str(grant.get("by") or "-")
+    by = str(grant.get("operator") or grant.get("by") or "-")
     short = f"{by[:12]}..." if len(by) > 20 else by
     return grant.get("allow"), grant.get("until") or "-", grant.get("state"), short, grant.get("at") or "-"
 

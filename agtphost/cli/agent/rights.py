@@ -65,6 +65,9 @@ def _render(shown: Mapping[str, Any]) -> Iterator[str]:
     names = names if isinstance(names, Sequence) and not isinstance(names, str) else ()
     count = int(shown.get("may_call_count") or 0)
     rest = f" and {count - SHOWN} more" if count > SHOWN else ""
+    unlisted = [str(each) for each in shown.get("unlisted_servers") or ()]
+    if unlisted:
+        rest += f"; further what {', '.join(unlisted)} has, which is not listed yet"
     limited = "by its grants" if shown.get("narrowed") else "as its scopes allow; it has no grants"
     yield f"  may call   {count} things, {limited}" + (f": {to_text(list(names[:SHOWN]))}{rest}" if names else "")
 
@@ -72,10 +75,11 @@ def _render(shown: Mapping[str, Any]) -> Iterator[str]:
 def _source(scope: Mapping[str, Any]) -> str:
     """Return where a scope comes from, and who gave it if an operator did."""
     beyond = ", beyond its Genesis" if scope.get("beyond_genesis") else ""
-    if not scope.get("by"):
+    if scope.get("from") != "statement":
         return f"its document{beyond}"
-    given = f"statement {scope.get('number')} of its issuer, by {scope['by']} at {scope.get('at')}"
-    return f"{'its document and ' if scope.get('from') == 'document' else ''}{given}, record {scope.get('audit_id')}{beyond}"
+    who = scope.get("operator") or scope.get("by")
+    said = f"statement {scope.get('number')} of its issuer, by {who} at {scope.get('at')}"
+    return f"{said}, record {scope.get('audit_id')}{beyond}"
 
 
 def _object(value: object) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.declaration import FRAMEWORKS
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.right_cures import require_assurance
 from agtphost.dispatch.trial_calls import require_tool
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
@@ -182,14 +183,14 @@ class ActionGate:
                 self._take_own_key(exchange, binding)
             return
         # An anonymous caller learns nothing of which actions exist.
-        authority.require_assurance(exchange, binding)
+        require_assurance(exchange, binding)
         if exchange.assurance is Assurance.HEADER and self._floor > Assurance.HEADER:
             self._resolve_opened(exchange, binding)
         else:
             self._resolve(exchange)
         if exchange.operator and exchange.binding is not None:
             # A caller with rights to operators' actions only is refused first, because this is not one of them.
-            authority.require_assurance(exchange, exchange.binding)
+            require_assurance(exchange, exchange.binding)
         _take_key(exchange)
 
     def _resolve_opened(self, exchange: Exchange, carrying: Binding) -> None:
@@ -205,7 +206,7 @@ class ActionGate:
         found = exchange.binding
         if found is None or found is carrying or not _is_opened(found):
             exchange.binding = carrying
-            authority.require_assurance(exchange, replace(carrying, min_assurance=BELIEVED, operators=False))
+            require_assurance(exchange, replace(carrying, min_assurance=BELIEVED, operators=False))
         elif found.min_assurance is Assurance.NONE:
             exchange.unseen = exchange.nameless = True
 
@@ -279,7 +280,7 @@ class ActionGate:
         adapter = None if read is None else self._by_type.get(read.payload_type)
         if read is None or adapter is None or binding.tier != "A":
             return
-        authority.require_assurance(exchange, binding)
+        require_assurance(exchange, binding)
         payload = {name: exchange.input[given] for given, name in read.names.items() if given in exchange.input}
         action = read.action
         if read.unnamed and exchange.task_id is None and "id" not in payload:

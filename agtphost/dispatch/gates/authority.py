@@ -12,6 +12,7 @@ from zope.interface import implementer
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.right_cures import add_claim_cure, add_cure, require_assurance
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import Condition, ICacheableGate
@@ -49,7 +50,7 @@ class AnonymousGate:
         if binding is None:
             return
         if exchange.assurance is Assurance.NONE and binding.min_assurance:
-            authority.require_assurance(exchange, binding)
+            require_assurance(exchange, binding)
         elif exchange.assurance is Assurance.HEADER and is_unseen(
             exchange.assurance, binding.min_assurance, self._floor, changes=binding.state_changing
         ):
@@ -100,9 +101,10 @@ class ClaimedScopesGate:
             claimed = None if claim is None else self._parse(claim)
             try:
                 known = authority.effective_scopes(declared, committed, claimed)
-            except Refusal:
+            except Refusal as refusal:
                 if exchange.assurance is Assurance.HEADER and self._floor > Assurance.HEADER:
                     return
+                add_claim_cure(exchange, refusal)
                 raise
             if claim is None or len(claim) <= LONGEST_CLAIM:
                 self._remember(who, key, known)
@@ -162,6 +164,7 @@ class AuthorityGate:
                 check(exchange, binding)
         except Refusal as refusal:
             self._require_alike(exchange, binding.alike, refusal.reason)
+            add_cure(exchange, binding, refusal)
             raise
         self._require_present(exchange, binding)
         exchange.admitted = binding
@@ -179,8 +182,9 @@ class AuthorityGate:
             try:
                 for check in authority.CHECKS:
                     check(exchange, alike)
-            except Refusal:
+            except Refusal as refusal:
                 if alike.alike is None:
+                    add_cure(exchange, alike, refusal)
                     raise
                 alike = alike.alike
             else:

@@ -9,7 +9,7 @@ from zope.interface import implementer
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
 from agtphost.contract.rights import GrantSet
-from agtphost.dispatch import agent_paths
+from agtphost.dispatch import agent_paths, cures
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rights import Narrowings
 from agtphost.dispatch.trial_calls import MayTry, require_trial
@@ -60,12 +60,15 @@ States = Callable[[Agent], LifecycleState]
 """The present lifecycle state of an agent."""
 
 
-def _refuse_unauthenticated(cause: str, explanation: str, remedy: str) -> Refusal:
+def _refuse_unauthenticated(cause: str, explanation: str, remedy: str, command: str = "") -> Refusal:
     """
     Return a refusal with the same reason on the wire for every cause (core v08 section 5.6); the record names the
     cause.
+
+    :param command: by which an operator lifts it; empty if there is none.
     """
-    return Refusal(Reason.AGENT_UNAUTHENTICATED, explanation, remedy=remedy, cause=cause)
+    refusal = Refusal(Reason.AGENT_UNAUTHENTICATED, explanation, remedy=remedy, cause=cause)
+    return cures.add(refusal, remedy.removesuffix("."), command) if command else refusal
 
 
 class StoppedAgent(Refusal):
@@ -90,7 +93,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
         return
     if state.status is LifecycleStatus.SUSPENDED:
         expired = state.org_domain is not None
-        raise StoppedAgent(
+        suspended = StoppedAgent(
             Reason.AGENT_SUSPENDED,
             f"The {'calling' if who == 'caller' else 'addressed'} agent is suspended.",
             remedy=_RENEWAL if expired else "Its Genesis issuer can reinstate it.",
@@ -101,6 +104,9 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
                 **({"cause": Reason.ORG_DOMAIN_EXPIRED.value} if expired else {}),
             },
         )
+        if expired:
+            raise suspended
+        raise cures.add(suspended, "Its Genesis issuer or an administrator can reinstate it", cures.reinstate(agent_id))
     if state.is_lapsed:
         raise StoppedAgent(
             Reason.ORG_DOMAIN_EXPIRED,
@@ -278,7 +284,8 @@ class CallerGate:
             unknown = _refuse_unauthenticated(
                 "agent-unknown",
                 "The Agent-ID does not resolve to an agent that this host knows.",
-                "Have the operator add the agent's Genesis and Identity Document to the known agents.",
+                "Have the operator add the agent's Genesis and Identity Document to the known agents, then reload.",
+                cures.RELOAD,
             )
             if certificate is not None or not self._doubts:
                 raise unknown
