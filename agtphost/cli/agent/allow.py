@@ -11,7 +11,6 @@ from agtphost.cli.agent.grants import (
     PATH,
     agent_argument,
     end_of,
-    on_terminal,
     read_rights,
     result_with_record,
     things_argument,
@@ -23,9 +22,10 @@ from agtphost.cli.agent.restatement import (
     local_config,
     recertify,
     restate,
+    scopes_of,
 )
+from agtphost.cli.agent.unasked_scopes import confirm_unasked
 from agtphost.cli.exchange import ask
-from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, to_text, visible
 from agtphost.cli.target import resolve
@@ -75,7 +75,7 @@ def allow_command(
     end = end_of(until, lasting)
     target = resolve(where, identity=REGISTRAR)
     shown = read_rights(target, agent, things)
-    confirm_unasked(shown.get("unasked"), yes=yes)
+    confirm_unasked(shown.get("unasked"), yes=yes, question="Give it all the same?")
     tokens = [thing for thing in things if scopes.is_token(thing)]
     named = [thing for thing in things if not scopes.is_token(thing)]
     held = scopes_of(shown)
@@ -103,28 +103,6 @@ def allow_command(
         print_json(result)
         return
     _report(result, things, restated)
-
-
-def scopes_of(shown: Mapping[str, Any]) -> list[str]:
-    """Return the scopes of an agent's rights."""
-    return [str(each.get("scope")) for each in shown.get("scopes") or () if isinstance(each, Mapping)]
-
-
-def confirm_unasked(found: object, *, yes: bool) -> None:
-    """
-    Warn of scopes that nothing asks for, and ask on a terminal whether to give them.
-
-    :param found: the scopes, each with the nearest ones.
-    :raises WrongInput: the answer is no.
-    """
-    listed = [each for each in found if isinstance(each, Mapping)] if isinstance(found, (list, tuple)) else []
-    for each in listed:
-        near = _texts(each.get("nearest"))
-        meant = f"; nearest: {', '.join(near)}" if near else ""
-        said = f"no endpoint, tool or method of this host asks for {each.get('scope')}{meant}"
-        click.echo(visible(f"warning: {said}"), err=True)
-    if listed and not yes and on_terminal() and not click.confirm("Give it all the same?", err=True):
-        raise WrongInput("nothing was given", "Name a scope that something asks for; `agtp tools ls` shows scopes.")
 
 
 def _texts(value: object) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from agtphost.cli.agent.unasked_scopes import on_terminal
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import find_config, load_usable_config
@@ -20,7 +20,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_table, visible
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary import times
+from agtphost.vocabulary import scopes, times
 
 if TYPE_CHECKING:
     from agtphost.client.reply import Reply
@@ -206,11 +206,6 @@ def confirm_first_limit(target: Target, agent: str, things: Sequence[str]) -> No
         raise WrongInput("nothing was changed", f"`agtp agent allow {name} ...` gives a right and takes none.")
 
 
-def on_terminal() -> bool:
-    """Return whether a person can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
 def _grant(target: Target, agent: str, things: Sequence[str], end: str | None, *, as_json: bool) -> None:
     given: dict[str, Any] = {"subject": agent, "resource": list(things), "scope": "call"}
     if end is not None:
@@ -238,14 +233,16 @@ def _grant(target: Target, agent: str, things: Sequence[str], end: str | None, *
 @host_options
 def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where: Connection, as_json: bool) -> None:
     """
-    Take back grants of an agent.
+    Take back grants or scopes of an agent.
 
     An agent whose last grant was taken back may call nothing. With --all it may again call everything that its
-    document and certificate allow. THING is written as `agtp agent grants` shows it.
+    document and certificate allow. THING is written as `agtp agent grants` shows it. If THING is a scope, the agent's
+    Identity Document is issued again without it, which needs the registrar's key on this machine.
 
     \b
     Examples:
       agtp agent ungrant demo files.read_file
+      agtp agent ungrant demo booking:rooms
       agtp agent ungrant demo --all
     """
     if everything == bool(things):
@@ -253,8 +250,23 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
             "no grant is named" if not things else "--all excludes THING",
             "Name grants that `agtp agent grants AGENT` shows, or give --all to lift every limit that grants set.",
         )
+    tokens = [thing for thing in things if scopes.is_token(thing)]
+    target = resolve(where, identity=REGISTRAR)
+    if tokens:
+        from agtphost.cli.agent.restatement import take_scopes
+
+        if len(tokens) < len(things):
+            raise WrongInput("scopes and grants are taken back one after the other", "Name either scopes or grants.")
+        taken = take_scopes(target, where, agent, tokens)
+        if as_json:
+            print_json(taken)
+            return
+        name = taken.get("label") or taken.get("agent_id")
+        click.echo(visible(f"{name} does not have these scopes from its next request on: {', '.join(tokens)}"))
+        click.echo(visible(f"record: {taken['audit_id']}"))
+        return
     given: dict[str, Any] = {"subject": agent, **({"all": True} if everything else {"resource": list(things)})}
-    reply = ask(resolve(where, identity=REGISTRAR), "REVOKE", PATH, given)
+    reply = ask(target, "REVOKE", PATH, given)
     result = result_with_record(reply)
     if as_json:
         print_json(result)

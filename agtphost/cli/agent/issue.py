@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.agent.admission import admit, require_no_standby
+from agtphost.cli.agent.unasked_scopes import confirm_unasked, unasked_scopes
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.genesis import tier_1_evidence
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 @click.option("--package-hash", metavar="HASH", help="Hash that the author published: sha256:...")
 @click.option("--package-ca", type=EXISTING, metavar="FILE", help="Certificate authorities of .nomo authors, PEM.")
 @click.option("--resolver", metavar="HOST[:PORT]", help="DNS resolver to ask; default: the system's.")
+@click.option("--yes", is_flag=True, help="Do not ask about a scope that nothing here asks for.")
 @click.option("--admit", "admitted", is_flag=True, help="Make the running host admit the agent now.")
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml.")
 @json_option
@@ -72,6 +74,7 @@ def new_command(
     package_hash: str | None,
     package_ca: Path | None,
     resolver: str | None,
+    yes: bool,
     admitted: bool,
     config: Path | None,
     as_json: bool,
@@ -82,7 +85,8 @@ def new_command(
 
     Its Genesis and Identity Document are signed with the registrar's key. A caller also gets a key and a client
     certificate. The label must be free: no other agent may have it, or have had it within the last 90 days. A running
-    host admits the agent on SIGHUP, which --admit sends, and records that it was issued.
+    host admits the agent on SIGHUP, which --admit sends, and records that it was issued. A scope that nothing of this
+    host asks for is warned of, and on a terminal asked about.
 
     \b
     Examples:
@@ -106,6 +110,8 @@ def new_command(
     inspected = None if package is None else _inspect_package(package, package_hash, package_ca)
     described = _describe_agent(name, said) if inspected is None else _describe_packaged_agent(name, said, inspected)
     _require_domain(settings, described)
+    if described.scopes:
+        confirm_unasked(unasked_scopes(settings, described.scopes), yes=yes, question="Issue it all the same?")
     if described.trust_tier == 1:
         evidence = tier_1_evidence(
             *(described.verification_path, described.org_domain, described.governance_zone),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agtphost.cli.agent.grants import PATH, read_rights, result_with_record
 from agtphost.cli.agent.issue import authority_of
+from agtphost.cli.exchange import ask
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config
 from agtphost.cli.identities import agent_directories
 from agtphost.cli.local_files import load_signing_key
 from agtphost.cli.options import Connection
+from agtphost.cli.target import Target
 from agtphost.identity import certificates, documents, files, renewal, scope_statement
 from agtphost.identity.agent_files import pairs_in
 from agtphost.identity.canonical import canonical
@@ -168,3 +171,27 @@ def recertify(config: Config, found: AgentFiles, further: Iterable[str]) -> None
         raise WrongInput(f"{path} cannot be issued again: {error}") from None
     with local_file(path, doing="written"):
         files.replace(path, certificates.pem_of(new), files.PUBLIC)
+
+
+def take_scopes(target: Target, where: Connection, agent: str, tokens: Sequence[str]) -> dict[str, Any]:
+    """
+    Take scopes from an agent, and return the host's answer with the Audit-ID of its record.
+
+    :raises WrongInput: the agent does not have one of them in this form, or the keys for it are not here.
+    """
+    shown = read_rights(target, agent)
+    held = scopes_of(shown)
+    for token in tokens:
+        if token not in held:
+            listed = f"It has {', '.join(held)}." if held else "It has none."
+            raise WrongInput(f"{agent} does not have the scope {token}", listed)
+    restated = restate(local_config(where), shown, [each for each in held if each not in tokens])
+    given = {"subject": shown["agent_id"], **restated.parameters()}
+    result = result_with_record(ask(target, "REVOKE", PATH, given))
+    restated.write()
+    return result
+
+
+def scopes_of(shown: Mapping[str, Any]) -> list[str]:
+    """Return the scopes of an agent's rights."""
+    return [str(each.get("scope")) for each in shown.get("scopes") or () if isinstance(each, Mapping)]
