@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.rights import UPSTREAMS, GrantSet, at_place, format_grant, is_free, names_of
 from agtphost.vocabulary.grants import ANY, is_grant, method_of, upstream_of
 from agtphost.vocabulary.scopes import missing
@@ -63,13 +64,21 @@ class Grantable:
     def find(self, texts: Iterable[str]) -> list[Binding]:
         """Return everything that one of the texts names and that needs a grant, with all that it calls in turn."""
         named = GrantSet("", frozenset(texts))
+        everything = list(self._everything())
         found: dict[int, Binding] = {}
-        waiting = [each for each in self._everything() if not is_free(each) and named.names(names_of(each))]
+        waiting = [each for each in everything if not is_free(each) and named.names(names_of(each))]
+        places: dict[tuple[str, str], Binding] = {}
         while waiting:
             each = waiting.pop()
-            if id(each) not in found:
-                found[id(each)] = each
-                waiting.extend(part for part in each.parts if not is_free(part) or part.parts)
+            if id(each) in found:
+                continue
+            found[id(each)] = each
+            waiting.extend(each.parts)
+            recipe = getattr(each.handler, "recipe", None)
+            if isinstance(recipe, Recipe):
+                places = places or {(other.method, other.path): other for other in everything}
+                steps = (places.get((step.method, step.path)) for step in recipe.steps)
+                waiting.extend(step for step in steps if step is not None)
         return list(found.values())
 
     def callable_with(self, scopes: Collection[str], grants: GrantSet | None) -> list[str]:

@@ -31,6 +31,7 @@ CURED: Final = frozenset(
         Reason.GRANT_REQUIRED,
         Reason.AGENT_UNAUTHENTICATED,
         Reason.AGENT_SUSPENDED,
+        Reason.ANONYMOUS_DISCOVERY_DISABLED,
     }
 )
 """Reasons about rights whose refusals by the gates end in such a command."""

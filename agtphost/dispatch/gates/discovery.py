@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
+from agtphost.dispatch import cures
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization, is_registrar
@@ -42,12 +43,17 @@ class DiscoveryGate:
         ):
             return
         anonymous = exchange.assurance is Assurance.NONE
-        raise Refusal(
+        refusal = Refusal(
             Reason.ANONYMOUS_DISCOVERY_DISABLED,
             status=Status.AUTHORIZATION_REQUIRED if anonymous else Status.UNAUTHORIZED,
             details={"assurance": exchange.assurance.label},
             scopes=(),
         )
+        if anonymous and exchange.peer.certificate is None:
+            cures.add(refusal, "Call as an agent; an operator issues one", cures.issue(()))
+        elif exchange.agent_id is not None:
+            cures.add(refusal, "Connect with the agent's client certificate", cures.certify(exchange.agent_id))
+        raise refusal
 
     @staticmethod
     def _is_own_read(binding: Binding | None) -> bool:
