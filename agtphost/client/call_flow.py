@@ -22,7 +22,7 @@ from agtphost.client.caller import Caller, CallOptions, ClientOptions, no_manife
 from agtphost.client.catalogs import agree, check_versions
 from agtphost.client.confirmation import consequence
 from agtphost.client.conversation import CLIENT_LIMITS
-from agtphost.client.errors import ClientError, ConnectionLost, InvalidCall, NotConfirmed, Timeout, VerificationFailed
+from agtphost.client.errors import ClientError, ConnectionLost, NotConfirmed, Timeout, VerificationFailed
 from agtphost.client.location import Ask, locating, question
 from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
@@ -30,7 +30,7 @@ from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.resolution import Resolution, TrustPolicy, verifying
 from agtphost.client.service_documents import Definition, definitions_of
-from agtphost.client.tls import Stamp
+from agtphost.client.tls import PresentedCertificate, Stamp
 from agtphost.client.verification import signing_keys_of
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
@@ -93,8 +93,7 @@ class CallConnection(Protocol):
     used: bool
     """Whether a call was made over it before."""
 
-    presented: Stamp
-    """The stamp of the file of the client certificate that it was made with."""
+    presented: Stamp  # Of the client certificate's file that it was made with.
 
     @property
     def fresh(self) -> bool:
@@ -153,7 +152,7 @@ class Calls(Generic[L]):
         )
         self._guard: AbstractContextManager[object] = nullcontext()
         self._closed = False
-        self._presented: Stamp = self._caller.settings.stamp()
+        self._presented = PresentedCertificate(self._caller.settings)
 
     # What each client does in its own way
 
@@ -163,11 +162,7 @@ class Calls(Generic[L]):
 
     @abstractmethod
     def _load_context(self) -> None:
-        """
-        Read the certificates for further connections.
-
-        :raises InvalidCall: they cannot be used; the ones before stay.
-        """
+        """Read the certificates for further connections. :raises InvalidCall: they cannot be used."""
 
     @abstractmethod
     def _wait_freed(self, key: Destination, deadline: Deadline) -> Awaitable[object]:
@@ -454,8 +449,8 @@ class Calls(Generic[L]):
         while True:
             with self._guard:
                 now = self._now()
-                self._follow_certificate()
-                for _, old in self._pool.stale(now):
+                replaced = self._presented.follow(self._load_context)
+                for _, old in self._pool.drain() if replaced else self._pool.stale(now):
                     old.close()
                 link = self._pool.take(key, now)
                 if link is None and not self._pool.open(key):
@@ -469,38 +464,21 @@ class Calls(Generic[L]):
             link.abort()
             self._forget(key)
 
-    def _follow_certificate(self) -> None:
-        """
-        Call over new connections once the file of the client certificate was replaced; called with the guard held.
-
-        So an agent that was given further scopes, or a renewed certificate, goes on without a restart.
-        """
-        stamp = self._caller.settings.stamp()
-        if stamp is None or stamp == self._presented:
-            return
-        try:
-            self._load_context()
-        except InvalidCall:
-            return  # Half of a certificate and its key was replaced: the next call looks again.
-        self._presented = stamp
-        for _, old in self._pool.drain():
-            old.close()
-
     async def _open(self, key: Destination, deadline: Deadline) -> L:
         """A new connection; its time is the smaller of what connecting and the call are allowed."""
         try:
             deadline.remaining(f"connecting to {key}")
             sooner = deadline.sooner(self._connect_timeout)
-            presented = self._presented
+            stamp = self._presented.stamp
             link = await self._run_limited(self._connect(key, sooner), sooner)
-            link.presented = presented
+            link.presented = stamp
             return link
         except BaseException:
             self._forget(key)
             raise
 
     def _return(self, key: Destination, link: L) -> None:
-        if link.reusable and not self._closed and link.presented == self._presented:
+        if link.reusable and not self._closed and link.presented == self._presented.stamp:
             with self._guard:
                 self._pool.give_back(key, link, self._now())
                 self._wake(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,6 +112,37 @@ class TLSSettings:
             return parse_peer_certificate(leaf.public_bytes(Encoding.DER))
         except (CertificateError, OSError) as error:
             raise InvalidCall(f"The client certificate cannot be read: {explain(error)}.") from error
+
+
+class PresentedCertificate:
+    """
+    The client certificate of further connections: another one once its file was replaced.
+
+    So an agent that was given further scopes, or a renewed certificate, goes on without a restart.
+    """
+
+    def __init__(self, settings: TLSSettings) -> None:
+        self._settings = settings
+        self.stamp: Stamp = settings.stamp()
+        """The stamp of the file that further connections are made with."""
+
+    def follow(self, load: Callable[[], None]) -> bool:
+        """
+        Read the file again if it was replaced.
+
+        :param load: reads it; where it raises InvalidCall, only half of a certificate and its key was replaced, and
+            the next call looks again.
+        :return: whether further connections present another certificate.
+        """
+        stamp = self._settings.stamp()
+        if stamp is None or stamp == self.stamp:
+            return False
+        try:
+            load()
+        except InvalidCall:
+            return False
+        self.stamp = stamp
+        return True
 
 
 def settings_of(trust: str | Path | None, cert: str | Path | None, key: str | Path | None) -> TLSSettings:

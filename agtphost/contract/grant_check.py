@@ -98,7 +98,7 @@ class Grantable:
             }
         )
 
-    def unlisted(self) -> list[str]:
+    def find_unlisted(self) -> list[str]:
         """Return the servers that have not listed their tools yet, sorted."""
         listed = {each.extra.get(member) for each in self._tools() for member in UPSTREAMS}
         known = {str(entry["name"]) for adapter in self._adapters for entry in adapter.hosted_protocols()}

@@ -6,6 +6,8 @@ The one way in and the one way out.
 - :mod:`.authority`: effective scopes, and the one function that decides who may call what
 - :mod:`.token_authority`: what another agent authorized a caller to do
 - :mod:`.rights`: which grants are in force, and of whom
+- :mod:`.scope_records`: the statements of issuers about their agents' scopes that are on record
+- :mod:`.cures`: the command by which an operator lifts a refusal; :mod:`.right_cures` adds it where a right is missing
 - :mod:`.gate_order`: the gates' order, as data
 - :mod:`.gate_cache`: how a request passes them, and which need not look again at the next one of its connection
 - :mod:`.sealer`: outcome to record to response

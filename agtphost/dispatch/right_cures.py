@@ -16,7 +16,7 @@ def add_cure(exchange: Exchange, binding: Binding, refusal: Refusal) -> None:
     """
     Add to a refusal what helps its caller, and for an operator the one command that gives the right.
 
-    :param binding: what refuses: what was asked for, or what stands for it where its caller must not learn about it.
+    :param binding: what refuses: what was asked for, or its placeholder where its caller must not learn about it.
     """
     if refusal.reason is Reason.SCOPE_REQUIRED:
         _cure_scopes(exchange, binding, refusal)
@@ -97,6 +97,6 @@ def _cure_assurance(exchange: Exchange, binding: Binding, refusal: Refusal) -> N
     if exchange.assurance is Assurance.HEADER and exchange.agent_id is not None:
         # The same for every Agent-ID: whether it is known is not revealed.
         cures.add(refusal, refusal.remedy.removesuffix("."), cures.certify(exchange.agent_id))
-    elif exchange.assurance is Assurance.NONE and certificate is None:
+    elif exchange.assurance is Assurance.NONE and certificate is None and exchange.is_binding_final:
         # Its caller does not learn what the binding asks for; the record, which operators read, says so.
         refusal.cure = cures.issue(binding.required_scopes)

@@ -56,7 +56,7 @@ class ScopeRecords:
         :param operator: the name of the operator; empty if it has none.
         """
         known = self._held.get(SCOPES, before.agent_id)
-        given = {} if known is None else _given(known.value, statement.scopes)
+        given = {} if known is None else _keep_given(known.value, statement.scopes)
         new = {"number": statement.number, "by": by, "operator": operator, "at": at}
         given |= dict.fromkeys(sorted(statement.scopes - before.scopes), new)
         return Change(
@@ -87,7 +87,7 @@ def given_scopes(value: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {token: {"audit_id": own, **entry} for token, entry in value["given"].items()}
 
 
-def _given(value: Mapping[str, Any], kept: frozenset[str]) -> dict[str, dict[str, Any]]:
+def _keep_given(value: Mapping[str, Any], kept: frozenset[str]) -> dict[str, dict[str, Any]]:
     return {token: entry for token, entry in given_scopes(value).items() if token in kept}
 
 

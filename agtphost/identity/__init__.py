@@ -23,6 +23,7 @@ Agents' identities and their proofs. Without Twisted and without network access.
 - :mod:`.expiry`: certificates, lists and grants that expire, and the warnings before that
 - :mod:`.renewal`: a certificate issued again, for the same key and saying the same
 - :mod:`.intent`: Intent-Assertions: a principal wants one purchase, and the platform that governs its agent says so
+- :mod:`.scope_statement`: which scopes an agent has from now on, by a statement of its issuer
 - :mod:`.issuance`: issuing an agent: what is checked before, and the registrar's statement of it
 - :mod:`.cached_encoding`: long arrays of a document that keep their texts, so that the whole is written and signed
   without looking at each item

@@ -225,7 +225,7 @@ def declared_scopes(document: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(document["scopes_accepted"] if required is None else required)
 
 
-def updated(document: Mapping[str, Any]) -> float:
+def update_time(document: Mapping[str, Any]) -> float:
     """Return when a document without faults was issued last, in seconds since the Unix epoch."""
     return _moment(document["updated_at"]).timestamp()
 

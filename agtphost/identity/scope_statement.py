@@ -64,7 +64,7 @@ class ScopeStatement:
     """The JWS as received."""
 
     @property
-    def issued(self) -> float:
+    def issue_time(self) -> float:
         """The time of the signature in seconds since the Unix epoch."""
         return datetime.fromisoformat(self.issued_at).timestamp()
 
@@ -147,7 +147,7 @@ def restate(agent: Agent, statement: ScopeStatement, document: bytes) -> Agent:
     """
     genesis = agent.genesis
     if genesis is None or agent.package is not None:
-        raise StatementError(_fixed(agent))
+        raise StatementError(_explain_fixed_scopes(agent))
     try:
         found = documents.decode(document)
         signer = documents.check_signature(found)
@@ -186,11 +186,11 @@ def apply_statement(agent: Agent, text: str, document: str) -> Agent:
     :raises StatementError: the statement is not to be believed; the agent then has no scopes.
     """
     if agent.genesis is None:
-        raise StatementError(_fixed(agent))
+        raise StatementError(_explain_fixed_scopes(agent))
     statement = read_statement(text, agent.genesis)
     try:
         recorded = documents.core_shape(documents.decode(document.encode()))
-        newer = documents.updated(recorded) > documents.updated(documents.core_shape(agent.received))
+        newer = documents.update_time(recorded) > documents.update_time(documents.core_shape(agent.received))
     except (DocumentError, ValueError, KeyError) as error:
         raise StatementError(f"the recorded document is not valid: {explain(error)}") from None
     if newer:
@@ -202,7 +202,7 @@ def apply_statement(agent: Agent, text: str, document: str) -> Agent:
     return replace(agent, scopes=scope_tokens.intersect(declared, statement.scopes))
 
 
-def _fixed(agent: Agent) -> str:
+def _explain_fixed_scopes(agent: Agent) -> str:
     if agent.package is not None:
         return "the agent's document is in its package, whose manifest states the scopes"
     return "the agent has no Genesis, so no issuer can state its scopes"

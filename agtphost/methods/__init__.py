@@ -2,7 +2,8 @@
 The protocol's own methods, each a binding like any endpoint: core v08 section 7.2.
 
 - :mod:`.execution`: EXECUTE and the payloads it carries
-- :mod:`.grants`: grants: what operators let agents call
+- :mod:`.grants`: grants: what operators let agents call; :mod:`.rights`: all rights of an agent;
+  :mod:`.scope_restatement`: statements of its issuer about its scopes
 - :mod:`.lifecycle`: ACTIVATE, DEACTIVATE, REINSTATE, REVOKE, DEPRECATE
 - :mod:`.continuation`: Continuation-Tokens of lists
 - :mod:`.domains`: telling the host of a domain: DEACTIVATE and REINSTATE with ``org_domain``

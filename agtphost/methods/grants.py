@@ -382,7 +382,7 @@ class Granting:
         shown[0].update(self._shown.describe(agent))
         shown[0]["needed_scopes"] = self._shown.needed_scopes(asked)
         shown[0]["missing_scopes"] = self._shown.missing_scopes(agent, asked)
-        shown[0]["unasked"] = self._shown.unasked(text for text in named if scopes.is_token(text))
+        shown[0]["unasked"] = self._shown.find_unasked(text for text in named if scopes.is_token(text))
         return Answer(result={"agents": shown})
 
     def _requested_agents(self, context: BuiltInContext) -> Iterator[str]:

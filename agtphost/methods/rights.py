@@ -20,7 +20,7 @@ MOST_LISTED = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What bounds the calls of all agents besides their rights, as the configuration has it."""
+    """Bounds on the calls of all agents besides their rights, as the configuration has them."""
 
     requests_per_minute: int
     dimensions: tuple[Mapping[str, Any], ...] = ()
@@ -75,7 +75,7 @@ class AgentRights:
             },
             "may_call": callable_now[:MOST_LISTED],
             "may_call_count": len(callable_now),
-            "unlisted_servers": self._grantable.unlisted(),
+            "unlisted_servers": self._grantable.find_unlisted(),
         }
 
     def statement(self, agent: Agent) -> dict[str, Any] | None:
@@ -94,7 +94,7 @@ class AgentRights:
         """Return those of the scopes that what is named asks for which an agent lacks."""
         return list(scopes.missing(agent.scopes, self.needed_scopes(named)))
 
-    def unasked(self, tokens: Iterable[str]) -> list[dict[str, Any]]:
+    def find_unasked(self, tokens: Iterable[str]) -> list[dict[str, Any]]:
         """Return those of some scopes that nothing here asks for, each with the nearest ones that something does."""
         known = self._grantable.asked_scopes() | self._bounds.known_scopes
         return [

@@ -53,7 +53,7 @@ def read_restatement(given: Mapping[str, Any], agent: Agent, records: ScopeRecor
         statement = scope_statement.read_statement(text, agent.genesis)
         _require_fresh(statement, records.number(agent.agent_id), now)
         restated = scope_statement.restate(agent, statement, document.encode())
-        if documents.updated(restated.document) <= documents.updated(agent.document):
+        if documents.update_time(restated.document) <= documents.update_time(agent.document):
             raise StatementError("the document is not newer than the present one")
     except StatementError as error:
         said = str(error)
@@ -74,9 +74,9 @@ def _require_fresh(statement: ScopeStatement, last: int, now: float) -> None:
         )
     if statement.number != last + 1:
         raise StatementError(f"the statement has the number {statement.number}; the next one is {last + 1}")
-    if statement.issued > now + scope_statement.CLOCK_DIFFERENCE:
+    if statement.issue_time > now + scope_statement.CLOCK_DIFFERENCE:
         raise StatementError(f"the statement is of a time to come: {statement.issued_at}")
-    if statement.issued + scope_statement.LIFETIME < now:
+    if statement.issue_time + scope_statement.LIFETIME < now:
         raise StatementError(
             f"the statement expired {scope_statement.LIFETIME} seconds after it was signed, at {statement.issued_at}"
         )

@@ -284,10 +284,10 @@ def _suspended(host: Host) -> Any:
 def _no_name(host: Host) -> Any:
     def refused() -> dict[str, Any]:
         with Client.of(str(host.config), anonymous=True) as client:
-            reply = client.call("EXECUTE", "/", execute())
+            reply = client.call("QUERY", "/library/9780141439518", anonymous=True)
         return {"audit_id": reply.audit_id, **reply.document}
 
-    return refused, lambda: tool(host, "--as", "visitor")
+    return refused, lambda: call(host, "QUERY", "/library/9780141439518", "--as", "visitor")
 
 
 CASES: dict[str, tuple[Reason, Callable[[Host], Any]]] = {
@@ -358,7 +358,7 @@ def test_a_stranger_is_let_in_by_one_command(tmp_path: Path) -> None:
     edit = [("[policies]\n", "[policies]\nanonymous_discovery = false\n")]
     with running(sample(tmp_path, edit=edit)) as host:
         with Client.of(str(host.config), anonymous=True) as client:
-            refused = client.call("DISCOVER", "/methods")
+            refused = client.call("DISCOVER", "/methods", anonymous=True)
         assert (refused.status, refused.reason) == (262, "anonymous-discovery-disabled")
         typed(host, str(refused.remedy).rpartition(": ")[2])
         done = host.agtp("call", "-", "DISCOVER", "/methods", "--as", "visitor", "--json")

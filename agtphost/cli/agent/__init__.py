@@ -6,6 +6,8 @@
 - :mod:`.restatement`: issue an agent's document and certificate again with other scopes
 - :mod:`.rights`: ``agtp agent rights``: what an agent may do, and why
 - :mod:`.grants`: ``agtp agent limit``, ``grant``, ``ungrant`` and ``grants``: the most that agents may call
+- :mod:`.rights_requests`: requests about rights, and their answers
+- :mod:`.unasked_scopes`: question scopes that nothing of a host asks for
 - :mod:`.stored_grants`: grants stored with a host
 - :mod:`.agent_list`: ``agtp agent ls`` for agents stored with a host
 - :mod:`.renewal`: ``agtp agent renew``: issue an agent's certificate again

@@ -7,14 +7,7 @@ from typing import Any
 
 import click
 
-from agtphost.cli.agent.grants import (
-    PATH,
-    agent_argument,
-    end_of,
-    read_rights,
-    result_with_record,
-    things_argument,
-)
+from agtphost.cli.agent.grants import agent_argument, end_of, things_argument
 from agtphost.cli.agent.restatement import (
     Restated,
     find_files,
@@ -22,8 +15,8 @@ from agtphost.cli.agent.restatement import (
     local_config,
     recertify,
     restate,
-    scopes_of,
 )
+from agtphost.cli.agent.rights_requests import PATH, read_rights, result_with_record, scopes_of
 from agtphost.cli.agent.unasked_scopes import confirm_unasked
 from agtphost.cli.exchange import ask
 from agtphost.cli.options import Connection, host_options

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from agtphost.cli.agent.restatement import take_scopes
+from agtphost.cli.agent.rights_requests import PATH, read_rights, result_with_record
 from agtphost.cli.agent.unasked_scopes import on_terminal
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput
@@ -23,9 +25,8 @@ from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import scopes, times
 
 if TYPE_CHECKING:
-    from agtphost.client.reply import Reply
+    pass
 
-PATH = "/grants"
 COMPLETION_SECONDS = 2.0
 """Seconds after which a shell completion gives up."""
 
@@ -174,20 +175,11 @@ def grant_command(
     _grant(resolve(where, identity=REGISTRAR), agent, things, end_of(until, lasting), as_json=as_json)
 
 
-def read_rights(target: Target, agent: str, things: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the rights of an agent as the host tells them, and what it lacks for some things."""
-    given: dict[str, Any] = {"agent": agent, "rights": True}
-    if things:
-        given["resource"] = list(things)
-    found = entries_of(result_of(ask(target, "QUERY", PATH, given)).get("agents"), "agents")
-    return dict(found[0])
-
-
 def confirm_first_limit(target: Target, agent: str, things: Sequence[str]) -> None:
     """
     Ask before an agent gets its first limits.
 
-    :raises WrongInput: the answer is no, or nobody can be asked.
+    :raises WrongInput: the person declines, or there is no terminal.
     """
     shown = read_rights(target, agent)
     if shown.get("narrowed"):
@@ -253,8 +245,6 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
     tokens = [thing for thing in things if scopes.is_token(thing)]
     target = resolve(where, identity=REGISTRAR)
     if tokens:
-        from agtphost.cli.agent.restatement import take_scopes
-
         if len(tokens) < len(things):
             raise WrongInput("scopes and grants are taken back one after the other", "Name either scopes or grants.")
         taken = take_scopes(target, where, agent, tokens)
@@ -349,11 +339,6 @@ def _row(grant: Mapping[str, Any]) -> tuple[object, ...]:
     by = str(grant.get("operator") or grant.get("by") or "-")
     short = f"{by[:12]}..." if len(by) > 20 else by
     return grant.get("allow"), grant.get("until") or "-", grant.get("state"), short, grant.get("at") or "-"
-
-
-def result_with_record(reply: Reply) -> dict[str, Any]:
-    """Return the result of an answer, with the Audit-ID of its record."""
-    return {**result_of(reply), "audit_id": reply.audit_id}
 
 
 def commands() -> Iterator[click.Command]:

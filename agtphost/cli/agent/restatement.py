@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agtphost.cli.agent.grants import PATH, read_rights, result_with_record
 from agtphost.cli.agent.issue import authority_of
+from agtphost.cli.agent.rights_requests import PATH, read_rights, result_with_record, scopes_of
 from agtphost.cli.exchange import ask
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config
@@ -190,8 +190,3 @@ def take_scopes(target: Target, where: Connection, agent: str, tokens: Sequence[
     result = result_with_record(ask(target, "REVOKE", PATH, given))
     restated.write()
     return result
-
-
-def scopes_of(shown: Mapping[str, Any]) -> list[str]:
-    """Return the scopes of an agent's rights."""
-    return [str(each.get("scope")) for each in shown.get("scopes") or () if isinstance(each, Mapping)]

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from agtphost.cli.agent.grants import agent_argument, print_grants, read_rights
+from agtphost.cli.agent.grants import agent_argument, print_grants
+from agtphost.cli.agent.rights_requests import read_rights
 from agtphost.cli.exchange import entries_of
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, to_text, visible

@@ -47,7 +47,7 @@ def confirm_unasked(found: object, *, yes: bool, question: str) -> None:
 
     :param found: the scopes, each with the nearest ones.
     :param yes: go on without a question.
-    :raises WrongInput: the answer is no.
+    :raises WrongInput: the person declines.
     """
     listed = [each for each in found if isinstance(each, Mapping)] if isinstance(found, (list, tuple)) else []
     for each in listed:

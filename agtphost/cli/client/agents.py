@@ -11,8 +11,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agtphost.cli.agent.grants import PATH as GRANTS
 from agtphost.cli.agent.issue import issue_caller
+from agtphost.cli.agent.rights_requests import PATH as GRANTS
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.exchange import ask
 from agtphost.cli.failures import CommandError, NoConnection, WrongInput, configuration_error, local_file
