@@ -140,12 +140,14 @@ class Client(AsyncCalls[AsyncioConnection]):
         self._context = tls.stdlib_context(self._caller.settings)
 
     async def _connect(self, key: Destination, deadline: Deadline) -> AsyncioConnection:
-        return await connect(
-            key,
-            self._context,
-            deadline,
-            lambda: AsyncioConnection(self._limits, self._open_links, lambda ended: self._note_end(key, ended)),
-        )
+        presented = self._presented.stamp
+
+        def make() -> AsyncioConnection:
+            link = AsyncioConnection(self._limits, self._open_links, lambda ended: self._note_end(key, ended))
+            link.presented = presented
+            return link
+
+        return await connect(key, self._context, deadline, make)
 
     def _note_end(self, key: Destination, link: AsyncioConnection) -> None:
         """Remove a connection that ended from the free ones."""

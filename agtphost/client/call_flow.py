@@ -449,8 +449,9 @@ class Calls(Generic[L]):
         while True:
             with self._guard:
                 now = self._now()
-                replaced = self._presented.follow(self._load_context)
-                for _, old in self._pool.drain() if replaced else self._pool.stale(now):
+                for _, old in (
+                    self._pool.drain() if self._presented.follow(self._load_context) else self._pool.stale(now)
+                ):
                     old.close()
                 link = self._pool.take(key, now)
                 if link is None and not self._pool.open(key):
@@ -469,10 +470,7 @@ class Calls(Generic[L]):
         try:
             deadline.remaining(f"connecting to {key}")
             sooner = deadline.sooner(self._connect_timeout)
-            stamp = self._presented.stamp
-            link = await self._run_limited(self._connect(key, sooner), sooner)
-            link.presented = stamp
-            return link
+            return await self._run_limited(self._connect(key, sooner), sooner)
         except BaseException:
             self._forget(key)
             raise

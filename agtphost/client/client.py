@@ -149,6 +149,7 @@ class Client(AsyncCalls[TwistedConnection]):
     async def _connect(self, key: Destination, deadline: Deadline) -> TwistedConnection:
         notes = HandshakeNotes()
         link = TwistedConnection(key.host, notes, self._limits, self._reactor, lambda ended: self._note_end(key, ended))
+        link.presented = self._presented.stamp
         creator = ConnectionCreator(self._context, key.host, notes)
         factory = TLSMemoryBIOFactory(creator, True, ConnectionFactory(link), self._reactor)
         seconds = deadline.remaining(f"connecting to {key}")

@@ -103,7 +103,10 @@ class _BlockingCalls(Calls[BlockingConnection]):
         self._context = tls.stdlib_context(self._caller.settings)
 
     async def _connect(self, key: Destination, deadline: Deadline) -> BlockingConnection:
-        return connect(key, self._context, self._limits, deadline)
+        presented = self._presented.stamp
+        link = connect(key, self._context, self._limits, deadline)
+        link.presented = presented
+        return link
 
 
 class Client:

@@ -199,13 +199,15 @@ def test_a_contradicting_verification_path_is_refused(tmp_path: Path) -> None:
     assert problems[0].message.startswith("verification_path")
 
 
-def test_scopes_beyond_the_genesis_are_noted(tmp_path: Path) -> None:
-    """The document decides (companion section 3); that it says more than the Genesis is told."""
+def test_scopes_beyond_the_genesis_do_not_count(tmp_path: Path) -> None:
+    """The document decides within its Genesis; what it says beyond is noted, and needs a statement of the issuer."""
     place_agent(tmp_path, KEY, scopes_accepted=["documents:query", "booking:room", "payments:purchase"])
     agent = load(tmp_path)[0][0]
-    assert "payments:purchase" in agent.scopes
+    assert agent.scopes == {"documents:query", "booking:room"}
+    assert "payments:purchase" in agent.document["scopes_accepted"]
     assert [note for note in agent.notes if "beyond" in note] == [
-        "the document declares payments:purchase beyond the Genesis's scope"
+        "the document declares payments:purchase beyond the Genesis's scope, which counts as far as a statement of the "
+        "issuer is on record: agtp agent rights desk"
     ]
 
 

@@ -179,7 +179,7 @@ def confirm_first_limit(target: Target, agent: str, things: Sequence[str]) -> No
     """
     Ask before an agent gets its first limits.
 
-    :raises WrongInput: the person declines, or there is no terminal.
+    :raises WrongInput: the person declines, or the command runs without a terminal.
     """
     shown = read_rights(target, agent)
     if shown.get("narrowed"):
