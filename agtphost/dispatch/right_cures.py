@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.rights import CARRIER
 from agtphost.dispatch import authority, cures
 from agtphost.dispatch.authority import effective_scopes, is_nameless
 from agtphost.dispatch.exchange import Exchange
@@ -97,6 +98,7 @@ def _cure_assurance(exchange: Exchange, binding: Binding, refusal: Refusal) -> N
     if exchange.assurance is Assurance.HEADER and exchange.agent_id is not None:
         # The same for every Agent-ID: whether it is known is not revealed.
         cures.add(refusal, refusal.remedy.removesuffix("."), cures.certify(exchange.agent_id))
-    elif exchange.assurance is Assurance.NONE and certificate is None and exchange.is_binding_final:
-        # Its caller does not learn what the binding asks for; the record, which operators read, says so.
+    elif exchange.assurance is Assurance.NONE and certificate is None and binding.method != CARRIER:
+        # Its caller does not learn what the binding asks for; the record, which operators read, says so. What an EXECUTE
+        # asks for is not known yet.
         refusal.cure = cures.issue(binding.required_scopes)

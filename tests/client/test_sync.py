@@ -20,6 +20,7 @@ class SlowLink:
     """A connection that answers when it is told to."""
 
     used = False
+    presented = None
     fresh = reusable = True
 
     def __init__(self, taken: threading.Event, answer: threading.Event) -> None:
