@@ -99,6 +99,6 @@ def _cure_assurance(exchange: Exchange, binding: Binding, refusal: Refusal) -> N
         # The same for every Agent-ID: whether it is known is not revealed.
         cures.add(refusal, refusal.remedy.removesuffix("."), cures.certify(exchange.agent_id))
     elif exchange.assurance is Assurance.NONE and certificate is None and binding.method != CARRIER:
-        # Its caller does not learn what the binding asks for; the record, which operators read, says so. What an EXECUTE
-        # asks for is not known yet.
+        # Its caller does not learn what the binding asks for; the record, which operators read, says so.
+        # What an EXECUTE asks for is not known yet.
         refusal.cure = cures.issue(binding.required_scopes)
