@@ -114,8 +114,7 @@ no: demo may not call files.read_file
   gate     scopes and assurance of the action
   lacks    mcp:tools:execute
   rule     host.toml:<line> [[mcp.server]] "files" scopes
-  remedy   Claim the missing scopes in Authority-Scope if the Identity Document declares them; otherwise the registrar \
-has to grant them.
+  remedy   Claim the missing scopes in Authority-Scope, or leave the header out.
   passed   {GATES}
   known by certificate
   scopes   documents:query
