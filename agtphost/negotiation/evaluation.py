@@ -15,7 +15,6 @@ from agtphost.contract.declaration import RESERVED_DISCOVER
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.recipes.graph import Needs
-from agtphost.dispatch import cures
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
@@ -119,7 +118,6 @@ class Evaluation:
                 Reason.CREDENTIALS_MISSING,
                 details={"required_assurance": self._settings.min_assurance.label, "mechanism": "AGTP-CERT"},
                 scopes=(),
-                cure="" if context.caller is None else cures.certify(context.caller.agent_id),
             )
 
     def _require_data(self, synthesis: Synthesis, context: BuiltInContext) -> None:

@@ -314,7 +314,7 @@ WITHOUT_COMMAND: dict[Reason, str] = {
     Reason.CERTIFICATE_AUTHORITY_MISMATCH: "another authority has to issue the certificate",
     Reason.CERTIFICATE_REQUIRED: "the holders of certain certificates, which the log's operator registers",
     Reason.CERTIFICATE_REVOKED: "a new key is needed, and with it another certificate",
-    Reason.CREDENTIALS_MISSING: "the caller connects with its certificate; the record has the command",
+    Reason.CREDENTIALS_MISSING: "the caller connects with its certificate",
     Reason.GENESIS_ISSUER_CERT_REQUIRED: "the issuer's own matter",
     Reason.GOVERNANCE_TOKEN_INVALID: "the governance platform decides anew",
     Reason.OAUTH_INVALID: "the identity provider issues tokens",
