@@ -17,6 +17,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_refusal
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
+from agtphost.vocabulary.display_names import UNLISTED
 
 log = Logger()
 
@@ -92,6 +93,7 @@ class OperatorAdapter:
         self._listed: dict[int, tuple[Binding, Binding | None]] = {}
         self._places: dict[tuple[str, str], Binding] = {}
         self._reported: set[str] = set()
+        self._actions: frozenset[str] = frozenset()
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         """Find what an EXECUTE names; see :class:`agtphost.iagtp.IPayloadAdapter`."""
@@ -100,7 +102,11 @@ class OperatorAdapter:
         except Refusal as refusal:
             require_plain_refusal(refusal)
             raise
-        return Resolution(binding=self._restrict(found.binding), input=found.input)
+        binding = self._restrict(found.binding)
+        if action not in self._actions:
+            # An adapter may take any text as an action.
+            binding = replace(binding, extra={**binding.extra, UNLISTED: True})
+        return Resolution(binding=binding, input=found.input)
 
     def tools(self) -> Iterable[Binding]:
         """
@@ -119,6 +125,7 @@ class OperatorAdapter:
         self._listed = {id(tool): known.get(id(tool)) or (tool, self._list_tool(tool)) for tool in given}
         listed = [own for _, own in self._listed.values() if own is not None]
         self._places = {upstream_of(own.name, own.path): own for own in reversed(listed)}
+        self._actions = frozenset(own.call.action for own in listed if own.call is not None)
         return listed
 
     def address_of(self, upstream: str, tool: str) -> ToolAddress | None:

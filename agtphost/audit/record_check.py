@@ -84,11 +84,11 @@ class RecordExaminer:
 
     def _compare(self, row: Sequence[Any], payload: Mapping[str, Any], faults: list[str]) -> Facet | None:
         try:
-            facet, path, session, task = index_record(payload)
+            facet, method, path, caller, session, task = index_record(payload)
         except (ValueError, TypeError):
             faults.append("what was signed has a status or an agent that no record can have")
             return None
-        expected = (facet.status, facet.method, path, facet.caller, session, task)
+        expected = (facet.status, method, path, caller, session, task)
         stored = (*row[STATUS : CALLER + 1], row[SESSION], row[TASK])
         if stored != expected:
             for name, found, value in zip(_COMPARED, stored, expected, strict=True):

@@ -3,6 +3,9 @@ What is stored next to a record so that it can be found: values that its signed 
 
 One function, :func:`index_record`, says what each column must be. The writer calls it for each record, an upgrade for
 each record of an earlier version, and ``agtp audit verify`` compares the stored columns with what it returns.
+
+A facet has only values that the host knows: each search reads all facets, so callers must not be able to add to them. A
+name that a caller may have invented is left out of the facet. The record's own row has it where a search needs it.
 """
 
 from __future__ import annotations
@@ -14,11 +17,31 @@ from typing import Any, NamedTuple
 from agtphost.identity import envelope
 from agtphost.stores.rows import Facet, RecordFormat
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.display_names import UPSTREAMS, name_tool
+from agtphost.vocabulary.display_names import UNLISTED, UPSTREAMS, name_upstream_target
 
 MOST_CHARACTERS = 200
 """Characters of a value that are stored; the rest of a longer one can be found as text only."""
 
+
+UNPROVEN = bytes(32)
+"""
+The caller in the facet of a call whose caller only claims its Agent-ID: it may have invented it.
+
+No agent has this Agent-ID, since an Agent-ID is the SHA-256 of a Genesis.
+"""
+
+FLOOR_METHODS = frozenset(
+    {
+        *("QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "PROPOSE"),
+        *("EXECUTE", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY"),
+        *("ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE"),
+    }
+)
+"""
+Methods that a facet always has. Other methods it has only where the host knew what was called.
+
+These are the methods of every host, written out: stored facets depend on them, so they must not change with a catalog.
+"""
 
 MOST_KNOWN = 4_096
 """Facets that are kept in memory, of some 700 octets each."""
@@ -28,7 +51,9 @@ class RecordIndex(NamedTuple):
     """The values by which a record is found, besides its time and its place."""
 
     facet: Facet
+    method: str
     path: str
+    caller: bytes
     session: str
     task: str
 
@@ -41,33 +66,55 @@ def index_record(payload: Mapping[str, object]) -> RecordIndex:
     :raises TypeError: for the same reason.
     """
     # Subscripts and "in" cost no function call; this function runs for every record.
-    method = str(payload["method"]) if "method" in payload else ""
+    method = known_method = str(payload["method"]) if "method" in payload else ""
     tool = reason = session = task = person = name = key = ""
+    agent, caller = payload.get("agent_id"), payload.get("caller_id")
+    claimed = False
     if "operator" in payload and isinstance(operator := payload["operator"], dict):
         name, key = to_index_text(operator.get("name")), to_index_text(operator.get("key"))
     if "acting_principal_id" in payload:
         person = to_index_text(payload["acting_principal_id"])
     # An event's reason explains what an agent became; that of a record, why a call was refused.
     if "event_type" not in payload:
-        names_tool = method == "EXECUTE"
-        if not names_tool and "extra" in payload and type(extra := payload["extra"]) is dict:
-            # A QUERY with a modality names an upstream, too.
-            for upstream in _UPSTREAMS:
-                names_tool = names_tool or upstream in extra
-        if names_tool:
-            tool = to_index_text(name_tool(payload))
+        if "extra" in payload and type(extra := payload["extra"]) is dict:
+            tool = to_index_text(_find_tool(method, payload, extra))
         if "reason" in payload:
             reason = to_index_text(payload["reason"])
+            if "tier" not in payload and method not in FLOOR_METHODS:
+                known_method = ""
         if "session_id" in payload:
             session = to_index_text(payload["session_id"])
         if "task_id" in payload:
             task = to_index_text(payload["task_id"])
-    agent, caller = payload.get("agent_id"), payload.get("caller_id")
+        claimed = (
+            bool(caller)
+            and "caller_principal_id" not in payload
+            and "identity_assurance" in payload
+            and payload["identity_assurance"] == "header"
+        )
     status = ("status" in payload and payload["status"]) or 0
-    values = (agent, caller, status, method, tool, reason, person, name, key)
+    values = (agent, UNPROVEN_TEXT if claimed else caller, status, known_method, tool, reason, person, name, key)
     facet = _known[values] if values in _known else _make_facet(values)
     path = str(payload["path"]) if "path" in payload else ""
-    return tuple.__new__(RecordIndex, (facet, path, session, task))
+    called_by = bytes.fromhex(str(caller)) if claimed else facet.caller
+    return tuple.__new__(RecordIndex, (facet, method, path, called_by, session, task))
+
+
+UNPROVEN_TEXT = UNPROVEN.hex()
+
+
+def _find_tool(method: str, payload: Mapping[str, object], extra: Mapping[str, Any]) -> str:
+    """Return the name of the tool or action that was called, if the host lists it; empty for anything else."""
+    # A tool that was called with success is there, also where its server had not listed it when the call began.
+    if UNLISTED in extra and ("reason" in payload or "mcp_tool" not in extra):
+        return ""
+    # A QUERY with a modality names an upstream, too.
+    for upstream in _UPSTREAMS:
+        if upstream in extra and (named := name_upstream_target(extra)):
+            return named
+    # A record of the host's own methods has the action that the request asked for, whether there is one or not.
+    known = method == "EXECUTE" and "tier" in payload and payload["tier"] != "A"
+    return str(extra["action"]) if known and extra.get("action") else ""
 
 
 _UPSTREAMS = tuple(name for name, _ in UPSTREAMS)

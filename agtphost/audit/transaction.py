@@ -356,9 +356,9 @@ class Group:
         else:
             (jws, octets, digest, audit_id), signed_as = self._sign_event(payload)
             form = int(signed_as)
-        facet, path, session, task = index_record(payload)
+        facet, method, path, caller, session, task = index_record(payload)
         at = number, chain, seq + 1, digest, previous, kind, form, issued_at
-        row = RecordRow(*at, facet.status, facet.method, path, facet.caller, octets, session, task, facet)
+        row = RecordRow(*at, facet.status, method, path, caller, octets, session, task, facet)
         return Head(chain, number, seq + 1, audit_id, issued_at), row, Sealed(jws, audit_id, text, number=number)
 
     # The tables of state

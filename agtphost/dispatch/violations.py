@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.outcome import Outcome
 from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.display_names import UNLISTED, UPSTREAMS
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
@@ -78,19 +79,32 @@ def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
     return said
 
 
-def action_of(exchange: Exchange) -> dict[str, str]:
-    """Return what an EXECUTE names: its action, its payload type, and the tool where nothing else identifies it."""
+def action_of(exchange: Exchange) -> dict[str, Any]:
+    """
+    Return what an EXECUTE names: its action, its payload type, and the tool where nothing else identifies it.
+
+    ``unlisted`` marks an action that is not that of the binding: the caller may have invented it.
+    """
     parameters = exchange.parameters
     binding = exchange.binding
     named = [(name, parameters.get(name)) for name in ("action", "payload_type")]
     payload = parameters.get("payload")
     if isinstance(payload, dict) and (binding is None or not binding.extra):
         named.append(("tool", payload.get("tool")))
-    return {
+    found: dict[str, Any] = {
         name: value
         for name, value in named
         if isinstance(value, str) and 0 < len(value) <= LONGEST and value.isascii() and value.isprintable()
     }
+    if "action" in found and binding is not None and binding.tier != "A":
+        extra = binding.extra
+        if found["action"] not in (extra.get("action"), binding.name) and not _LISTED_BY.intersection(extra):
+            found[UNLISTED] = True
+    return found
+
+
+_LISTED_BY = frozenset({"payload_adapter", *(name for name, _ in UPSTREAMS)})
+"""Members of a binding's ``extra`` that name the adapter or upstream which decides what is listed."""
 
 
 def violation_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any] | None:

@@ -465,7 +465,8 @@ class MemoryStore:
     def _has(row: RecordRow, search: Search) -> bool:
         early = search.since is not None and row.issued_at < search.since
         late = search.until is not None and row.issued_at >= search.until
-        return not (early or late) and search.matches_index(RecordIndex(row.facet, row.path, row.session, row.task))
+        index = RecordIndex(row.facet, row.method, row.path, row.caller, row.session, row.task)
+        return not (early or late) and search.matches_index(index)
 
     def faults(self) -> list[str]:
         """Memory has no file to be damaged."""

@@ -4,7 +4,8 @@ One look at the records of an SQL database: a page of a search, or a part of its
 Theory of operation. Records have their numbers in the order of their times, so a range of time is a range of numbers,
 found by bisection. Conditions about values that many records share are decided on the small table ``facet``; the
 records of these facets are found by the index over (facet, number), those of a path, a task or a session by their own
-index. No record is read to be rejected, except for a search for text.
+index. A facet lacks names that its callers may have invented; the columns of its records decide then. No other record
+is read to be rejected, except for a search for text.
 
 A range is read newest first, in windows that grow: the newest matches need a small window, and rare ones few large
 windows. Each window is one statement, and bounded; after each, a look ends that has taken :data:`LOOK_SECONDS`, and
@@ -21,9 +22,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.record_index import to_index_text
+from agtphost.audit.record_index import FLOOR_METHODS, UNPROVEN, to_index_text
 from agtphost.stores.record_rows import RECORD, check_record
-from agtphost.stores.record_search import LOOK_SECONDS, LOOKED_INSIDE, CountedBy, LatestRecords, RecordCounts, Search
+from agtphost.stores.record_search import (
+    LOOK_SECONDS,
+    LOOKED_INSIDE,
+    UNKNOWN,
+    CountedBy,
+    LatestRecords,
+    RecordCounts,
+    Search,
+)
 from agtphost.stores.row_shapes import COLUMNS, check_row
 from agtphost.stores.rows import NO_FACET, DamagedRecord, DamagedRow, Facet
 from agtphost.vocabulary import times
@@ -32,6 +41,9 @@ WINDOW: Final = 4_096
 """Numbers of the first window; each later one is four times as large, up to :data:`WIDEST`."""
 
 WIDEST: Final = 262_144
+
+WIDEST_READ: Final = 16_384
+"""As :data:`WIDEST`, where the columns of records decide."""
 
 PAGE: Final = 500
 """Records that a search for text reads by one statement."""
@@ -89,15 +101,17 @@ class _Conditions:
 def facet_conditions(search: Search) -> _Conditions:
     """Return the conditions about facets that a database decides; the others are left to :class:`Search`."""
     found = _Conditions()
-    for column, value in (("agent", search.chain), ("caller", search.caller)):
-        if value is not None:
-            found.add(f"{column} = ?", bytes.fromhex(value))
+    if search.chain is not None:
+        found.add("agent = ?", bytes.fromhex(search.chain))
+    if search.caller is not None:
+        found.add("caller IN (?, ?)", bytes.fromhex(search.caller), UNPROVEN)
     if search.agent is not None:
         octets = bytes.fromhex(search.agent)
-        found.add("(agent = ? OR caller = ?)", octets, octets)
-    for column, text in (("method", search.method), ("status", search.status)):
-        if text is not None:
-            found.add(f"{column} = ?", text)
+        found.add("(agent = ? OR caller IN (?, ?))", octets, octets, UNPROVEN)
+    if search.method is not None:
+        found.add("method IN (?, ?)", search.method, search.method if search.method in FLOOR_METHODS else "")
+    if search.status is not None:
+        found.add("status = ?", search.status)
     tool = search.tool if search.tool_prefix is None else None
     for column, text in (("tool", tool), ("reason", search.reason), ("person", search.person)):
         if text is not None:
@@ -128,7 +142,10 @@ class RecordLook:
             self._at = min(self._at, self._first_since(search.until, 1, newest + 1))
         if search.since is not None:
             self._low = self._first_since(search.since, 1, max(self._at, 1))
+        self._of_any_method: list[int] = []
+        self._of_any_caller: list[int] = []
         self._facets = self._find_facets() if search.has_facet else None
+        self._widest = WIDEST_READ if self._of_any_method or self._of_any_caller else WIDEST
 
     @property
     def _is_over(self) -> bool:
@@ -162,8 +179,13 @@ class RecordLook:
         found = []
         for row in rows:
             check_row("facet", row)
-            if self._search.matches_facet(Facet(*row[2:])):
+            facet = Facet(*row[2:])
+            if self._search.matches_facet(facet):
                 found.append(row[0])
+                if self._search.needs_method(facet):
+                    self._of_any_method.append(row[0])
+                if self._search.needs_caller(facet):
+                    self._of_any_caller.append(row[0])
         return found
 
     def _conditions(self, low: int, high: int) -> tuple[str, _Conditions]:
@@ -187,6 +209,13 @@ class RecordLook:
         if self._facets is not None:
             found.add(f"{'+' if index else ''}r.facet {reader.among}", reader.to_list(self._facets))
             index = index or "record_facet"
+            caller = bytes.fromhex(search.caller or search.agent or "")
+            for column, numbers, wanted in (
+                ("method", self._of_any_method, search.method),
+                ("caller", self._of_any_caller, caller),
+            ):
+                if numbers:
+                    found.add(f"(NOT r.facet {reader.among} OR r.{column} = ?)", reader.to_list(numbers), wanted)
         return f"record r {reader.index_hint.format(index)}" if index else "record r", found
 
     # A page
@@ -216,7 +245,7 @@ class RecordLook:
                     break
             else:
                 if len(numbers) < most:
-                    self._at, width = bottom, min(width * 4, WIDEST)
+                    self._at, width = bottom, min(width * 4, self._widest)
             if self._is_over or (decoded >= LOOKED_INSIDE and not self._search.index_only):
                 break
         return LatestRecords(records=found, damaged=damaged, before=self._at if self._at > self._low else None)
@@ -251,7 +280,7 @@ class RecordLook:
         return RecordCounts(counts=counts, before=self._at if going_on else None)
 
     def _count_window(self, counts: Counter[str], by: CountedBy) -> None:
-        bottom = max(self._at - WIDEST, self._low)
+        bottom = max(self._at - self._widest, self._low)
         source, conditions = self._conditions(bottom, self._at)
         statement = f"SELECT r.facet, count(*) FROM {source} WHERE {conditions} GROUP BY r.facet"
         sums = dict(self._rows(statement, conditions.values))
@@ -287,5 +316,7 @@ def count_key(facet: Facet, issued_at: int, by: CountedBy) -> str:
     if by is CountedBy.HOUR:
         return times.stamp(issued_at // HOUR * 3_600)[:16] + "Z"
     if by is CountedBy.TOOL:
-        return facet.tool or facet.method
-    return facet.caller.hex() if by is CountedBy.AGENT else str(facet.status)
+        return facet.tool or facet.method or UNKNOWN
+    if by is CountedBy.STATUS:
+        return str(facet.status)
+    return "" if facet.caller == UNPROVEN else facet.caller.hex()

@@ -11,7 +11,14 @@ from enum import Enum
 from typing import Any, Final
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.record_index import RecordIndex, index_record, read_members, to_index_text
+from agtphost.audit.record_index import (
+    FLOOR_METHODS,
+    UNPROVEN,
+    RecordIndex,
+    index_record,
+    read_members,
+    to_index_text,
+)
 from agtphost.stores.rows import Facet
 from agtphost.vocabulary.display_names import display_name
 
@@ -48,14 +55,18 @@ def traces(text: str) -> tuple[bytes, ...]:
     )
 
 
+UNKNOWN: Final = "(unknown)"
+"""What refused calls are counted under whose method the host does not have."""
+
+
 class CountedBy(Enum):
     """The property by which matching records are counted."""
 
     TOOL = "tool"
-    """The tool or action; other calls by their method."""
+    """The tool or action; other calls by their method, :data:`UNKNOWN` where the host knows neither."""
 
     AGENT = "agent"
-    """Agent-ID of the caller; empty where there was none."""
+    """Agent-ID of the caller; empty where there was none, or where the caller only claimed it."""
 
     STATUS = "status"
     HOUR = "hour"
@@ -89,7 +100,10 @@ class Search:
     task_id: str | None = None
     session_id: str | None = None
     tool: str | None = None
-    """The tool or action, such as ``files.read_file``; one that ends with ``.*`` means all of a server."""
+    """
+    The tool or action, such as ``files.read_file``, as the host lists it; one that ends with ``.*`` means all of a
+    server. A call that was refused before the host knew what it was for is found by its text.
+    """
 
     person: str | None = None
     operator: str | None = None
@@ -120,12 +134,36 @@ class Search:
         return not self.text
 
     def matches_facet(self, facet: Facet) -> bool:
-        """Return whether the values of a facet meet the conditions about these."""
-        agent, caller = facet.agent.hex(), facet.caller.hex()
+        """
+        Return whether records of a facet can meet the conditions about its values.
+
+        Where :meth:`needs_method` or :meth:`needs_caller` is true, the record's own column decides.
+        """
+        if not self.needs_method(facet) and self.method not in (None, facet.method):
+            return False
+        caller = facet.caller
+        if self.needs_caller(facet) and (wanted := self.caller or self.agent) is not None:
+            caller = bytes.fromhex(wanted)
+        return self._matches_shared(facet) and self._matches_caller(facet, caller)
+
+    def needs_method(self, facet: Facet) -> bool:
+        """Return whether the facet lacks the method of its records, and this search asks for one that it may be."""
+        return not facet.method and self.method is not None and self.method not in FLOOR_METHODS
+
+    def needs_caller(self, facet: Facet) -> bool:
+        """Return whether the facet lacks the caller of its records, and this search asks for the caller."""
+        if facet.caller != UNPROVEN:
+            return False
+        return self.caller is not None or (self.agent is not None and self.agent != facet.agent.hex())
+
+    def _matches_caller(self, facet: Facet, caller: bytes) -> bool:
+        agent, called_by = facet.agent.hex(), caller.hex()
+        return self.caller in (None, called_by) and (self.agent is None or self.agent in (agent, called_by))
+
+    def _matches_shared(self, facet: Facet) -> bool:
+        """Return whether the values that a facet has of each of its records meet the conditions."""
         pairs = (
-            (self.chain, agent),
-            (self.caller, caller),
-            (self.method, facet.method),
+            (self.chain, facet.agent.hex()),
             (self.status, facet.status),
             (self.status_class, facet.status // 100),
             (_to_index(self.reason), facet.reason),
@@ -134,8 +172,6 @@ class Search:
         if any(wanted is not None and wanted != value for wanted, value in pairs):
             return False
         if not self.reads and is_operator_read(facet):
-            return False
-        if self.agent is not None and self.agent not in (agent, caller):
             return False
         if self.operator is not None and _to_index(self.operator) not in (facet.operator, facet.operator_key):
             return False
@@ -153,11 +189,14 @@ class Search:
     def matches_index(self, index: RecordIndex) -> bool:
         """Return whether the index columns of a record meet the conditions."""
         pairs = (
+            (self.method, index.method),
             (self.path, index.path),
             (_to_index(self.session_id), index.session),
             (_to_index(self.task_id), index.task),
         )
-        return all(wanted is None or wanted == value for wanted, value in pairs) and self.matches_facet(index.facet)
+        if any(wanted is not None and wanted != value for wanted, value in pairs):
+            return False
+        return self._matches_shared(index.facet) and self._matches_caller(index.facet, index.caller)
 
     def matches(self, payload: Mapping[str, Any]) -> bool:
         """Return whether a record meets every condition, by what it has signed alone."""

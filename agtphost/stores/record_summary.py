@@ -110,6 +110,8 @@ class SummaryLook(RecordLook):
             known[row[0]] = Facet(*row[2:])
         search = self._search
         wanted = frozenset(number for number, facet in known.items() if search.matches_facet(facet))
+        self._of_any_method = [number for number in wanted if search.needs_method(known[number])]
+        self._of_any_caller = [number for number in wanted if search.needs_caller(known[number])]
         refused = frozenset(number for number in wanted if known[number].reason)
         self._facets = sorted(wanted)
         until = now if search.until is None else search.until
@@ -123,8 +125,9 @@ class SummaryLook(RecordLook):
         sums: Counter[int] = Counter()
         slots: list[Slot] = []
         begin = (until - 1) // width * width
-        # Without a search by path, session or task, a few records are read sooner by number than through the index.
-        narrow = search.path is None and search.session_id is None and search.task_id is None
+        # Where facets decide alone, a few records are read sooner by number than through the index.
+        columns = (search.path, search.session_id, search.task_id)
+        narrow = columns == (None, None, None) and not self._of_any_method and not self._of_any_caller
         while begin + width > since:
             low = self._first_of_slot(begin) if begin > since else self._low
             found = self._count_slot(low, wanted, direct=narrow)

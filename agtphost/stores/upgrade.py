@@ -19,8 +19,8 @@ from agtphost.stores.connection import Connection
 from agtphost.stores.record_indexing import index_records
 from agtphost.stores.rows import StoreError
 
-WITH_FACETS = 10
-"""The version that records are indexed from; those that are there are indexed when it is reached."""
+INDEXED = 11
+"""The version whose rules the index of records follows; the records that are there are indexed when it is reached."""
 
 APPLICATION = 0x41475450
 """``AGTP``: tells our files from any other SQLite database."""
@@ -159,7 +159,7 @@ def bring_up(connection: Connection, path: str) -> None:
                 continue
             for statement in statements(step.read_text(encoding="utf-8")):
                 connection.execute(statement)
-            if number_of(step) == WITH_FACETS:
+            if number_of(step) == INDEXED:
                 index_records(connection.execute, partial(_update_indexes, connection))
             connection.execute(f"PRAGMA application_id={APPLICATION}")
             connection.execute(f"PRAGMA user_version={number_of(step)}")

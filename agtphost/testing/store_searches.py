@@ -7,7 +7,7 @@ from typing import Any
 from agtphost.audit.drafts import Draft, Sealed, StoredRecord
 from agtphost.iagtp import IChainStore, IRecordReader
 from agtphost.stores import Search
-from agtphost.stores.record_search import LOOKED_INSIDE, CountedBy
+from agtphost.stores.record_search import LOOKED_INSIDE, UNKNOWN, CountedBy
 from agtphost.stores.record_summary import RecordSummary
 from agtphost.stores.rows import NO_FACET
 from agtphost.testing.store_drafts import ALICE, BOB, draft, row, write_drafts
@@ -101,6 +101,56 @@ class SearchCases:
                 assert len(_find_all(reader, search)) == 1, search
         assert len(_find_all(reader, Search(tool="files.*"))) == len(odd)
         assert not _find_all(reader, Search(tool="file.*")) and not _find_all(reader, Search(task_id="tt"))
+
+    def test_invented_names_are_found_without_facets(self, store: IChainStore) -> None:
+        """Methods and callers that requests invented are found and counted, and no facet has them."""
+        claimed = {"identity_assurance": "header"}
+        proven = {"identity_assurance": "certificate", "caller_principal_id": "Acme"}
+        refused = {"status": 404, "reason": "not-found", "caller_id": ""}
+        for number in range(5):
+            self.written(
+                store,
+                draft("", method=f"MADEUP{number}", **refused),
+                draft("", caller_id=f"{number:064x}", **claimed),
+                draft(ALICE, caller_id=f"{number:064x}", tier="B", **claimed),
+                draft("", method="EXECUTE", extra={"action": f"made-{number}", "tool": f"made-{number}"}, **refused),
+                draft("", method="EXECUTE", tier="B", extra={"mcp_server": "s", "mcp_tool": f"made-{number}"}
+                      | {"unlisted": True}, **refused),
+                draft("", method="EXECUTE", tier="B", extra={"action": f"made-{number}", "unlisted": True}),
+            )  # fmt: skip
+        known = draft(ALICE, method="CUSTOM", tier="B", status=403, reason="scope-required", **proven)
+        action = draft(ALICE, method="EXECUTE", tier="B", extra={"action": "reserve-room"}, **proven)
+        self.written(store, known, action, draft("", method="QUERY", **refused))
+        reader = store.reader()
+        for search, expected in (
+            (Search(method="MADEUP3"), 1),
+            (Search(method="MADEUP3", status=200), 0),
+            (Search(method="MADEUP9"), 0),
+            (Search(method="CUSTOM"), 1),
+            (Search(method="QUERY", status=404), 1),
+            (Search(method="EXECUTE"), 16),
+            (Search(caller=f"{3:064x}"), 2),
+            (Search(caller=f"{3:064x}", chain=ALICE), 1),
+            (Search(agent=f"{3:064x}"), 2),
+            (Search(agent=ALICE), 7),
+            (Search(agent=ALICE, caller=f"{3:064x}"), 1),
+            (Search(agent=BOB, caller=f"{3:064x}"), 0),
+            (Search(caller=f"{9:064x}"), 0),
+            (Search(caller=""), 16),
+            (Search(caller=BOB), 7),
+            (Search(caller=f"{3:064x}", method="QUERY", path="/orders"), 2),
+            (Search(tool="reserve-room"), 1),
+            (Search(tool="made-3"), 0),
+            (Search(tool="s.*"), 0),
+            (Search(text=("made-3",)), 3),
+        ):
+            assert len(_find_all(reader, search)) == expected, search
+            if not search.text:
+                assert sum(reader.count(CountedBy.STATUS, None, search).counts.values()) == expected, search
+                assert sum(reader.count(CountedBy.HOUR, None, search).counts.values()) == expected, search
+        by_tool = dict(reader.count(CountedBy.TOOL, None, Search()).counts)
+        assert by_tool == {UNKNOWN: 5, "QUERY": 11, "EXECUTE": 15, "CUSTOM": 1, "reserve-room": 1}
+        assert dict(reader.count(CountedBy.AGENT, None, Search()).counts) == {"": 26, BOB: 7}
 
     def test_a_search_skips_what_it_does_not_want(self, store: IChainStore) -> None:
         """A search finds the only record of its kind behind many others in one look, or none."""

@@ -18,6 +18,10 @@ UPSTREAMS = (
 """Members of a record's ``extra``: the upstream that was called, and what of it."""
 
 
+UNLISTED = "unlisted"
+"""Member of ``extra`` of a call whose tool or action the host does not list: the caller may have invented its name."""
+
+
 def name_execute_target(named: Mapping[str, Any]) -> str:
     """
     Return the name of what an EXECUTE called: ``server.tool``, an upstream's action, or an action alone; empty where
@@ -25,13 +29,22 @@ def name_execute_target(named: Mapping[str, Any]) -> str:
 
     :param named: members of a record's ``extra``, or of a list of records, which has them among the others.
     """
+    return name_upstream_target(named) or str(named.get("tool") or named.get("action") or "")
+
+
+def name_upstream_target(named: Mapping[str, Any]) -> str:
+    """
+    Return the name of what was called of an upstream, such as ``server.tool``; empty where no upstream is named.
+
+    :param named: as for :func:`name_execute_target`.
+    """
     for upstream, members in UPSTREAMS:
         server = named.get(upstream)
         if server:
             for member in members:
                 if named.get(member):
                     return f"{server}.{named[member]}"
-    return str(named.get("tool") or named.get("action") or "")
+    return ""
 
 
 def name_tool(record: Mapping[str, Any]) -> str:

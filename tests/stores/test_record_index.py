@@ -115,7 +115,7 @@ def test_a_postgresql_store_is_indexed_by_its_upgrade(tmp_path: Path) -> None:
     made.close()
     with pytest.raises(Exception, match="Run `agtp store upgrade`"):
         place.open_store(create=False, holder="test", server_id="agtp.test")
-    assert place.upgrade() == (2, 3)
+    assert place.upgrade() == (2, 4)
     again: Any = place.open_store(create=False, holder="test", server_id="agtp.test")
     assert read_index(again) == before
     with again.tables() as rows:
@@ -341,6 +341,6 @@ def test_a_search_ends_when_its_caller_leaves(large: Path) -> None:
 
 
 def test_the_number_of_the_version_is_that_of_the_step() -> None:
-    """Records are indexed in the step that adds their columns."""
-    step = next(each for each in upgrade.steps() if upgrade.number_of(each) == upgrade.WITH_FACETS)
-    assert "CREATE TABLE facet" in step.read_text()
+    """Records are indexed in the step that empties the table of facets."""
+    step = next(each for each in upgrade.steps() if upgrade.number_of(each) == upgrade.INDEXED)
+    assert "DELETE FROM facet" in step.read_text()

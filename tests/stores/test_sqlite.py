@@ -91,7 +91,7 @@ def test_a_later_schema_is_left_alone(tmp_path: Path) -> None:
         open_store(url(tmp_path), create=True)
 
 
-@pytest.mark.parametrize("version", [0, *range(upgrade.first(), upgrade.latest())])
+@pytest.mark.parametrize("version", [0, *range(upgrade.first(), upgrade.INDEXED - 1)])
 def test_a_number_that_was_lowered_is_told_from_an_earlier_schema(tmp_path: Path, version: int) -> None:
     """No start brings such a database up to date: the message names the version that its tables are of."""
     open_store(url(tmp_path), create=True).close()

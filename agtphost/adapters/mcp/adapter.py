@@ -343,7 +343,8 @@ class McpAdapter:
 
 def _bind_refusal(server: McpServer, tool: str, missing: Callable[[Callable[[Any], bool]], Refusal]) -> Binding:
     """Return a binding for a tool that is off; only callers who could call the tool get the reason."""
-    return replace(unlisted_binding(server, tool), missing=missing, approval=False, unknown=None)
+    extra = {"mcp_server": server.settings.name, "mcp_tool": tool}
+    return replace(unlisted_binding(server, tool), missing=missing, approval=False, unknown=None, extra=extra)
 
 
 def _close_matches(tool: str, names: list[str]) -> list[str]:

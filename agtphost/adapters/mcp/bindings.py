@@ -24,6 +24,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.tracing import end_span_after
 from agtphost.upstream.failures import RulesUnmatched
 from agtphost.vocabulary import media_types
+from agtphost.vocabulary.display_names import UNLISTED
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
@@ -194,15 +195,22 @@ def override_of(overrides: Mapping[str, Override], key: str) -> Override | None:
 
 
 def resource_binding(
-    server: IsMcpServer, handler: IBuiltInHandler, kind: str, name: str, override: Override | None
+    server: IsMcpServer,
+    handler: IBuiltInHandler,
+    kind: str,
+    name: str,
+    override: Override | None,
+    *,
+    listed: bool = True,
 ) -> Binding:
     """
     Return the binding of a resource or a prompt.
 
     :param kind: ``resource`` or ``prompt``.
+    :param listed: whether the server lists it; the name of another one is the caller's.
     """
     scopes = server.settings.resource_scopes if kind == "resource" else server.settings.prompt_scopes
-    extra = {"mcp_server": server.settings.name, f"mcp_{kind}": name}
+    extra = {"mcp_server": server.settings.name, f"mcp_{kind}": name, **({} if listed else {UNLISTED: True})}
     return _bind(server, handler, name, scopes, override, extra=extra, state_changing=False)
 
 
@@ -258,6 +266,7 @@ def tool_binding(server: IsMcpServer, tool: McpTool) -> Binding:
     return replace(
         unlisted_binding(server, tool.name),
         call=tool_call(settings.name, tool.name),
+        extra={"mcp_server": settings.name, "mcp_tool": tool.name},
         handler=ToolCall(server, tool.name, output=output, listed=True),
         structured=None if tool.output is None else tool.output.schema,
         description=str(tool.definition.get("description") or ""),
@@ -282,7 +291,7 @@ def unlisted_binding(server: IsMcpServer, tool: str) -> Binding:
     It demands what the configuration demands; the call then finds out whether the server comes up and has the tool.
     """
     settings = server.settings
-    extra = {"mcp_server": settings.name, "mcp_tool": tool}
+    extra = {"mcp_server": settings.name, "mcp_tool": tool, UNLISTED: True}
     override = settings.tools.get(tool)
     # A tool changes state unless the operator, not the server, declares it informational.
     reads = override is not None and override.impact == "informational"
@@ -300,7 +309,7 @@ def unlisted_binding(server: IsMcpServer, tool: str) -> Binding:
 
 def stand_in_binding(server: IsMcpServer, tool: str) -> Binding:
     """Return a binding for an unknown tool, with the rights that the server's settings demand for every tool."""
-    extra = {"mcp_server": server.settings.name, "mcp_tool": tool}
+    extra = {"mcp_server": server.settings.name, "mcp_tool": tool, UNLISTED: True}
     return _bind(server, ToolCall(server, tool), tool, server.settings.scopes, None, extra=extra)
 
 

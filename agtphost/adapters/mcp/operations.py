@@ -12,6 +12,7 @@ from agtphost.adapters.mcp.approval import ApproveTool
 from agtphost.adapters.mcp.bare_names import Admits, bare_binding, hide_behind, tell_ambiguity
 from agtphost.adapters.mcp.bindings import McpRequest, override_of, resource_binding
 from agtphost.adapters.mcp.call_tracker import CallTracker, CancelCalls
+from agtphost.adapters.mcp.catalogue import LISTS
 from agtphost.adapters.mcp.listen_handler import LONGEST_SECONDS, MOST_URIS, ListenForChanges
 from agtphost.adapters.mcp.lists import ResourceList
 from agtphost.adapters.mcp.notifications import LEVELS, SetLevel
@@ -386,7 +387,8 @@ def _bind_allowed(
     override = override_of(overrides, key)
     if override is not None and not override.enabled:
         return None
-    return resource_binding(server, handler, kind, key, override)
+    listed = key in overrides or any(key in server.resources.get_known(name) for name in LISTS[f"{kind}s"])
+    return resource_binding(server, handler, kind, key, override, listed=listed)
 
 
 def _may_have(server: McpServer, capability: str) -> bool:

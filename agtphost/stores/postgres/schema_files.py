@@ -25,8 +25,8 @@ programs compare the definitions of their tables at the start, and take one with
 """
 
 
-WITH_FACETS: Final = 3
-"""The version that records are indexed from; those that are there are indexed when it is reached."""
+INDEXED: Final = 4
+"""The version whose rules the index of records follows; the records that are there are indexed when it is reached."""
 
 _RIGHTS: Final = {
     "store": "SELECT UPDATE",
@@ -121,7 +121,7 @@ def upgrade_store(address: Address) -> tuple[int, int]:
             _require_later_programs(session, needed)
             for step in missing:
                 session.command(step.read_bytes())
-                if number_of(step) == WITH_FACETS:
+                if number_of(step) == INDEXED:
                     index_records(session.execute, partial(_update_indexes, session))
             session.execute("UPDATE store SET schema = ?, readable_from = ?", (latest(), needed))
         if session.command(b"COMMIT").command_status != b"COMMIT":
