@@ -258,6 +258,7 @@ class OperatorAdapter:
             tier="B",
             server_level=False,
             vital=False,
+            listing=False,
             approval=binding.approval or grave,
             # Only the host can let an approval cover something else.
             definition="",

@@ -77,7 +77,13 @@ def index_record(payload: Mapping[str, object]) -> RecordIndex:
     # An event's reason explains what an agent became; that of a record, why a call was refused.
     if "event_type" not in payload:
         if "extra" in payload and type(extra := payload["extra"]) is dict:
-            tool = to_index_text(_find_tool(method, payload, extra))
+            names_tool = method == "EXECUTE"
+            if not names_tool:
+                # A QUERY with a modality names an upstream, too.
+                for upstream in _UPSTREAMS:
+                    names_tool = names_tool or upstream in extra
+            if names_tool:
+                tool = to_index_text(_find_tool(method, payload, extra))
         if "reason" in payload:
             reason = to_index_text(payload["reason"])
             if "tier" not in payload and method not in FLOOR_METHODS:
@@ -86,12 +92,8 @@ def index_record(payload: Mapping[str, object]) -> RecordIndex:
             session = to_index_text(payload["session_id"])
         if "task_id" in payload:
             task = to_index_text(payload["task_id"])
-        claimed = (
-            bool(caller)
-            and "caller_principal_id" not in payload
-            and "identity_assurance" in payload
-            and payload["identity_assurance"] == "header"
-        )
+        if caller and "caller_principal_id" not in payload and "identity_assurance" in payload:
+            claimed = payload["identity_assurance"] == "header"
     status = ("status" in payload and payload["status"]) or 0
     values = (agent, UNPROVEN_TEXT if claimed else caller, status, known_method, tool, reason, person, name, key)
     facet = _known[values] if values in _known else _make_facet(values)
@@ -108,10 +110,8 @@ def _find_tool(method: str, payload: Mapping[str, object], extra: Mapping[str, A
     # A tool that was called with success is there, also where its server had not listed it when the call began.
     if UNLISTED in extra and ("reason" in payload or "mcp_tool" not in extra):
         return ""
-    # A QUERY with a modality names an upstream, too.
-    for upstream in _UPSTREAMS:
-        if upstream in extra and (named := name_upstream_target(extra)):
-            return named
+    if named := name_upstream_target(extra):
+        return named
     # A record of the host's own methods has the action that the request asked for, whether there is one or not.
     known = method == "EXECUTE" and "tier" in payload and payload["tier"] != "A"
     return str(extra["action"]) if known and extra.get("action") else ""

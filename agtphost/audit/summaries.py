@@ -1,10 +1,10 @@
 """
-Summaries of many refusals, or of many reads by unknown callers, in a few records.
+Summaries of many refusals, of many reads by unknown callers, or of repeated reads of lists, in a few records.
 
 A summary counts the refusals, or the reads, of one origin (an address, an agent, a certificate) over some time: how
 many of each status and reason, or of each method and path, and who they claimed to be. All summaries of one period
 share an id, which each of the summarized answers has. Everything here has a cap; what is beyond it is still counted,
-without its name.
+without its name. Reads of lists are never merged: :mod:`agtphost.audit.list_reads`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from agtphost.audit.chain import Seconds
 from agtphost.audit.drafts import HOST_CHAIN, StreamEvent
+from agtphost.audit.list_reads import ListReads
 from agtphost.vocabulary.identifiers import uuid7
 
 EVENT = "refusals_summed_up"
@@ -246,6 +247,7 @@ class Summaries:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._open: dict[tuple[Kind, Origin], Summary] = {}
+        self._lists = ListReads()
         self._id = ""
 
     def __len__(self) -> int:
@@ -255,7 +257,7 @@ class Summaries:
     @property
     def waiting(self) -> int:
         """Refusals and reads that are in no record yet."""
-        return sum(summary.count for summary in self._open.values())
+        return sum(summary.count for summary in self._open.values()) + self._lists.waiting
 
     def add(self, origin: Origin, counted: RefusedCall | AnsweredRead) -> str:
         """
@@ -273,9 +275,37 @@ class Summaries:
         summary.add(counted, now)
         return self._id
 
-    def _summary(self, kind: Kind, origin: Origin, now: int) -> Summary:
+    def add_list(self, key: Hashable, answer: str, session: str) -> str:
+        """
+        Count one more read of a list, if its caller had the same answer to the same request less than a minute ago.
+
+        :param key: caller and request.
+        :param answer: the digest of the answer.
+        :param session: the Session-ID; empty for none.
+        :return: the id of the summary that will report it; empty where the read needs a record.
+        """
+        now = int(self._now() * 1000)
+        if not self._lists.has(key, answer, now):
+            return ""
+        self._lists.add(key, now, session)
+        return self._current_id(now)
+
+    def note_list(self, key: Hashable, caller: Hashable, answer: str, record: Mapping[str, Any], audit_id: str) -> None:
+        """
+        Remember the durable record of a read of a list.
+
+        :param caller: the part of the key by which lists share an event.
+        :param record: the record's payload.
+        """
+        self._lists.note_record(key, caller, answer, record, audit_id, int(self._now() * 1000))
+
+    def _current_id(self, now: int) -> str:
         if not self._id:
             self._id = uuid7(now, os.urandom(10))
+        return self._id
+
+    def _summary(self, kind: Kind, origin: Origin, now: int) -> Summary:
+        self._current_id(now)
         summary = self._open.get((kind, origin))
         if summary is None:
             summary = self._open[kind, origin] = Summary(kind, origin, now)
@@ -288,7 +318,8 @@ class Summaries:
         chosen: list[Summary] = []
         for kind in (RefusedCall, AnsweredRead):
             chosen += _choose_summaries(kind, [summary for (of, _), summary in summaries.items() if of is kind])
-        return [summary.event(summary_id) for summary in chosen]
+        events = [summary.event(summary_id) for summary in chosen]
+        return [*events, *self._lists.take(summary_id, int(self._now() * 1000))]
 
 
 def _choose_summaries(kind: Kind, summaries: Sequence[Summary]) -> list[Summary]:

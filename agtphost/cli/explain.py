@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.audit.configurations import ADOPTED, REFUSED
+from agtphost.audit.list_reads import LISTS
 from agtphost.audit.summaries import EVENT, READS
 from agtphost.cli import approval_records, colour
 from agtphost.cli.abbreviations import audit_id_of
@@ -205,6 +206,8 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = N
 def _event(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
     if payload.get("event_type") in (EVENT, READS):
         return summary_lines(payload)
+    if payload.get("event_type") == LISTS:
+        return [*_list_lines(payload, names)]
     lines = [
         f"{payload.get('issued_at')}: {payload.get('event_type')} of {_label_or_id(payload.get('agent_id'), names)}"
     ]
@@ -231,6 +234,19 @@ def _configuration(payload: Mapping[str, Any]) -> Iterator[str]:
         listed = payload.get(name)
         for each in listed if isinstance(listed, list) else ():
             yield f"  {title:8} {to_text(each)}"
+
+
+def _list_lines(payload: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield lines on repeated reads of lists: who read, what, how often, and the record of the first read."""
+    yield f"{payload.get('issued_at')}: {payload.get('explanation')}"
+    who = caller_name(payload, _label_or_id(payload.get("caller_id"), names)) or "an unnamed caller"
+    yield f"  caller   {who}, known by {payload.get('identity_assurance')}"
+    listed = payload.get("lists")
+    for entry in listed if isinstance(listed, list) else []:
+        if isinstance(entry, dict):
+            what = entry.get("action") or f"{entry.get('method')} {entry.get('path')}"
+            yield f"  read     {what}: {entry.get('count')} times, {entry.get('since')} to {entry.get('until')}"
+            yield f"  as in    {entry.get('record')}"
 
 
 def summary_lines(payload: Mapping[str, Any]) -> list[str]:

@@ -247,7 +247,13 @@ class Audit(Section):
     """The same of all addresses together: 300."""
 
     refusal_summary_seconds: Seconds = 60.0
-    """How often summaries of refusals and of such reads are signed."""
+    """How often summaries of refusals, of such reads and of lists are signed."""
+
+    list_summaries: bool = True
+    """
+    Whether repeated reads of an unchanged list by one caller are summed up: within a minute the first has a record, and
+    the others are counted. A list is what DISCOVER and the lists of agents, cards and MCP servers answer with.
+    """
 
     operators: Items[Fingerprint] = ()
     """

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from agtphost.contract.reserved import LISTS
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
 from agtphost.vocabulary.reasons import Reason
@@ -83,6 +84,9 @@ class Binding:
 
     server_level: bool = False
     """Whether the host itself answers; then its record goes to the host's chain."""
+
+    listing: bool = False
+    """Whether it only lists what the host offers; repeated reads of an unchanged list are summed up."""
 
     vital: bool = False
     """Whether it works while the disk is nearly full: what stops an agent, and what a person decides."""
@@ -218,6 +222,7 @@ class Binding:
             idempotent=not changes,
             state_changing=changes,
             server_level=server_level,
+            listing=not changes and (method, path) in LISTS,
             vital=vital,
             timeout=timeout,
             weight=weight,

@@ -93,6 +93,14 @@ Paths whose next segment is the name of an upstream, which may equal a method: `
 The segment is a parameter of the host's own templates, which are exempt (AGTP-API section 5.1).
 """
 
+LISTS = frozenset(
+    {
+        *(("DISCOVER", path) for path in DISCOVERY),
+        *(("DESCRIBE", "/agents"), ("QUERY", "/agents"), ("QUERY", "/cards"), ("QUERY", "/mcp-servers")),
+    }
+)
+"""Reads of the host's own that list what it offers."""
+
 RESERVED = (
     *(("DISCOVER", path) for path in DISCOVERY),
     *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),

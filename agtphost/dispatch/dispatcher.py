@@ -403,15 +403,23 @@ class Dispatcher:
     # The one way out
 
     async def _seal(self, exchange: Exchange, outcome: Outcome, *, performed: bool = False) -> Response:
-        if self._refusals is not None and (outcome.reason or is_read(exchange, outcome)):
+        listed = None
+        if exchange.binding is not None and exchange.binding.listing and self._refusals is not None:
+            listed = self._refusals.find_list(exchange, outcome)
+        if self._refusals is not None and (listed is not None or outcome.reason or is_read(exchange, outcome)):
             objection = None if outcome.reason or self._running is None else self._running.objection(exchange)
             if objection is not None:
                 # Where a record is written, the ledger sees to it (agtphost.dispatch.required_agents).
                 refusal = after_handler(objection) if performed else objection
                 return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
+            if listed is not None and (summary_id := self._refusals.sum_up_list(exchange, listed)):
+                return self._answer_summed_up(exchange, outcome, summary_id)
             summary_id = self._refusals.summed_up(exchange, outcome, performed=performed)
             if summary_id:
-                return await self._summed_up(exchange, outcome, summary_id)
+                response = self._answer_summed_up(exchange, outcome, summary_id)
+                # A pause slows a flood down.
+                await deferLater(self._clock, PAUSE)
+                return response
         response_id = "" if outcome.continuation else exchange.call.response_id
         response_id = response_id or new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
@@ -447,6 +455,8 @@ class Dispatcher:
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
         after_commit.mark_durable(exchange, outcome)
+        if listed is not None and self._refusals is not None:
+            self._refusals.note_list(listed, draft.payload, sealed.audit_id)
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:
@@ -463,8 +473,8 @@ class Dispatcher:
             refusal = outcome.conflict()
         return self._sealer.refusal(exchange, refusal or taken_meanwhile())
 
-    async def _summed_up(self, exchange: Exchange, outcome: Outcome, summary_id: str) -> Response:
-        """Answer a call that a summary seals, not a separate record; with a pause, to slow a flood down."""
+    def _answer_summed_up(self, exchange: Exchange, outcome: Outcome, summary_id: str) -> Response:
+        """Return the response to a call that a summary seals, not a separate record."""
         response_id = exchange.call.response_id or new_id(exchange.now)
         outcome.headers = (*outcome.headers, ("Audit-Summary", summary_id))
         draft = self._sealer.draft(exchange, outcome, response_id)
@@ -472,9 +482,7 @@ class Dispatcher:
         draft.began = exchange.now
         sealed = self._ledger.submit_undurable(draft)
         exchange.call.audit_id = sealed.audit_id
-        response = self._sealer.response(exchange, outcome, response_id, sealed)
-        await deferLater(self._clock, PAUSE)
-        return response
+        return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _undurable(self, exchange: Exchange, response_id: str, began: float | None) -> Response:
         """Return the answer 503 for a call whose record is not durable (design decision 8)."""

@@ -13,13 +13,17 @@ it is the address that they come from. An unproven claim never decides for whom 
 
 Unknown callers are also answered, mostly when they ask what the host offers. Their reads are counted in the same way,
 so that reading cannot fill the disk either.
+
+Known callers read lists again and again. Where a list is what it was less than a minute ago, the read is counted.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 from agtphost.audit.summaries import AnsweredRead, Origin, RefusedCall, Summaries
 from agtphost.dispatch.exchange import Exchange
@@ -29,6 +33,8 @@ from agtphost.dispatch.violations import LONGEST, claims_of, violation_of
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import BELIEVED
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 
 PAUSE = 0.05
@@ -56,6 +62,23 @@ class RefusalLimits:
     strangers_reads: int
     """Reads of all strangers together."""
 
+    lists: bool = True
+    """Whether repeated reads of unchanged lists by one known caller are summed up."""
+
+
+class ListRead(NamedTuple):
+    """An answered read of a list that changed nothing."""
+
+    key: Hashable
+    """Caller and request: only reads with an equal key are counted together."""
+
+    caller: Hashable
+    answer: str
+    """Digest of the answer, without the Task-ID that some answers repeat."""
+
+    recorded: bool
+    """Whether it needs a record, because a session begins with it."""
+
 
 class RefusalRecords:
     """
@@ -65,6 +88,7 @@ class RefusalRecords:
     :param rate: counts requests that were refused before the gate that counts; None: they are not counted.
     :param now: seconds from any start, never going back.
     :param counted: the counts so far; None: there are none yet.
+    :param believed: how surely a caller must be known for its reads of lists to be summed up.
     """
 
     def __init__(
@@ -75,7 +99,9 @@ class RefusalRecords:
         rate: IGate | None = None,
         now: Callable[[], float] = time.monotonic,
         counted: AllowanceTable | None = None,
+        believed: Assurance = BELIEVED,
     ) -> None:
+        self._lists, self._believed = limits.lists, believed
         of = (counted or AllowanceTable()).allowances_of
         self._summaries = summaries
         self._ledger = ledger
@@ -132,6 +158,41 @@ class RefusalRecords:
         )
         return self._summaries.add(origin, refused)
 
+    def find_list(self, exchange: Exchange, outcome: Outcome) -> ListRead | None:
+        """Return the read of a list that may be summed up; None for every other outcome."""
+        binding = exchange.binding
+        if binding is None or not (binding.listing and self._lists) or outcome.status != Status.OK:
+            return None
+        has_own_record = (
+            outcome.reason
+            or outcome.continuation
+            or outcome.extra
+            or exchange.peer.depth
+            or binding.state_changing
+            or exchange.lineage is not None
+            or exchange.idempotency_key is not None
+            or exchange.approval is not None
+            or exchange.peer.follow is not None
+            or _has_effects(exchange, outcome)
+        )
+        if has_own_record:
+            return None
+        return _describe_list(exchange, outcome, self._believed)
+
+    def sum_up_list(self, exchange: Exchange, read: ListRead) -> str:
+        """
+        Count a read of a list whose caller has just had the same answer.
+
+        :return: the id of the summary; empty where the read is to be recorded.
+        """
+        if read.recorded or not self._ledger.healthy:
+            return ""
+        return self._summaries.add_list(read.key, read.answer, exchange.session_id or "")
+
+    def note_list(self, read: ListRead, record: Mapping[str, Any], audit_id: str) -> None:
+        """Remember that a read of a list has a durable record."""
+        self._summaries.note_list(read.key, read.caller, read.answer, record, audit_id)
+
     def _read(self, exchange: Exchange, outcome: Outcome) -> str:
         """Count an answer that :func:`is_read`."""
         if not self._ledger.healthy:
@@ -156,6 +217,32 @@ class RefusalRecords:
             table = self._few if outcome.status == Status.RATE_LIMITED else self._many
             return not table.take(origin, now)
         return not self._few.take(origin, now) and not self._strangers.take(None, now)
+
+
+def _describe_list(exchange: Exchange, outcome: Outcome, believed: Assurance) -> ListRead | None:
+    """Return caller, request and answer of a read of a list; None where the caller is not known surely enough."""
+    origin, caller, peer = origin_of(exchange), exchange.caller, exchange.peer
+    if origin.kind == "address":
+        if caller is None or exchange.assurance < believed:
+            return None
+        origin = Origin("agent", caller.agent_id)
+    certificate = "" if peer.certificate is None else peer.certificate.sha256
+    door = () if peer.http is None else tuple(sorted(peer.http.items()))
+    known = (origin, exchange.assurance, certificate, exchange.acting_principal, door)
+    request = exchange.request
+    asked = sha256(request.line + request.body).digest()
+    agent = "" if exchange.agent is None else exchange.agent.agent_id
+    return ListRead((known, asked, agent), known, _digest_answer(exchange, outcome), exchange.opens is not None)
+
+
+def _digest_answer(exchange: Exchange, outcome: Outcome) -> str:
+    """Return the digest of an answer, without the Task-ID that is the second member of an envelope."""
+    body = outcome.body
+    if exchange.task_id is not None:
+        repeated = jsontext.encode({"status": int(outcome.status), "task_id": exchange.task_id})[:-1]
+        if body.startswith(repeated):
+            return sha256(body[len(repeated) :]).hexdigest()
+    return outcome.digest or sha256(body).hexdigest()
 
 
 def origin_of(exchange: Exchange) -> Origin:

@@ -37,6 +37,7 @@ from agtphost.host.services import HostServices
 from agtphost.host.summary_writer import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
+from agtphost.identity.required_assurance import BELIEVED
 from agtphost.methods.discovery.visibility import disclosed_documents
 from agtphost.methods.inspection.call_targets import Running
 from agtphost.methods.inspection.decisions import Decisions
@@ -140,7 +141,12 @@ def build_admission(
         {"running": Running(services.lasting.running.list, services.authorization, services.latest).read}
     )
     records = RefusalRecords(
-        refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.allowances
+        refusal_limits(config),
+        evidence.summaries,
+        evidence.ledger,
+        rate,
+        counted=lasting.allowances,
+        believed=min(services.floor, BELIEVED),
     )
     return Admission(
         gates=order,

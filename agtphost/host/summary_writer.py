@@ -1,4 +1,4 @@
-"""Sign summaries of refusals and anonymous reads: periodically, on request, and when the host stops."""
+"""Sign summaries of refusals, anonymous reads and repeated reads of lists: periodically, on request, and at the end."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ DEVELOPMENT_LIMIT = 100_000
 """Records per minute in the development profile on loopback, where only the owner can fill the disk."""
 
 
+MOST_TOGETHER = 64
+"""Events of one group of records."""
+
+
 def refusal_limits(config: Config) -> RefusalLimits:
     """Return the limits of ``[audit]``."""
     audit = config.audit
@@ -36,6 +40,7 @@ def refusal_limits(config: Config) -> RefusalLimits:
         strangers=choose(audit.refusal_records_of_strangers, 300),
         reads=choose(audit.read_records_per_address, 60),
         strangers_reads=choose(audit.read_records_of_strangers, 300),
+        lists=audit.list_summaries,
     )
 
 
@@ -56,6 +61,7 @@ class SummaryWriter(Service):
         self._seconds = seconds
         self._unwritten: tuple[StreamEvent, ...] = ()
         self._writing: Deferred[None] | None = None
+        self._again = False
         self._timer = LoopingCall(self._write_if_healthy)
         self._timer.clock = clock
 
@@ -82,6 +88,8 @@ class SummaryWriter(Service):
             if self._writing.called:
                 return self._take_writing()
             self._writing.addCallback(lambda _: self._forget())
+        else:
+            self._again = True
         waiting: Deferred[None] = Deferred()
         self._writing.addCallback(lambda _: waiting.callback(None))
         return waiting
@@ -95,13 +103,19 @@ class SummaryWriter(Service):
         return ended
 
     async def _write(self, last: bool) -> None:
-        while events := self._unwritten or tuple(self._summaries.take()):
-            self._unwritten = events
-            draft = Draft(chain=HOST_CHAIN, payload={}, events=events, performed=last)
-            waiting: Any = self._ledger.submit(draft)
-            try:
-                await waiting
-            except LedgerUnavailable as error:
-                log.error("refusals or reads could not be summed up on record, and wait: {why}", why=str(error))
+        taken = False
+        while True:
+            while events := self._unwritten[:MOST_TOGETHER]:
+                draft = Draft(chain=HOST_CHAIN, payload={}, events=events, performed=last)
+                waiting: Any = self._ledger.submit(draft)
+                try:
+                    await waiting
+                except LedgerUnavailable as error:
+                    log.error("refusals or reads could not be summed up on record, and wait: {why}", why=str(error))
+                    return
+                self._unwritten = self._unwritten[MOST_TOGETHER:]
+            # What is counted while this writes waits for the next time; a busy host would otherwise write without end.
+            if taken and not self._again and not (last and self._summaries.waiting):
                 return
-            self._unwritten = ()
+            taken, self._again = True, False
+            self._unwritten = tuple(self._summaries.take())

@@ -88,6 +88,7 @@ def list_binding(servers: Sequence[McpServer]) -> Binding:
         description="List the MCP tools that the caller may call.",
         min_assurance=Assurance.HEADER,
         piecewise=True,
+        listing=True,
         idempotent=True,
         state_changing=False,
     )

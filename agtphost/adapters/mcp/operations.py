@@ -131,7 +131,7 @@ class Operations:
         if action in self._lists:
             servers = list(self._servers.values()) if server is None else [self._servers[server]]
             handler = ResourceList(servers, self._lists[action], self.binding_of, strict=server is not None)
-            return Resolution(binding=_local(action, handler), input=given)
+            return Resolution(binding=replace(_local(action, handler), listing=True), input=given)
         return Resolution(binding=self._actions[action](given, server), input=given)
 
     def require(self, server: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agtphost.audit.configurations import ADOPTED, REFUSED
 from agtphost.audit.drafts import StoredRecord
+from agtphost.audit.list_reads import LISTS
 from agtphost.audit.summaries import EVENT as SUMMARY
 from agtphost.audit.summaries import READS
 from agtphost.cli.exchange import require_success, result_of
@@ -68,7 +69,7 @@ class Entry:
         """
         payload = self.payload
         what = display_name(payload)
-        if what in (SUMMARY, READS, ADOPTED, REFUSED):
+        if what in (SUMMARY, READS, LISTS, ADOPTED, REFUSED):
             what = str(payload.get("explanation"))
         reason = payload.get("reason")
         extra = payload.get("extra")
