@@ -96,7 +96,8 @@ The segment is a parameter of the host's own templates, which are exempt (AGTP-A
 LISTS = frozenset(
     {
         *(("DISCOVER", path) for path in DISCOVERY),
-        *(("DESCRIBE", "/agents"), ("QUERY", "/agents"), ("QUERY", "/cards"), ("QUERY", "/mcp-servers")),
+        *((method, "/agents") for method in ("DESCRIBE", "QUERY", "FETCH")),
+        *(("QUERY", "/cards"), ("QUERY", "/mcp-servers")),
     }
 )
 """Reads of the host's own that list what it offers."""

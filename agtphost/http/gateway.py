@@ -55,7 +55,7 @@ ANSWER_FIELDS = (
     *("AGTP-Status", "Audit-ID", "Attribution-Record", "Server-ID", "Response-ID", "Agent-ID", "Owner-ID"),
     *("Task-ID", "Session-ID", "AGTP-API-Version", "AGTP-Endpoint-Warning", "Document-Signature", "Supported-Methods"),
     *("Trust-Tier", "Trust-Warning", "Verification-Path", "Cost-Estimate", "ETag", "Allow", "Location", "Link"),
-    *("Retry-After", "Warning", "WWW-Authenticate"),
+    *("Retry-After", "Warning", "WWW-Authenticate", "Audit-Summary"),
 )
 """Fields of answers that these pages may read."""
 

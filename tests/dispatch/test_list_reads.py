@@ -12,11 +12,13 @@ from agtphost.audit.drafts import StreamEvent
 from agtphost.audit.list_reads import LISTS, MOST_LISTS, ListReads
 from agtphost.audit.summaries import Summaries
 from agtphost.contract.binding import Binding
+from agtphost.contract.reserved import LISTS as LISTS_OF_HOST
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.refusals import RefusalLimits, RefusalRecords
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 from agtphost.identity.peer import Assurance, Peer
+from agtphost.testing import MemoryHost
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -235,3 +237,13 @@ def test_many_lists_are_several_events() -> None:
     assert sum(event.fields["count"] for event in events) == 70 * 20
     [entry, *_] = events[0].fields["lists"]
     assert (len(entry["sessions"]), entry["further_sessions"]) == (16, 4)
+
+
+def test_the_lists_of_a_host() -> None:
+    """These reads of the host's own are lists, the registry's among them; nothing that acts is one."""
+    registry = {"listen": "tcp:8080:interface=127.0.0.1", "path": "/registry"}
+    host = MemoryHost({"gateway": {"listen": registry["listen"]}, "registry": registry})
+    bindings = [*host.core.services.registry.all_bindings()]
+    found = {(each.method, each.path) for each in bindings if each.listing}
+    assert found == LISTS_OF_HOST and ("QUERY", "/cards") in found
+    assert not [each for each in bindings if each.listing and each.state_changing]

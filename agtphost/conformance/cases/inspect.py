@@ -49,6 +49,11 @@ def _signed_text(entry: Mapping[str, Any]) -> str:
     return str(found)
 
 
+def ask_recorded(target: Target) -> RawAnswer:
+    """Return the answer to a read that has a record each time; a host may sum up repeated reads of a list."""
+    return target.ask("DESCRIBE", "/", who=target.best)
+
+
 def fetch(target: Target, audit_id: str) -> AttributionRecord:
     """Return a stored record; its hash must be its Audit-ID."""
     record = read(_signed_text(_readable(inspect(target, target="audit", audit_id=audit_id))))
@@ -59,14 +64,14 @@ def fetch(target: Target, audit_id: str) -> AttributionRecord:
 @CASES.case("audit-returns-record", "AGTP-193")
 def returns_record(target: Target) -> None:
     """target=audit returns the record that was sent, character by character."""
-    answer = target.ask("DISCOVER", "/agents", who=target.best)
+    answer = ask_recorded(target)
     expect(fetch(target, audit_id_of(answer)).text == require_header(answer, "Attribution-Record"), "it differs")
 
 
 @CASES.case("audit-payload", "AGTP-193")
 def returns_payload(target: Target) -> None:
     """target=audit returns the payload together with the record, and they agree."""
-    answer = target.ask("DISCOVER", "/agents", who=target.best)
+    answer = ask_recorded(target)
     result = _readable(inspect(target, target="audit", audit_id=audit_id_of(answer)))
     same = require_members(result, ["payload"], "the result")["payload"] == record_of(answer).payload
     expect(same, "the payload differs from the record")
@@ -182,7 +187,7 @@ def walk(target: Target) -> None:
 @CASES.case("chain-is-signed", "AGTP-204 AGTP-304", Need.SIGNING_KEY, Need.SIGNATURES)
 def chain_signed(target: Target) -> None:
     """A stored record verifies by the server's key."""
-    answer = target.ask("DISCOVER", "/agents", who=target.best)
+    answer = ask_recorded(target)
     expect(fetch(target, audit_id_of(answer)).is_signed_by(target.keys), "the stored record does not verify")
 
 
@@ -242,7 +247,7 @@ def anonymous(target: Target) -> None:
 @CASES.case("others-by-mode", "AGTP-201 AGTP-203", Need.SECOND)
 def others(target: Target) -> None:
     """A record of another agent is served, or refused without naming any agent."""
-    answer = target.as_agent("DISCOVER", "/agents")
+    answer = target.as_agent("DESCRIBE", "/")
     body = {"target": "audit", "audit_id": require_header(answer, "Audit-ID")}
     read_back = require_status(target.ask("INSPECT", "/", body, who=Role.SECOND), 200, 403)
     expect(read_back.status == 200 or target.agent_id.encode() not in read_back.body, "the refusal names the agent")
