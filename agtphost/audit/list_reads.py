@@ -38,7 +38,7 @@ _OF_EXTRA = ("action", "http")
 
 class _ListRead:
     """
-    One list as one caller read it, and how often it did so again.
+    A list that a caller has read, and the count of its further reads.
 
     :param record: the payload of the record of the first read.
     """

@@ -140,28 +140,29 @@ def build_admission(
     services.registry.add_targets(
         {"running": Running(services.lasting.running.list, services.authorization, services.latest).read}
     )
-    records = RefusalRecords(
-        refusal_limits(config),
-        evidence.summaries,
-        evidence.ledger,
-        rate,
-        counted=lasting.allowances,
-        believed=min(services.floor, BELIEVED),
-    )
     return Admission(
         gates=order,
-        dispatcher=_dispatcher(services, order, sealer, records),
+        dispatcher=_dispatcher(services, order, sealer, rate),
         objection=decider.objection,
         sealer=sealer,
         principals=principals,
     )
 
 
-def _dispatcher(services: HostServices, order: Sequence[IGate], sealer: Sealer, records: RefusalRecords) -> Dispatcher:
+def _dispatcher(services: HostServices, order: Sequence[IGate], sealer: Sealer, rate: RateGate) -> Dispatcher:
     """Return the dispatcher behind the gates."""
+    evidence = services.evidence
+    records = RefusalRecords(
+        refusal_limits(services.config),
+        evidence.summaries,
+        evidence.ledger,
+        rate,
+        counted=services.lasting.allowances,
+        believed=min(services.floor, BELIEVED),
+    )
     return Dispatcher(
         order,
-        services.evidence.ledger,
+        evidence.ledger,
         sealer,
         services.reactor,
         services.config.limits.request_timeout,

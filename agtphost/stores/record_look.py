@@ -43,7 +43,7 @@ WINDOW: Final = 4_096
 WIDEST: Final = 262_144
 
 WIDEST_READ: Final = 16_384
-"""As :data:`WIDEST`, where the columns of records decide."""
+"""Numbers of the largest window where the columns of records decide."""
 
 PAGE: Final = 500
 """Records that a search for text reads by one statement."""
