@@ -35,6 +35,6 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.space`: whether the store's disk has room
 - :mod:`.recovery`: what a ledger reads from its store before it serves, and how it reports damage
 - :mod:`.retention`: what is kept of a revoked or deprecated agent, for how long, and when its label is free
-- :mod:`.list_reads`: repeated reads of unchanged lists, counted in records of their own
+- :mod:`.list_reads`: records that count repeated reads of unchanged lists
 - :mod:`.summaries`: records that summarize thousands of refusals, and of reads by unknown callers
 """

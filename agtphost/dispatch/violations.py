@@ -103,8 +103,8 @@ def action_of(exchange: Exchange) -> dict[str, Any]:
     return found
 
 
-_LISTED_BY = frozenset({"payload_adapter", *(name for name, _ in UPSTREAMS)})
-"""Members of a binding's ``extra`` that name the adapter or upstream which decides what is listed."""
+_LISTED_BY = frozenset({"payload_adapter", *(each for name, members in UPSTREAMS for each in (name, *members))})
+"""Members of a binding's ``extra`` that name what is called, or the adapter that knows."""
 
 
 def violation_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any] | None:
