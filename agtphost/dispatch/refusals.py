@@ -88,7 +88,6 @@ class RefusalRecords:
     :param rate: counts requests that were refused before the gate that counts; None: they are not counted.
     :param now: seconds from any start, never going back.
     :param counted: the counts so far; None: there are none yet.
-    :param believed: how surely a caller must be known for its reads of lists to be summed up.
     """
 
     def __init__(
@@ -99,9 +98,8 @@ class RefusalRecords:
         rate: IGate | None = None,
         now: Callable[[], float] = time.monotonic,
         counted: AllowanceTable | None = None,
-        believed: Assurance = BELIEVED,
     ) -> None:
-        self._lists, self._believed = limits.lists, believed
+        self._lists = limits.lists
         of = (counted or AllowanceTable()).allowances_of
         self._summaries = summaries
         self._ledger = ledger
@@ -177,7 +175,7 @@ class RefusalRecords:
         )
         if has_own_record:
             return None
-        return _describe_list(exchange, outcome, self._believed)
+        return _describe_list(exchange, outcome)
 
     def sum_up_list(self, exchange: Exchange, read: ListRead) -> str:
         """
@@ -219,11 +217,11 @@ class RefusalRecords:
         return not self._few.take(origin, now) and not self._strangers.take(None, now)
 
 
-def _describe_list(exchange: Exchange, outcome: Outcome, believed: Assurance) -> ListRead | None:
-    """Return caller, request and answer of a read of a list; None where the caller is not known surely enough."""
+def _describe_list(exchange: Exchange, outcome: Outcome) -> ListRead | None:
+    """Return caller, request and answer of a read of a list; None where the caller did not prove who it is."""
     origin, caller, peer = origin_of(exchange), exchange.caller, exchange.peer
     if origin.kind == "address":
-        if caller is None or exchange.assurance < believed:
+        if caller is None or exchange.assurance < BELIEVED:
             return None
         origin = Origin("agent", caller.agent_id)
     certificate = "" if peer.certificate is None else peer.certificate.sha256

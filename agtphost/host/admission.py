@@ -37,7 +37,6 @@ from agtphost.host.services import HostServices
 from agtphost.host.summary_writer import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
-from agtphost.identity.required_assurance import BELIEVED
 from agtphost.methods.discovery.visibility import disclosed_documents
 from agtphost.methods.inspection.call_targets import Running
 from agtphost.methods.inspection.decisions import Decisions
@@ -158,7 +157,6 @@ def _dispatcher(services: HostServices, order: Sequence[IGate], sealer: Sealer, 
         evidence.ledger,
         rate,
         counted=services.lasting.allowances,
-        believed=min(services.floor, BELIEVED),
     )
     return Dispatcher(
         order,
