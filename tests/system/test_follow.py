@@ -118,14 +118,14 @@ def test_a_restart_leaves_nothing_out(tmp_path: Path) -> None:
         followed = Following(config)
         until(lambda: "opens" in moments(host))
         for _ in range(5):
-            host.agtp("call", "-", "DISCOVER", "/methods")
+            host.agtp("call", "-", "DESCRIBE", "/")
         host.kill()
         until(lambda: any("trying again" in line for line in followed.said))
     with running(config) as host:
         for _ in range(5):
-            host.agtp("call", "-", "DISCOVER", "/methods")
+            host.agtp("call", "-", "DESCRIBE", "/")
         # Not the last of the store: that may be the feed's own, which is not shown.
-        last = host.agtp_json("call", "-", "DISCOVER", "/methods")["audit_id"]
+        last = host.agtp_json("call", "-", "DESCRIBE", "/")["audit_id"]
         until(lambda: last in [each["audit_id"] for each in followed.seen])
         assert followed.end() == 0
         shown = [each["audit_id"] for each in followed.seen]
