@@ -15,20 +15,13 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from agtphost.identity import envelope
-from agtphost.stores.rows import Facet, RecordFormat
+from agtphost.stores.rows import UNPROVEN, Facet, RecordFormat
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.display_names import UNLISTED, UPSTREAMS, name_upstream_target
 
 MOST_CHARACTERS = 200
 """Characters of a value that are stored; the rest of a longer one can be found as text only."""
 
-
-UNPROVEN = bytes(32)
-"""
-The caller in the facet of a call whose caller only claims its Agent-ID: it may have invented it.
-
-No agent has this Agent-ID, since an Agent-ID is the SHA-256 of a Genesis.
-"""
 
 FLOOR_METHODS = frozenset(
     {

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.record_index import FLOOR_METHODS, UNPROVEN, to_index_text
+from agtphost.audit.record_index import FLOOR_METHODS, to_index_text
 from agtphost.stores.record_rows import RECORD, check_record
 from agtphost.stores.record_search import (
     LOOK_SECONDS,
@@ -34,7 +34,7 @@ from agtphost.stores.record_search import (
     Search,
 )
 from agtphost.stores.row_shapes import COLUMNS, check_row
-from agtphost.stores.rows import NO_FACET, DamagedRecord, DamagedRow, Facet
+from agtphost.stores.rows import NO_FACET, UNPROVEN, DamagedRecord, DamagedRow, Facet
 from agtphost.vocabulary import times
 
 WINDOW: Final = 4_096
@@ -319,4 +319,4 @@ def count_key(facet: Facet, issued_at: int, by: CountedBy) -> str:
         return facet.tool or facet.method or UNKNOWN
     if by is CountedBy.STATUS:
         return str(facet.status)
-    return "" if facet.caller == UNPROVEN else facet.caller.hex()
+    return facet.caller_id

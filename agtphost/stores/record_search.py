@@ -13,13 +13,12 @@ from typing import Any, Final
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.record_index import (
     FLOOR_METHODS,
-    UNPROVEN,
     RecordIndex,
     index_record,
     read_members,
     to_index_text,
 )
-from agtphost.stores.rows import Facet
+from agtphost.stores.rows import UNPROVEN, Facet
 from agtphost.vocabulary.display_names import display_name
 
 LOOK_SECONDS: Final = 0.12

@@ -86,6 +86,14 @@ class HeadRow(NamedTuple):
     issued_at: int
 
 
+UNPROVEN = bytes(32)
+"""
+The caller in the facet of a call whose caller only claims its Agent-ID: it may have invented it.
+
+No agent has this Agent-ID, since an Agent-ID is the SHA-256 of a Genesis.
+"""
+
+
 class Facet(NamedTuple):
     """
     Values of a record that many records share, by which records are found and counted.
@@ -113,6 +121,11 @@ class Facet(NamedTuple):
 
     operator_key: str = ""
     """Fingerprint of the operator's key."""
+
+    @property
+    def caller_id(self) -> str:
+        """The Agent-ID of the caller; empty where there was none, or where the caller only claimed it."""
+        return "" if self.caller == UNPROVEN else self.caller.hex()
 
 
 NO_FACET = Facet(b"", b"", 0, "")

@@ -21,7 +21,7 @@ def summary_to_json(found: RecordSummary) -> Mapping[str, Any]:
     tools, agents, statuses, reasons = (_Sums() for _ in range(4))
     for facet, count in found.facets.items():
         tools.add(_call_name(facet), facet, count)
-        agents.add(facet.caller.hex() or _operator(facet), facet, count)
+        agents.add(facet.caller_id or _operator(facet), facet, count)
         statuses.add(str(facet.status) if facet.status else "", facet, count)
         if facet.reason:
             reasons.add(facet.reason, facet, count)
@@ -49,7 +49,7 @@ def news_to_json(new: Sequence[Facet], others: Sequence[Facet]) -> Mapping[str, 
     """
     new = [facet for facet in new if not is_operator_read(facet)]
     tools = _find_new({facet.tool for facet in new if facet.tool}, {facet.tool for facet in others})
-    agents = _find_new({facet.caller.hex() for facet in new if facet.caller}, {facet.caller.hex() for facet in others})
+    agents = _find_new({facet.caller_id for facet in new} - {""}, {facet.caller_id for facet in others})
     refusals = _find_new(_refusals(new), _refusals(others))
     return {
         "tools": tools[:MOST_NEW],
@@ -87,7 +87,7 @@ class _Sums:
 
 
 def _call_name(facet: Facet) -> str:
-    return facet.tool or facet.method
+    return facet.tool or facet.method or "(unknown)"
 
 
 def _operator(facet: Facet) -> str:
@@ -99,7 +99,7 @@ def _operator_value(name: str) -> str:
 
 
 def _refusals(facets: Sequence[Facet]) -> set[tuple[str, str, str, str]]:
-    return {(each.caller.hex(), each.operator, _call_name(each), each.reason) for each in facets if each.reason}
+    return {(each.caller_id, each.operator, _call_name(each), each.reason) for each in facets if each.reason}
 
 
 def _find_new(new: set[Any], known: set[Any]) -> list[Any]:
