@@ -37,10 +37,12 @@ from agtphost.identity.peer import Assurance
 from agtphost.stores import LatestRecords, MemoryStore, Search, Selection, StoreError
 from agtphost.stores.interfaces import IPluggableStore, IRecordReader
 from agtphost.stores.record_search import CountedBy, RecordCounts
+from agtphost.stores.record_summary import RecordSummary
 from agtphost.stores.rows import (
     AnswerRow,
     CheckpointRow,
     DamagedRecord,
+    Facet,
     HeadRow,
     ItemRow,
     KeyedRow,
@@ -70,6 +72,7 @@ __all__ = [
     "EndpointContext",
     "EndpointError",
     "EndpointResponse",
+    "Facet",
     "ForeignReason",
     "HeadRow",
     "IHandler",
@@ -88,6 +91,7 @@ __all__ = [
     "RecordFormat",
     "RecordKind",
     "RecordRow",
+    "RecordSummary",
     "Refusal",
     "ReservationRow",
     "Resolution",

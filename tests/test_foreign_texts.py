@@ -56,6 +56,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "upstream/cancellation.py:TaskCancellation._log_failure",
     ),
     "It becomes the original of a problem, or is read to choose a text of ours.": (
+        "cli/host_config.py:hold_warnings",
         "contract/openapi/document_text.py:_yaml",
         "http/tls.py:https_options",
         "protocols/listener.py:server_endpoint",

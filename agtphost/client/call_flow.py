@@ -162,7 +162,11 @@ class Calls(Generic[L]):
 
     @abstractmethod
     def _load_context(self) -> None:
-        """Read the certificates for further connections. :raises InvalidCall: they cannot be used."""
+        """
+        Read the certificates for further connections.
+
+        :raises agtphost.client.errors.InvalidCall: they cannot be used.
+        """
 
     @abstractmethod
     def _wait_freed(self, key: Destination, deadline: Deadline) -> Awaitable[object]:

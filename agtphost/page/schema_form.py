@@ -10,6 +10,7 @@ from twisted.web.template import Tag, tags
 from agtphost.page import elements
 from agtphost.page.value_text import show_value
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain
 
 MOST_MEMBERS = 40
 """Members of an input schema that get a field each."""
@@ -113,7 +114,7 @@ def _decode(text: str, what: str) -> Any:
     try:
         return jsontext.decode(text.encode())
     except (jsontext.JSONTextError, UnicodeEncodeError) as error:
-        raise MalformedInput(f"{what} is not JSON: {error}") from None
+        raise MalformedInput(f"{what} is not JSON: {explain(error)}") from None
 
 
 def schema_of(definition: object) -> Mapping[str, Any]:

@@ -29,16 +29,16 @@ class IRecordStore(Interface):
         """Lifecycle events of an agent, newest first."""
 
     def latest(before: int | None, limit: int, search: Search) -> Awaitable[LatestRecords]:
-        """Records of all chains, newest first; see :meth:`IRecordReader.latest`. Cancelling it ends the read."""
+        """Records of all chains, newest first; see ``IRecordReader.latest``. Cancelling it ends the read."""
 
     def count(by: CountedBy, before: int | None, search: Search) -> Awaitable[RecordCounts]:
-        """Count records of all chains; see :meth:`IRecordReader.count`."""
+        """Count records of all chains; see ``IRecordReader.count``."""
 
     def summarize(now: int, search: Search) -> Awaitable[RecordSummary]:
-        """Count records of all chains by time and facet; see :meth:`IRecordReader.summarize`."""
+        """Count records of all chains by time and facet; see ``IRecordReader.summarize``."""
 
     def new_facets(since: int) -> Awaitable[tuple[Sequence[Facet], Sequence[Facet]]]:
-        """Return new and other facets; see :meth:`IRecordReader.new_facets`."""
+        """Return new and other facets; see ``IRecordReader.new_facets``."""
 
     def number_of(audit_id: str) -> Awaitable[int | None]:
         """The place of a record among all records, counted from 1; None where it is not stored."""
