@@ -162,11 +162,7 @@ class Calls(Generic[L]):
 
     @abstractmethod
     def _load_context(self) -> None:
-        """
-        Read the certificates for further connections.
-
-        :raises agtphost.client.errors.InvalidCall: they cannot be used.
-        """
+        """Read the certificates for further connections; InvalidCall if they cannot be used, and the old ones stay."""
 
     @abstractmethod
     def _wait_freed(self, key: Destination, deadline: Deadline) -> Awaitable[object]:

@@ -46,7 +46,7 @@ class OperatorAction(Enum):
     GRANT = "grant and take back what agents may call"
     REGISTRY = "register, renew and withdraw cards"
     TRY = "try a tool with the rights of an agent, on the page"
-    OPERATE = "end calls, restart upstream servers, approve changed definitions, end contracts"
+    OPERATE = "end calls and sessions of the page, restart upstream servers, approve changed definitions, end contracts"
 
 
 NEEDED: Final[Mapping[OperatorAction, OperatorRole]] = MappingProxyType(

@@ -175,7 +175,7 @@ class Granting:
                 raise parameters.invalid(
                     "statement", f"The statement takes {', '.join(lost)} from the agent.", "REVOKE takes scopes back."
                 )
-        wanted = [] if restated is not None and "resource" not in context.input else _read_resources(context.input)
+        wanted = [] if restated is not None and not context.input.get("resource") else _read_resources(context.input)
         if until is not None and not wanted:
             raise parameters.invalid("until", "A scope has no end.", "Leave until out, or limit the agent.")
         remarks = [remark for text in wanted if (remark := await self._remark_on(text, agent))]

@@ -42,7 +42,7 @@ DECISION = dict.fromkeys(MODES, (WHO, WHO, OK, NO, OK))
 
 OWN_RULES = frozenset(
     {"decision", "contract", "rcns-attempt", "upstreams", "upstream-definition", "delegated-task"}
-    | {"records", "running", "agents", "chains", "sessions", "tools", "vitals", "backup", "feed"}
+    | {"records", "endpoints", "running", "agents", "chains", "sessions", "tools", "vitals", "backup", "feed"}
 )
 """Targets whose refusals are the same in each mode."""
 
@@ -68,6 +68,7 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "rcns-attempt": MINE,
     "upstreams": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "records": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    "endpoints": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "running": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "agents": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "sessions": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
@@ -166,6 +167,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "rcns-attempt": {"target": "rcns-attempt", "attempt_id": stolen.headers.get("rcns-attempt-id")},
         "upstreams": {"target": "upstreams"},
         "records": {"target": "records"},
+        "endpoints": {"target": "endpoints"},
         "running": {"target": "running"},
         "agents": {"target": "agents"},
         "sessions": {"target": "sessions"},

@@ -75,9 +75,7 @@ def allow_command(
     added = scopes.missing(held, [*tokens, *_texts(shown.get("missing_scopes"))])
     config = local_config(where)
     restated = restate(config, shown, (*held, *added)) if added else None
-    given: dict[str, Any] = {"subject": shown["agent_id"], "scope": "allow"}
-    if named:
-        given["resource"] = named
+    given: dict[str, Any] = {"subject": shown["agent_id"], "scope": "allow", "resource": named}
     if end is not None:
         given["until"] = end
     if restated is not None:
