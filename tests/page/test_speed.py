@@ -147,7 +147,7 @@ def paged(browser: Browser, path: str, beginning: str) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize(("path", "beginning", "count"), [("/agents", "agent-", AGENTS), ("/tools", "work-", TOOLS)])
+@pytest.mark.parametrize(("path", "beginning", "count"), [("/agents", "agent-", AGENTS), ("/tools", "many.work-", TOOLS)])
 def test_all_are_there_by_pages_of_two_hundred(browser: Browser, path: str, beginning: str, count: int) -> None:
     """Each once, without a script."""
     seen = paged(browser, path, beginning)
@@ -167,7 +167,7 @@ def test_tools_are_looked_for(browser: Browser) -> None:
         ("state=changed&name=work-", 0),
     ):
         said = browser.get(f"/tools?{words}").page.said
-        assert f"{count} tools" in said or f"{count} tools: there are none." in said, words
+        assert any(each.startswith((f"{count} tools,", f"{count} tools:")) for each in said), words
 
 
 def test_any_agent_can_be_asked_about(browser: Browser) -> None:
