@@ -68,6 +68,7 @@ TARGETS: Mapping[str, Sequence[Ask]] = {
     "running": [_target("running", by="operator")],
     "sessions": [_target("sessions", "session", by="operator")],
     "tools": [_target("tools", by="operator")],
+    "endpoints": [_target("endpoints", by="operator")],
     "upstream-definition": [_target("upstream-definition", upstream="files", name="read_file", by="operator")],
     "upstreams": [_target("upstreams", by="operator")],
     "workflow": [_own("workflow", "workflow", workflow_id="workflow")],

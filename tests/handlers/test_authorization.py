@@ -151,6 +151,7 @@ def discovery(kind: Kind) -> object:
         assurance=kind.assurance,
         peer=kind.context().peer,
         agent=DESK,
+        agent_id=None,
     )
     DiscoveryGate(CERTIFIED, AUTHORIZATION).check(exchange)
     return None

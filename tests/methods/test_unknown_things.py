@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import secrets
 from base64 import urlsafe_b64decode as b64decode
 from collections.abc import Iterator, Mapping
@@ -244,8 +245,9 @@ def put(value: Any, identifier: str) -> Any:
 
 
 def shown(answer: Answer, identifier: str) -> tuple[Any, ...]:
-    """Return what an answer tells, but for the identifier itself."""
-    plain = [text.replace(identifier, ID) for text in (answer.body.decode(), answer.explanation, answer.remedy)]
+    """Return what an answer tells, but for the identifier itself, and the one that the caller has named as its own."""
+    told = (answer.body.decode(), answer.explanation, answer.remedy)
+    plain = [re.sub("(agtp agent renew )[0-9a-f]{64}", rf"\1{ID}", text).replace(identifier, ID) for text in told]
     names = tuple(sorted(name.lower() for name, _ in answer.headers.fields))
     return answer.status, answer.reason, *plain[1:], len(plain[0]), names
 
