@@ -147,7 +147,9 @@ def paged(browser: Browser, path: str, beginning: str) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize(("path", "beginning", "count"), [("/agents", "agent-", AGENTS), ("/tools", "many.work-", TOOLS)])
+@pytest.mark.parametrize(
+    ("path", "beginning", "count"), [("/agents", "agent-", AGENTS), ("/tools", "many.work-", TOOLS)]
+)
 def test_all_are_there_by_pages_of_two_hundred(browser: Browser, path: str, beginning: str, count: int) -> None:
     """Each once, without a script."""
     seen = paged(browser, path, beginning)
