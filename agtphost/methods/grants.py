@@ -296,8 +296,9 @@ class Granting:
     # Taking back
 
     def _take_back(self, context: BuiltInContext, agent: Agent) -> Answer:
-        if "statement" in context.input or "document" in context.input:
-            return self._take_scopes(context, agent)
+        restated = read_restatement(context.input, agent, self._statements, self._now())
+        if restated is not None:
+            return self._take_scopes(context, agent, restated)
         agent_id, everything = agent.agent_id, context.input.get("all") is True
         own = [grant for grant in self._rights.grants(agent_id) if grant.by]
         configured = [grant for grant in self._rights.grants(agent_id) if not grant.by]
@@ -326,12 +327,11 @@ class Granting:
             extra={"grants_taken": {"agent_id": agent_id, "allow": named, "narrowed": narrowed, "by": by}},
         )
 
-    def _take_scopes(self, context: BuiltInContext, agent: Agent) -> Answer:
+    def _take_scopes(self, context: BuiltInContext, agent: Agent, restated: Restatement) -> Answer:
         """Put a statement on record by which an agent has fewer scopes than before."""
         now = self._now()
-        restated = read_restatement(context.input, agent, self._statements, now)
         others = [name for name in ("resource", "all") if name in context.input]
-        if restated is None or others:
+        if others:
             raise parameters.invalid(others[0], f"{others[0]} comes with a statement.", "Send one of the two.")
         added = scopes.missing(agent.scopes, sorted(restated.statement.scopes))
         if added:

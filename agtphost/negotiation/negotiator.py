@@ -306,7 +306,7 @@ class Negotiator:
                 **pending.value.get("deferral", {}),
                 **({} if waits else verdict_members(pending)),
             }
-            for pending in (self._reviews.waiting() if waits else self._reviews.decided())
+            for pending in (self._reviews.waiting() if waits else self._reviews.list_decided())
             if operator or (sure and caller and pending.owner == caller)
         ]
         return Answer(result={"proposals": listed})

@@ -162,7 +162,7 @@ class Reviews:
         every = (self._pending(item) for item in self._held.items_by(KIND, "decision", "pending"))
         return [pending for pending in every if pending.decision == "pending"]
 
-    def decided(self) -> list[Pending]:
+    def list_decided(self) -> list[Pending]:
         """Return every proposal that was decided, or for which the time has run out; the newest decision first."""
         named = ("approved", "rejected", "pending")
         every = [self._pending(item) for name in named for item in self._held.items_by(KIND, "decision", name)]

@@ -281,6 +281,8 @@ def test_a_statement_that_takes_scopes_is_no_allow() -> None:
     assert fewer.status == 422 and "takes booking:desk" in fewer.document["explanation"]
     more = {"subject": "bare", **host.restatement(["booking:desk", "documents:query"], number=2)}
     assert host.call("REVOKE", "/grants", more, caller=host.operator).status == 422
+    none = {"subject": "bare", "statement": None, "document": None}
+    assert host.call("REVOKE", "/grants", none, caller=host.operator).status == 422
 
 
 def test_no_command_gives_what_a_caller_made_up() -> None:

@@ -54,6 +54,13 @@ const refresh = (region, enhance) => {
     if (focus !== null) Array.from(region.querySelectorAll("a")).find((link) => link.getAttribute("href") === focus)?.focus();
   };
 
+  /** Try again, after longer times. */
+  const later = (text) => {
+    wait = Math.min(Math.max(wait * 2, RETRY), 60);
+    since = Date.now() - (LONGEST - wait) * 1000;
+    note.textContent = text && `${text} Trying again in ${wait} s.`;
+  };
+
   const again = async () => {
     busy = true;
     try {
@@ -70,12 +77,11 @@ const refresh = (region, enhance) => {
         note.textContent = "Your session has ended: what follows is not refreshed any more. Load the page again to enter.";
         note.classList.add("bad");
       } else {
-        throw new Error(`the host answered ${answer.status}`);
+        later(`The host answered ${answer.status}; what follows is of the time that it says.`);
       }
     } catch {
-      wait = Math.min(Math.max(wait * 2, RETRY), 60);
-      since = Date.now() - (LONGEST - wait) * 1000;
-      note.textContent = `The host does not answer; what follows is of the time that it says. Trying again in ${wait} s.`;
+      // That the host does not answer is said by connection.js.
+      later("");
     } finally {
       busy = false;
     }
