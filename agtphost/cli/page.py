@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
 from agtphost.cli.exchange import open_client, require_success, result_of, signing_keys
-from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.failures import HostRefused, NoConnection, WrongInput
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.key_ring import KeyRing
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.uris import parse
+
+if TYPE_CHECKING:
+    from agtphost.client.reply import Reply
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -51,7 +56,7 @@ def command(opened: bool, ends: bool, where: Connection, as_json: bool) -> None:
     target = resolve(where, identity=REGISTRAR)
     with open_client(target) as client:
         asked = {"subject": "self", "resource": "/page", "scope": "page:enter"}
-        result = result_of(require_success(client.call(target.uri, "AUTHORIZE", "/page", asked)))
+        result = result_of(_require_page(client.call(target.uri, "AUTHORIZE", "/page", asked)))
         keys = KeyRing.copy_of(signing_keys(target, client)).in_use
     url = result.get("url")
     if not isinstance(url, str) or not url.startswith("https://"):
@@ -75,11 +80,26 @@ def command(opened: bool, ends: bool, where: Connection, as_json: bool) -> None:
         click.echo(visible(said), err=True)
 
 
+def _require_page(reply: Reply) -> Reply:
+    """
+    Return the reply if it is successful.
+
+    :raises HostRefused: it is not; the error tells whether the host has no page.
+    """
+    if reply.reason == Reason.NOT_FOUND:
+        raise HostRefused(
+            "the host has no operators' page",
+            'Write listen = "ssl:4481:interface=127.0.0.1" under [admin] in its host.toml, and restart it.',
+            answer={"status": reply.status, **reply.document, "audit_id": reply.audit_id},
+        )
+    return require_success(reply)
+
+
 def _end_sessions(where: Connection, as_json: bool) -> None:
     """End all sessions of the page."""
     target = resolve(where, identity=REGISTRAR)
     with open_client(target) as client:
-        reply = require_success(client.call(target.uri, "REVOKE", "/page/sessions", {}))
+        reply = _require_page(client.call(target.uri, "REVOKE", "/page/sessions", {}))
         ended = result_of(reply)
     if as_json:
         print_json({**ended, "audit_id": reply.audit_id})

@@ -154,3 +154,10 @@ def _words(host: Host) -> Path:
     words = host.config.parent / "words"
     words.write_text("Adds up.\nNothing else.")
     return words
+
+
+def test_a_host_without_a_page_says_what_turns_it_on(host: Host) -> None:
+    """For both commands, and before anybody looks for a fault in the certificate."""
+    for words in (("page",), ("page", "--end-sessions")):
+        refused = typed(host, *words, status=1).stderr
+        assert "the host has no operators' page" in refused and "[admin]" in refused
