@@ -97,7 +97,7 @@ def require_assurance(exchange: Exchange, binding: Binding) -> None:
         )
     raise Refusal(
         Reason.AGENT_UNAUTHENTICATED,
-        f"The calling agent is known by {exchange.assurance.label} only; this needs {binding.min_assurance.label}.",
+        required_assurance.explanation_of(exchange.assurance, binding.min_assurance),
         remedy=required_assurance.remedy_of(exchange.assurance, binding.min_assurance),
         details=details,
     )

@@ -56,6 +56,26 @@ OPEN_TO_TOKENS: Final = 'min_assurance = "gateway"'
 """The line of an entry of ``host.toml`` that opens it to callers whom a token proves."""
 
 
+_PROOFS: Final = {
+    Assurance.NONE: "nothing",
+    Assurance.HEADER: "its Agent-ID header",
+    Assurance.GATEWAY: "a token",
+    Assurance.CERTIFICATE: "a client certificate",
+}
+"""What shows who a caller is, in words for the caller."""
+
+
+def explanation_of(assurance: Assurance, least: Assurance) -> str:
+    """
+    Return why a caller is not known surely enough, and what would do.
+
+    :param assurance: how surely it is known.
+    :param least: what is asked of it.
+    """
+    proofs = " or ".join(_PROOFS[each] for each in sorted(Assurance, reverse=True) if each >= least)
+    return f"The calling agent is known by {_PROOFS[assurance]} only; this call needs {proofs}."
+
+
 def remedy_of(assurance: Assurance, least: Assurance) -> str:
     """
     Return what helps a caller that is not known surely enough.

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from agtphost.contract.binding import Binding
 from agtphost.identity.peer import Assurance
-from agtphost.identity.required_assurance import BELIEVED, default_assurance, is_believed, is_unseen
+from agtphost.identity.required_assurance import (
+    BELIEVED,
+    default_assurance,
+    explanation_of,
+    is_believed,
+    is_unseen,
+)
 from tests.dispatch.hosts import Recorder
 from tests.rows import each_row
 
@@ -28,6 +34,19 @@ def test_default_assurance_by_profile(floor: Assurance, changes: bool, expected:
 def test_a_header_is_not_believed() -> None:
     """A front's word and a certificate are."""
     assert [each for each in Assurance if is_believed(each)] == [GATEWAY, CERTIFICATE]
+
+
+@each_row(
+    ("assurance", "least", "expected"),
+    [
+        (HEADER, GATEWAY, "by its Agent-ID header only; this call needs a client certificate or a token."),
+        (HEADER, CERTIFICATE, "by its Agent-ID header only; this call needs a client certificate."),
+        (GATEWAY, CERTIFICATE, "by a token only; this call needs a client certificate."),
+    ],
+)
+def test_explanation_names_the_proofs_that_would_do(assurance: Assurance, least: Assurance, expected: str) -> None:
+    """A refusal says what the caller showed and what it must show, not the words of the configuration."""
+    assert explanation_of(assurance, least).endswith(expected)
 
 
 @each_row("assurance", list(Assurance))
