@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import compileall
 import gc
-import importlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from execnet import XSpec
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 import agtphost
-from tests import forking, npm, postgres, sources
+from tests import forking, npm, postgres, sources, workers
 from tests.programmes import CHOSEN
 from tests.requirements import pytest_runtest_logreport as pytest_runtest_logreport
 from tests.requirements import pytest_sessionfinish as pytest_sessionfinish
@@ -74,11 +74,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    gc.disable()  # Until everything is collected: see below.
+def choose_length(config: pytest.Config) -> None:
+    """Choose the long runs where they are asked for: modules look at it when they are imported."""
     if config.getoption("programmes"):
         CHOSEN.whole = True
         settings.load_profile("drawn")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # Until everything is collected: see below.
+    choose_length(config)
+    if config.getoption("programmes"):
         # Minutes are what they are for; a mark on a test says otherwise.
         config.option.timeout = config.option.timeout or 3600
     elif not os.environ.get("AGTP_SEED"):
@@ -100,26 +106,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             return FIRST.index(room) if room in FIRST else len(FIRST)
 
         items.sort(key=place)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """
-    Import the modules of a whole run, each worker beginning at another place.
-
-    In a new checkout all of them are to be compiled, half of what collecting costs. Workers that go through them in
-    the same order would all compile the same module at the same time; so each compiles its part, and reads the others'.
-    """
-    worker = getattr(session.config, "workerinput", None)
-    if worker is None or session.config.args_source is pytest.Config.ArgsSource.ARGS:
-        return
-    root = Path(__file__).parents[1]
-    names = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("tests/**/test_*.py"))]
-    begin = len(names) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
-    for name in names[begin:] + names[:begin]:
-        # What cannot be imported is told by the collection itself.
-        with suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(name)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -164,15 +150,18 @@ class _Modules(LoadFileScheduling):
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> None:
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> None:
     """
-    Workers of a whole run share the processes that fork hosts and servers for them.
+    Workers are forked from one process, and in a whole run they share those that fork hosts and servers for them.
 
     The package is compiled before: in a new checkout all of these would compile the same thousand modules.
     """
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         compileall.compile_dir(Path(agtphost.__file__).parent, quiet=2)
         forking.share()
+    command = shlex.join(workers.python(config.args, ["--programmes"] * config.getoption("programmes")))
+    for spec in specs:
+        spec.python = command
 
 
 @pytest.fixture(scope="session", autouse=True)

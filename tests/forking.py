@@ -104,7 +104,7 @@ def preloaded(name: str, *modules: str) -> str:
     """The socket of a process that has imported these; it ends with the one that made it."""
     given = os.environ.get(f"FORKSERVER_{name.upper()}")
     if given is None:
-        given, server = _begun(name, modules)
+        given, server = _begin(name, modules)
         assert server.stdout is not None and server.stdout.readline() == b"ready\n"
     else:
         late = time.monotonic() + 120
@@ -117,16 +117,25 @@ def preloaded(name: str, *modules: str) -> str:
 def share() -> None:
     """Begin all of them for the workers that are started from now on; they are there before a worker has collected."""
     for name, modules in (("product", _product()), ("a2a", A2A), ("mcp", MCP)):
-        os.environ[f"FORKSERVER_{name.upper()}"] = _begun(name, modules)[0]
+        os.environ[f"FORKSERVER_{name.upper()}"] = _begin(name, modules)[0]
 
 
-def _begun(name: str, modules: Iterable[str]) -> tuple[str, subprocess.Popen[bytes]]:
-    """The socket that will be there, and the process, which ends with this one."""
+def _begin(name: str, modules: Iterable[str]) -> tuple[str, subprocess.Popen[bytes]]:
+    """Start :mod:`tests.forkserver` with these modules."""
+    return begin(name, [sys.executable, "-P", str(SERVER)], modules)
+
+
+def begin(
+    name: str, command: Sequence[str], words: Iterable[str], *, cwd: Path | None = None
+) -> tuple[str, subprocess.Popen[bytes]]:
+    """
+    Start a process that forks: the command, the path of its socket, and these words.
+
+    :return: the path, where the socket will be, and the process, which ends with this one.
+    """
     folder = tempfile.mkdtemp(prefix=f"fork-{name}-")
     path = f"{folder}/socket"
-    server = subprocess.Popen(
-        [sys.executable, "-P", str(SERVER), path, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    server = subprocess.Popen([*command, path, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=cwd)
     atexit.register(server.communicate)
     return path, server
 

@@ -107,9 +107,8 @@ def inherit(pid: int, request: dict[str, Any]) -> None:
         os.setpriority(os.PRIO_PROCESS, pid, request["priority"])
 
 
-def run(request: dict[str, Any]) -> object:
-    """What the words name: a script of the environment, or a file."""
-    program, *words = request["words"]
+def adopt(request: dict[str, Any]) -> None:
+    """Take the directory, the environment and the session of who asked, and begin with its descriptors."""
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
@@ -119,6 +118,12 @@ def run(request: dict[str, Any]) -> object:
     sys.stdin = sys.__stdin__ = open(0)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = open(1, "w")  # noqa: SIM115
     sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
+
+
+def run(request: dict[str, Any]) -> object:
+    """What the words name: a script of the environment, or a file."""
+    program, *words = request["words"]
+    adopt(request)
     sys.argv[:] = [program, *words]
     # Where an interpreter would look: beside the script, then wherever the variable says, then in its environment.
     sys.path[:0] = [str(Path(program).parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

@@ -1,0 +1,84 @@
+"""
+Workers of pytest-xdist, forked from a process that has imported every test module.
+
+The modules and what they import are 4,300: seven seconds of a processor's time, which each of the workers would spend.
+:func:`python` is the command that they are started with, instead of the interpreter's own. What a worker does is left
+to pytest-xdist; it finds the modules imported, as :mod:`tests.forking` does for hosts, and by the same means.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stdout, suppress
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import forking, forkserver
+
+ROOT = Path(__file__).parents[1]
+
+
+def python(places: Sequence[str], options: Sequence[str]) -> list[str]:
+    """
+    Start the process that forks, wait until it has imported the modules, and return the command of a worker.
+
+    :param places: directories and files, as on pytest's command line.
+    :param options: of pytest, for what a module looks at when it is imported.
+    """
+    path, server = forking.begin("workers", [sys.executable, "-m", __name__], [*options, *places], cwd=ROOT)
+    assert server.stdout is not None and server.stdout.readline() == b"ready\n", "the test modules are not imported"
+    return forking.launched(path, sys.executable)
+
+
+def modules(places: Iterable[str]) -> Iterator[str]:
+    """Yield the names of the test modules of these directories and files."""
+    for place in places:
+        path = (ROOT / place.partition("::")[0]).resolve()
+        for file in sorted(path.rglob("test_*.py")) if path.is_dir() else [path]:
+            yield ".".join(file.relative_to(ROOT).with_suffix("").parts)
+
+
+class Importer:
+    """A plugin of pytest that imports and forks where a run would begin: assertions are rewritten by then."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> int:
+        gc.disable()
+        importlib.import_module("tests.conftest").choose_length(config)
+        for name in modules(config.args):
+            # What cannot be imported is reported by the worker, which tries again. Standard output is for one word.
+            with redirect_stdout(StringIO()), suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(name)
+        gc.collect()
+        gc.freeze()
+        forkserver.end(partial(work, forkserver.serve(self._path)))
+
+
+def work(request: dict[str, Any]) -> None:
+    """Be the interpreter that pytest-xdist asks for: ``python -u -c PROGRAM``."""
+    forkserver.adopt(request)
+    renew_reactor()
+    exec(request["words"][-1], {"__name__": "__main__"})
+
+
+def renew_reactor() -> None:
+    """Give the reactor, which test modules have imported, descriptors of this process alone."""
+    reactor = sys.modules.get(forkserver.REACTOR)
+    if reactor is not None:
+        reactor.waker.connectionLost(None)
+        reactor.__init__()  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    path, *words = sys.argv[1:]
+    pytest.main(["-s", "-n0", "-p", "no:cacheprovider", *words], plugins=[Importer(path)])
