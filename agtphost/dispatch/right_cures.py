@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from agtphost.contract.binding import Binding
 from agtphost.contract.rights import CARRIER
 from agtphost.dispatch import authority, cures
@@ -12,6 +14,9 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.reasons import Reason
 
+_RIGHTS: Final = (Reason.SCOPE_REQUIRED, Reason.GRANT_REQUIRED)
+"""Reasons for which a right is given, of those whose refusals end in a command."""
+
 
 def add_cure(exchange: Exchange, binding: Binding, refusal: Refusal) -> None:
     """
@@ -19,7 +24,10 @@ def add_cure(exchange: Exchange, binding: Binding, refusal: Refusal) -> None:
 
     :param binding: what refuses: what was asked for, or its placeholder where its caller must not learn about it.
     """
-    if refusal.reason is Reason.SCOPE_REQUIRED:
+    if binding.absent and refusal.reason in _RIGHTS:
+        # No right helps: a call with it is refused too, and no grant can name what lists leave out.
+        refusal.remedy = f"Nothing on this host answers {binding.method}: its operator would bind an endpoint to it."
+    elif refusal.reason is Reason.SCOPE_REQUIRED:
         _cure_scopes(exchange, binding, refusal)
     elif refusal.reason is Reason.GRANT_REQUIRED:
         _cure_grant(exchange, binding, refusal)

@@ -214,3 +214,12 @@ def test_generated_code_runs_only_once_it_was_looked_at() -> None:
     assert validate(schema={"type": "string", "maxLength": 5}) is False and run() == (403, "generated-code")
     assert validate(schema={"type": "string", "pattern": "^print"}) is True and run() == (200, "")
     assert len(ran) == 3
+
+
+@each_row("method", ["PURCHASE", "RUN"])
+def test_a_right_to_what_nothing_answers_is_not_offered(method: str) -> None:
+    """A refusal for want of a scope ends in no command where no handler is bound: the command would be refused too."""
+    host = MemoryHost({"methods": {"standard": "*"}})
+    answer = host.call(method, "/", {}, caller=host.agent("caller"))
+    assert (answer.status, answer.result["reason"]) == (455, "scope-required")
+    assert answer.result["remedy"].startswith(f"Nothing on this host answers {method}"), answer.result["remedy"]
