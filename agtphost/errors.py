@@ -12,7 +12,7 @@ Three families, by whose fault it is:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,6 +106,8 @@ class NamingRefusal(Refusal):
     named.
 
     :param among: makes the details, of what tells which bindings may be named.
+    :param asked: the scopes that what it could name asks for. They are the same for every name, so that the scopes that
+        a caller lacks may be named to it.
     """
 
     def __init__(
@@ -115,9 +117,11 @@ class NamingRefusal(Refusal):
         *,
         remedy: str | None = None,
         among: Callable[[Callable[[Any], bool]], Mapping[str, object]],
+        asked: Iterable[str] = (),
     ) -> None:
         super().__init__(reason, explanation, remedy=remedy, details=among(lambda binding: False))
         self._among = among
+        self.asked = frozenset(asked)
 
     def name_to(self, admits: Callable[[Any], bool]) -> None:
         """Name what the caller may call."""

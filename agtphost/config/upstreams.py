@@ -308,6 +308,12 @@ class MCPServerSection(UpstreamSection):
             return override.min_assurance
         return upstream_assurance(floor, changes=changes) if self.min_assurance is None else self.min_assurance
 
+    @property
+    def tool_scopes(self) -> frozenset[str]:
+        """Every scope that one of its tools asks for, as far as the operator decides it."""
+        own = (tool.scopes for tool in self.tools.values() if tool.enabled and tool.scopes is not None)
+        return frozenset(self.scopes).union(*own)
+
     def opened_env(self) -> dict[str, str]:
         """The variables of ``env``, secrets opened: for the child process alone."""
         return {name: value.reveal() for name, value in self.env.items()}

@@ -9,7 +9,7 @@ for, both of which it has. A caller that only names an agent gets no name in ret
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from agtphost.contract.binding import Binding
@@ -20,7 +20,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.required_assurance import is_believed
 from agtphost.vocabulary.grants import ANY, is_grant
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.scopes import is_token
+from agtphost.vocabulary.scopes import is_token, missing
 
 CURED: Final = frozenset(
     {
@@ -56,6 +56,26 @@ def allow(agent: str, things: Iterable[str]) -> tuple[str, ...]:
     return (shlex.join(["agtp", "agent", "allow", agent, *words]),)
 
 
+def lacking(agent: Agent, scopes: Sequence[str]) -> str:
+    """
+    Return a sentence on scopes that some tools ask for and a caller does not have, with what gives them.
+
+    :param agent: who calls.
+    :param scopes: what it lacks, sorted.
+    """
+    named = scopes[:MOST_NAMED]
+    more = f" and {len(scopes) - MOST_NAMED} more" if len(scopes) > MOST_NAMED else ""
+    plural = "s" if len(scopes) > 1 else ""
+    said = f"Some tools ask for the scope{plural} {', '.join(named)}{more}, without which {agent.name} calls here"
+    if not missing(agent.scopes, named):
+        return (
+            f"{said}. Its document has {'them' if plural else 'it'}, and the scopes of its [[http.client]], its "
+            "certificate or the request do not."
+        )
+    command = allow(agent.name, named)
+    return f"{said}. An operator can allow {'them' if plural else 'it'}: {command[0]}" if command else f"{said}."
+
+
 def grant_of(binding: Binding) -> tuple[str, ...]:
     """Return how a grant names a binding; empty for what needs none."""
     return () if is_free(binding) else (format_grant(binding),)
@@ -76,6 +96,9 @@ def reinstate(agent: str) -> str:
     """Return the command that ends an agent's suspension."""
     return shlex.join(["agtp", "agent", "reinstate", agent])
 
+
+MOST_NAMED: Final = 5
+"""How many scopes one sentence names."""
 
 RELOAD: Final = "agtp reload"
 """The command by which a host takes up agents that were issued while it runs."""

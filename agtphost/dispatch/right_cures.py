@@ -9,8 +9,9 @@ from agtphost.contract.rights import CARRIER
 from agtphost.dispatch import authority, cures
 from agtphost.dispatch.authority import effective_scopes, is_nameless
 from agtphost.dispatch.exchange import Exchange
-from agtphost.errors import Refusal
+from agtphost.errors import NamingRefusal, Refusal
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import is_believed
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.reasons import Reason
 
@@ -54,6 +55,21 @@ def add_claim_cure(exchange: Exchange, refusal: Refusal) -> None:
     if caller is None or _acts_for_others(exchange):
         return
     _add(refusal, f"{refusal.remedy.removesuffix('.')}; an operator can give them", *_allow(exchange, refusal.scopes))
+
+
+def name_lacking(exchange: Exchange, refusal: Exception) -> None:
+    """
+    Name in the refusal of an unknown name the scopes that its caller lacks for some of the names that there are.
+
+    The text depends on the caller alone, so that a name which the caller is not shown answers as one that does not
+    exist.
+    """
+    caller = exchange.caller
+    if not isinstance(refusal, NamingRefusal) or caller is None or _acts_for_others(exchange):
+        return
+    lacking = scopes.missing(exchange.scopes, sorted(refusal.asked))
+    if lacking and is_believed(exchange.assurance):
+        refusal.remedy = f"{refusal.remedy} {cures.lacking(caller, lacking)}"
 
 
 def _acts_for_others(exchange: Exchange) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agtphost.config import MCPServerSection
+from agtphost.dispatch import cures
 from agtphost.host.floor import state_changing_floor
 from agtphost.host.http_clients import find_agent
+from agtphost.identity import documents
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import OPEN_TO_TOKENS
 from agtphost.vocabulary import scopes
@@ -16,11 +18,14 @@ from agtphost.vocabulary.grants import ANY, upstream_of
 
 if TYPE_CHECKING:
     from agtphost.config import Config
-    from agtphost.host.host_loader import LoadedHost
     from agtphost.identity.agents import Agent
+    from agtphost.identity.directory import AgentDirectory
 
 OTHER_PARTS = ("resource:", "prompt:")
 """Prefixes of a grant's part of a server that name no tool."""
+
+FRONT: Final = "mcp.front"
+"""The section of the MCP front, as obstacles name it."""
 
 MOST_NAMED = 5
 """How many clients one sentence names."""
@@ -75,39 +80,55 @@ def hides_tools(config: Config, assurance: Assurance) -> bool:
     return any(each.assurance > assurance for server in config.mcp.server for each in requirements(server, floor))
 
 
-def unreached_servers(loaded: LoadedHost) -> Iterator[str]:
-    """Yield a sentence for each server of which configured clients of the MCP front or the gateway reach no tool."""
-    config = loaded.config
+@dataclass(frozen=True, kw_only=True)
+class Obstacle:
+    """What keeps configured clients of a surface from every tool of a server."""
+
+    surface: str
+    server: str
+    clients: tuple[str, ...]
+    assurance: str
+    """What the operator does about how surely the clients are known, or about what they claim; empty: nothing."""
+
+    scopes: str
+    """What the operator does about scopes that they lack; empty: nothing."""
+
+    def __str__(self) -> str:
+        more = f" and {len(self.clients) - MOST_NAMED} more" if len(self.clients) > MOST_NAMED else ""
+        named = f"{', '.join(self.clients[:MOST_NAMED])}{more}"
+        # The sentence names both: an operator who corrects one would find the list empty again.
+        why = "; also, ".join(filter(None, (self.assurance, self.scopes)))
+        return f"[{self.surface}] no tool of {self.server} is shown to {named}: {why}"
+
+
+def find_obstacles(config: Config, directory: AgentDirectory) -> Iterator[Obstacle]:
+    """Yield an obstacle for each server of which configured clients of the MCP front or the gateway reach no tool."""
     front, gateway = config.mcp.front.listen is not None, config.gateway.listen is not None
-    found: dict[tuple[str, str, str], list[str]] = {}
+    found: dict[tuple[str, str, str, str], list[str]] = {}
     for server in config.mcp.server:
         asked = list(requirements(server, state_changing_floor(config)))
-        for surface, client in _clients(loaded, front=front, gateway=gateway):
+        for surface, client in _clients(config, directory, front=front, gateway=gateway):
             given = _find_granted_tools(config, client.agent, server, asked)
-            why = "" if given is None else _obstacle(given, client)
-            if why:
-                found.setdefault((surface, server.name, why), []).append(client.name)
-    for (surface, name, why), clients in found.items():
-        more = f" and {len(clients) - MOST_NAMED} more" if len(clients) > MOST_NAMED else ""
-        yield f"[{surface}] no tool of {name} is shown to {', '.join(clients[:MOST_NAMED])}{more}: {why}"
+            surely, unscoped = ("", "") if given is None else _obstacle(given, client)
+            if surely or unscoped:
+                found.setdefault((surface, server.name, surely, unscoped), []).append(client.name)
+    for (surface, name, surely, unscoped), clients in found.items():
+        yield Obstacle(surface=surface, server=name, clients=tuple(clients), assurance=surely, scopes=unscoped)
 
 
-def _obstacle(asked: Sequence[Requirement], client: ReachingClient) -> str:
-    """Return what keeps a client from every tool of a server that it was granted; empty if it may reach one."""
+def _obstacle(asked: Sequence[Requirement], client: ReachingClient) -> tuple[str, str]:
+    """Return what keeps a client from every tool of a server that it was granted: how it is known, and its scopes."""
     agent = client.agent
     if not asked:
-        return f"[[grant]] gives {agent.name} tools of it that are not enabled"
-    if beyond := scopes.missing(agent.scopes, sorted(client.scopes)):
+        return f"[[grant]] gives {agent.name} tools of it that are not enabled", ""
+    if beyond := scopes.missing(_declared_scopes(agent), sorted(client.scopes)):
         return (
             f"[[http.client]] claims {', '.join(beyond)}, which the document of {agent.name} does not declare, so that "
-            "every call is refused; leave it out of scopes there"
+            "every call is refused; leave it out of scopes there",
+            "",
         )
     open_to_it = [each for each in asked if each.assurance <= client.assurance]
-    unscoped = _missing_scopes(open_to_it or asked, client)
-    if open_to_it:
-        return unscoped
-    # The sentence names both: an operator who corrects one would find the list empty again.
-    return _how_to_open(client.assurance) + (f"; also, {unscoped}" if unscoped else "")
+    return "" if open_to_it else _how_to_open(client.assurance), _missing_scopes(open_to_it or asked, client)
 
 
 def _missing_scopes(asked: Sequence[Requirement], client: ReachingClient) -> str:
@@ -115,12 +136,12 @@ def _missing_scopes(asked: Sequence[Requirement], client: ReachingClient) -> str
     lacking = [scopes.missing(client.scopes, each.scopes) for each in asked]
     if not all(lacking):
         return ""
-    given = " ".join(f"--scope {scope}" for scope in lacking[0])
     plural = "s" if len(lacking[0]) > 1 else ""
     said = f"calls are made as {client.agent.name}, without the scope{plural} {', '.join(lacking[0])}; "
-    if not scopes.missing(client.agent.scopes, lacking[0]):
+    if not scopes.missing(_declared_scopes(client.agent), lacking[0]):
         return f"{said}add {'them' if plural else 'it'} to scopes of its [[http.client]]"
-    return f"{said}have another agent call: `agtp agent new NAME {given} --owner OWNER` issues one"
+    command = cures.allow(client.agent.name, lacking[0])
+    return f"{said}an operator can give {'them' if plural else 'it'}: {command[0]}" if command else said.rstrip("; ")
 
 
 def _how_to_open(assurance: Assurance) -> str:
@@ -133,41 +154,52 @@ def _how_to_open(assurance: Assurance) -> str:
     return "nothing proves who calls; give clients a token of [[http.client]]"
 
 
-def _clients(loaded: LoadedHost, *, front: bool, gateway: bool) -> Iterator[tuple[str, ReachingClient]]:
+def _clients(
+    config: Config, directory: AgentDirectory, *, front: bool, gateway: bool
+) -> Iterator[tuple[str, ReachingClient]]:
     """
     Yield each client that is configured to call without a certificate, with the surface that it uses.
 
     :param front: whether there is an MCP front.
     :param gateway: whether there is a gateway.
     """
-    config = loaded.config
     for holder in config.http.client if front or gateway else ():
-        agent, _ = find_agent(loaded.directory, holder.agent)
+        agent, _ = find_agent(directory, holder.agent)
         if agent is not None:
-            held = frozenset(holder.scopes) or agent.scopes
+            held = frozenset(holder.scopes) or _declared_scopes(agent)
             client = ReachingClient(name=holder.name, agent=agent, scopes=held, assurance=Assurance.GATEWAY)
-            yield "mcp.front" if front else "gateway", client
+            yield FRONT if front else "gateway", client
     if front:
-        yield from _clients_of_agent("mcp.front", loaded, config.mcp.front.speaker, proven=bool(config.mcp.front.agent))
+        yield from _clients_of_agent(FRONT, directory, config.mcp.front.speaker, proven=bool(config.mcp.front.agent))
     if gateway:
         yield from _clients_of_agent(
-            "gateway", loaded, config.gateway.agent or "", proven=bool(config.policies.oauth.issuer)
+            "gateway", directory, config.gateway.agent or "", proven=bool(config.policies.oauth.issuer)
         )
 
 
 def _clients_of_agent(
-    surface: str, loaded: LoadedHost, label: str, *, proven: bool
+    surface: str, directory: AgentDirectory, label: str, *, proven: bool
 ) -> Iterator[tuple[str, ReachingClient]]:
     """
     Yield the clients that call as one agent of a surface.
 
     :param proven: whether a provider's token proves who they are.
     """
-    agent, _ = find_agent(loaded.directory, label) if label else (None, "")
+    agent, _ = find_agent(directory, label) if label else (None, "")
     if agent is not None:
         name = "clients of an identity provider" if proven else "anonymous clients"
         assurance = Assurance.GATEWAY if proven else Assurance.HEADER
-        yield surface, ReachingClient(name=name, agent=agent, scopes=agent.scopes, assurance=assurance)
+        yield surface, ReachingClient(name=name, agent=agent, scopes=_declared_scopes(agent), assurance=assurance)
+
+
+def _declared_scopes(agent: Agent) -> frozenset[str]:
+    """
+    Return the scopes that an agent's document declares.
+
+    The statements that give those beyond its Genesis are in the store, which is not read here; another remark names
+    them.
+    """
+    return agent.scopes | documents.declared_scopes(agent.document)
 
 
 def _find_granted_tools(

@@ -9,23 +9,29 @@ from agtphost.audit.lifecycle import LifecycleState
 from agtphost.client.manifests import MAX_TOKENS
 from agtphost.config import Config
 from agtphost.config.surfaces import MCP_FRONT, asks_certificates
-from agtphost.errors import ConfigurationError, Problem
+from agtphost.dispatch import cures
+from agtphost.dispatch.authority import effective_scopes
+from agtphost.errors import ConfigurationError, Problem, Refusal
 from agtphost.host.client_reach import hides_tools
 from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate
 from agtphost.host.publication import Publication
 from agtphost.host.surfaces import ServedSurface
-from agtphost.http.clients import HttpClients
+from agtphost.http.clients import HttpClient, HttpClients
 from agtphost.iagtp import IDispatcher, IGate
+from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance
-from agtphost.identity.required_assurance import OPEN_TO_TOKENS
+from agtphost.identity.required_assurance import OPEN_TO_TOKENS, is_believed
 from agtphost.mcp.front import McpFrontFacts, McpFrontResource
 from agtphost.mcp.in_process import Manifest
-from agtphost.vocabulary import jsontext
+from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.steps import Executor
 
 HINT = "The operator of this host opens some tools only to clients that are known more surely than this one."
 """Why a client may miss a tool. The text does not depend on the tools, so it reveals nothing about them."""
+
+UNSCOPED = "Some tools ask for scopes without which clients call here that prove nothing."
+"""Why a client that has proven nothing may miss a tool: it does not learn whose scopes it calls with."""
 
 _REMEDIES = {
     Assurance.GATEWAY: (
@@ -71,11 +77,36 @@ def mcp_front_facts(
         offload=offload,
         approval_wait=given.approval_wait,
         search=given.search,
-        hints={
-            assurance: f"{HINT} {remedy}" for assurance, remedy in _REMEDIES.items() if hides_tools(config, assurance)
-        },
+        hint=lambda client: _explain_hidden_tools(config, directory, client),
         holders={f"client:{holder.name}": holder for holder in holders},
     )
+
+
+def _explain_hidden_tools(config: Config, directory: AgentDirectory, client: HttpClient) -> str:
+    """
+    Return why a client may not see a tool, and who can change that; empty where it may see every tool.
+
+    The text depends on the client and on the servers as a whole, so it tells nothing about a single tool.
+    """
+    surely = f"{HINT} {_REMEDIES[client.assurance]}" if hides_tools(config, client.assurance) else ""
+    return " ".join(filter(None, (surely, _explain_scopes(config, directory.by_id(client.agent_id), client))))
+
+
+def _explain_scopes(config: Config, agent: Agent | None, client: HttpClient) -> str:
+    """Return a sentence on the scopes that a client lacks for some tools; empty where it lacks none."""
+    if agent is None:
+        return ""
+    committed = None if client.certificate is None else client.certificate.commitment
+    claim = dict(client.fields).get("Authority-Scope")
+    try:
+        held = effective_scopes(agent.scopes, committed, None if claim is None else scopes.parse(claim))
+    except Refusal:
+        return ""  # Each of its calls is refused, and says so.
+    asked = {scope for server in config.mcp.server for scope in server.tool_scopes}
+    lacking = scopes.missing(held, sorted(asked))
+    if not lacking:
+        return ""
+    return cures.lacking(agent, lacking) if is_believed(client.assurance) else UNSCOPED
 
 
 def _manifest(publication: Publication, offload: Executor) -> Manifest:

@@ -18,7 +18,7 @@ from agtphost.config.approvals import OPERATORS
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.handlers.authorization import OPERATOR
-from agtphost.host.client_reach import unreached_servers
+from agtphost.host.client_reach import find_obstacles
 from agtphost.host.host_loader import LoadedHost
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.methods.standard.table import STANDARD
@@ -51,7 +51,7 @@ def find_unmatched(loaded: LoadedHost) -> Iterator[str]:
     yield from _unknown_zones(loaded, zones, served)
     yield from _operators(config)
     yield from _approvers(loaded)
-    yield from unreached_servers(loaded)
+    yield from map(str, find_obstacles(config, loaded.directory))
 
 
 def _negotiable(loaded: LoadedHost) -> Iterator[str]:

@@ -103,6 +103,13 @@ class HttpClient:
         return Assurance.GATEWAY if self.proven else Assurance.HEADER
 
     @property
+    def agent_id(self) -> str:
+        """Return the Agent-ID that its calls are made with; empty if it has none."""
+        if self.certificate is not None:
+            return self.certificate.agent_id or ""
+        return dict(self.fields).get("Agent-ID", "")
+
+    @property
     def headers(self) -> Fields:
         """Return all header fields that its calls carry."""
         return (*self.fields, *self.trace)

@@ -25,7 +25,6 @@ from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, Http
 from agtphost.http.cross_origin import CrossOriginRules
 from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.iagtp import IDispatcher
-from agtphost.identity.peer import Assurance
 from agtphost.mcp import protected_resource
 from agtphost.mcp.context import ClientConversation
 from agtphost.mcp.in_process import SENDER, InProcessLink, Manifest, may_use_any
@@ -98,8 +97,8 @@ class McpFrontFacts:
     search: bool = False
     """Whether two search tools are shown instead of all tools."""
 
-    hints: Mapping[Assurance, str] = field(default_factory=dict)
-    """Texts for clients of an assurance level, on why they may not see a tool. They do not depend on the tool."""
+    hint: Callable[[HttpClient], str] = lambda client: ""
+    """Returns why a client may not see some tool, without a word on which; empty where it may see all."""
 
     holders: Mapping[str, object] = field(default_factory=dict)
     """The properties of each named client, by its key; a client whose properties change has to begin again."""
@@ -262,7 +261,7 @@ class McpFrontResource(Resource):
                 return
             if shown is False:
                 more = f"Try {self._facts.path}, which has all that you may use; ask the operator for more."
-                remedy = f"{more} {self._hint(client)}".rstrip()
+                remedy = f"{more} {self._facts.hint(client)}".rstrip()
                 said = f"You may not use an MCP server {server} here."
                 answered: bytes | int = refuse(request, 404, Reason.UNKNOWN_MCP_SERVER, said, remedy=remedy)
             else:
@@ -294,18 +293,14 @@ class McpFrontResource(Resource):
             server=server,
             catalogue=self._catalogue,
             search=self._facts.search,
-            hint=lambda: self._hint(client),
+            hint=lambda: self._facts.hint(client),
         )
         self._facts.prepare(made)
         # A caller of single requests keeps what servers hold for a session from one request to the next.
         named = sha256(f"mcp\n{client.key}\n{server or ''}".encode()).hexdigest()[:32]
-        caller = FrontCaller(_agent_of(client), made, ClientConversation(session_id=f"mcp-{named}"), self._clock)
+        caller = FrontCaller(client.agent_id, made, ClientConversation(session_id=f"mcp-{named}"), self._clock)
         self._callers[place] = caller
         return caller
-
-    def _hint(self, client: HttpClient) -> str:
-        """Return why a client may not see a tool; empty where its assurance suffices for every tool."""
-        return self._facts.hints.get(client.assurance, "")
 
     def _link(self, server: str | None) -> InProcessLink:
         path = "/" if server is None else f"/mcp/{server}"
@@ -336,12 +331,6 @@ def _renew_subscriptions(callers: Sequence[FrontCaller]) -> Iterator[None]:
     for caller in callers:
         caller.server.changes.renew()
         yield
-
-
-def _agent_of(client: HttpClient) -> str:
-    if client.certificate is not None:
-        return client.certificate.agent_id or ""
-    return dict(client.fields).get("Agent-ID", "")
 
 
 __all__: Sequence[str] = ["FrontCaller", "McpFrontFacts", "McpFrontResource"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from agtphost.host.client_reach import hides_tools, opens_tool_to, unreached_servers
+from agtphost.host.client_reach import find_obstacles, hides_tools, opens_tool_to
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.identity.peer import Assurance
 from tests.host.hosts import reloaded
@@ -66,8 +66,8 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
             f"scopes = ['a:b']\n{CLOSED}",
             "",
             "",
-            f"{NOTE}; also, calls are made as demo, without the scope a:b; have another agent call: "
-            "`agtp agent new NAME --scope a:b --owner OWNER` issues one",
+            f"{NOTE}; also, calls are made as demo, without the scope a:b; an operator can give it: "
+            "agtp agent allow demo a:b",
         ),
         (
             "",
@@ -97,7 +97,8 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
 )
 def test_clients_that_reach_no_tool_are_told(server: str, tool: str, more: str, expected: str, tmp_path: Path) -> None:
     """Each server that a client is given has a tool for it, or a sentence says which line gives it one."""
-    found = list(unreached_servers(host_of(tmp_path, server, tool, more)))
+    loaded = host_of(tmp_path, server, tool, more)
+    found = [str(each) for each in find_obstacles(loaded.config, loaded.directory)]
     assert len(found) == bool(expected), found
     assert all(told.startswith(expected) for told in found), found
 

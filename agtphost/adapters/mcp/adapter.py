@@ -317,8 +317,7 @@ class McpAdapter:
             raise missing(lambda binding: False)
         return replace(stand_in_binding(searched[0], bare), missing=missing)
 
-    @staticmethod
-    def _unknown_tool_refusal(tool: str, searched: Sequence[McpServer]) -> Callable[[Admits], Refusal]:
+    def _unknown_tool_refusal(self, tool: str, searched: Sequence[McpServer]) -> Callable[[Admits], Refusal]:
         """
         Return a function that makes the refusal for an unknown tool; 503 while a server has not listed its tools yet.
         """
@@ -334,6 +333,7 @@ class McpAdapter:
                 among=lambda may: {
                     "close_matches": _close_matches(tool[:128], [each.name for each in there if may(each)])
                 },
+                asked=(scope for server in self._servers.values() for scope in server.settings.tool_scopes),
             )
             found.name_to(admits)
             return found

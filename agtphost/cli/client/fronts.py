@@ -80,6 +80,8 @@ def connect(file: ClientFile, config: Config, wanted: FrontEntry, as_json: bool)
     holders = [each.name for each in config.http.client]
     answer: dict[str, Any] = {"client": client, "file": str(file.path), "name": name, "entry": entry}
     answer |= {"changed": changed, "clients": holders, "closed": token_access.closed_servers(config, wanted.server)}
+    unscoped = token_access.list_unscoped(config, wanted.server)
+    answer["unscoped"] = unscoped
     if wanted.dry:
         if as_json:
             print_json({**answer, "dry_run": True, "difference": file.difference(text)})
@@ -103,6 +105,8 @@ def connect(file: ClientFile, config: Config, wanted: FrontEntry, as_json: bool)
         click.echo(visible(f"The client logs in at {issuers}; --token writes a placeholder for a token instead."))
     if not config.mcp.front.anonymous:
         token_access.offer(config, wanted.server, write=wanted.opened)
+    for sentence in unscoped:
+        click.echo(visible(sentence))
 
 
 def _token_source(client: str, holders: list[str]) -> str:

@@ -35,6 +35,23 @@ def closed_servers(config: Config, server: str | None) -> list[str]:
     return [each.name for each in asked if not opens_tool_to(config, each, Assurance.GATEWAY)]
 
 
+def list_unscoped(config: Config, server: str | None) -> list[str]:
+    """
+    Return a sentence for each MCP server of which clients of the front reach no tool for want of a scope.
+
+    :param server: check only this one; None: all of the host.
+    """
+    from agtphost.host.agents import load
+    from agtphost.host.client_reach import FRONT, find_obstacles
+    from agtphost.identity.directory import AgentDirectory
+
+    return [
+        f"No tool of {each.server} is shown to {', '.join(each.clients)}: {each.scopes}."
+        for each in find_obstacles(config, AgentDirectory(load(config, [])))
+        if each.scopes and each.surface == FRONT and server in (None, each.server)
+    ]
+
+
 def opened_text(text: str, server: str) -> str | None:
     """
     Return the text of a ``host.toml`` with a line that opens a server to clients with a token.

@@ -17,7 +17,7 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.declaration import FRAMEWORKS
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.right_cures import require_assurance
+from agtphost.dispatch.right_cures import name_lacking, require_assurance
 from agtphost.dispatch.trial_calls import require_tool
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
@@ -132,6 +132,7 @@ def _resolve_action(
         return adapter.resolve(action, payload, server)
     except NamingRefusal as refusal:
         refusal.name_to(lambda binding: authority.admits(exchange, binding))
+        name_lacking(exchange, refusal)
         raise
 
 

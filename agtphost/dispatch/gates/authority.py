@@ -12,7 +12,7 @@ from zope.interface import implementer
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.right_cures import add_claim_cure, add_cure, require_assurance
+from agtphost.dispatch.right_cures import add_claim_cure, add_cure, name_lacking, require_assurance
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import Condition, ICacheableGate
@@ -195,7 +195,9 @@ class AuthorityGate:
     @staticmethod
     def _require_present(exchange: Exchange, binding: Binding) -> None:
         if binding.missing is not None:
-            raise binding.missing(lambda other: authority.admits(exchange, other))
+            refusal = binding.missing(lambda other: authority.admits(exchange, other))
+            name_lacking(exchange, refusal)
+            raise refusal
 
     def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Agents, scopes and assurance are what they were; of who is narrowed, nothing is kept."""
