@@ -91,7 +91,7 @@ class Heartbeat(Service):
         self._timer.start(self._every / 4)
 
     def stopService(self) -> None:
-        """Stop asking; the ledger's last transaction gives the lease up."""
+        """Stop reading the lease; the ledger's last transaction gives it up."""
         super().stopService()  # type: ignore[no-untyped-call]
         self._started.set()
         if self._timer.running:

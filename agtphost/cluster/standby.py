@@ -30,12 +30,12 @@ log = Logger()
 
 
 class NameInUse(StoreError):
-    """Another host with the same ``[cluster] name`` serves; this one has to end."""
+    """The error of a host whose ``[cluster] name`` is that of the host that serves: it has to end."""
 
 
 class CannotTakeOver(StoreError):
     """
-    This host must not take over.
+    The error of a standby that must not take over.
 
     :param summary: the reason without paths and addresses, for probes that anyone may send.
     """
@@ -47,7 +47,7 @@ class CannotTakeOver(StoreError):
 
 @dataclass(frozen=True, kw_only=True)
 class Sighting:
-    """What a look at the lease found."""
+    """The state of the lease when it was last read, or the fault that kept it from being read."""
 
     state: LeaseState | None = None
     """None while the store cannot be reached."""

@@ -252,7 +252,7 @@ class RawConnection:
         return int(found[0])
 
     def _more(self, seconds: float, *, late: bool = False) -> bool:
-        """Receive data; return False at the end, or after a timeout. With ``late``, a timeout is a failure."""
+        """Receive data and return False at the end or after a timeout. With ``late``, a timeout is a failure."""
         if self.ended:
             return False
         try:

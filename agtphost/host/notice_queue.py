@@ -116,7 +116,7 @@ class NoticeQueue(Service):
         self._held.watch(NOTICE, self._note_change)
 
     def stopService(self) -> Deferred[None]:
-        """Stop sending. Waiting notices are sent after the next start."""
+        """Stop sending notices. Those that wait are sent after the next start."""
         super().stopService()  # type: ignore[no-untyped-call]
         for timer in self._timers.values():
             timer.cancel()

@@ -65,18 +65,18 @@ class PromptServer(tcp.Server):
             self.stopReading()  # type: ignore[no-untyped-call]
 
     def take_turn(self) -> None:
-        """Resume reading; see :class:`agtphost.protocols.pacing.TurnWaiter`."""
+        """Resume reading from the socket, unless the protocol has paused it."""
         self._gathering = False
         if not self._held and not self._aborting:
             super().resumeProducing()  # type: ignore[no-untyped-call]
 
     def pauseProducing(self) -> None:
-        """The protocol asks for no more."""
+        """Stop reading, as the protocol asks."""
         self._held = True
         super().pauseProducing()  # type: ignore[no-untyped-call]
 
     def resumeProducing(self) -> None:
-        """Resume reading: now, or when it is the connection's turn."""
+        """Resume reading now or when it is the connection's turn."""
         self._held = False
         if not self._gathering:
             super().resumeProducing()  # type: ignore[no-untyped-call]

@@ -83,7 +83,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
         self._socket.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """Resume reading: now, or once what waits was decrypted."""
+        """Resume reading now or once what waits was decrypted."""
         self._paused = False
         if self._kept is None:
             self._socket.resumeProducing()

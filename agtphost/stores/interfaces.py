@@ -67,7 +67,7 @@ class IRecordLog(Interface):
         """The number of the newest record of all chains; 0 where there is none."""
 
     def append(records: Sequence[RecordRow]) -> None:
-        """Append records; raise if a place in a chain is already taken."""
+        """Append records and raise if a place in a chain is already taken."""
 
     def holds(audit_id: bytes) -> bool:
         """Whether a record is stored."""
@@ -147,7 +147,7 @@ class IStateLog(Interface):
         """The number of the newest entry; 0 where there is none."""
 
     def put_state_changes(rows: Sequence[StateChangeRow]) -> None:
-        """Append entries; raise if a number is already used."""
+        """Append entries and raise if a number is already used."""
 
     def clear_state_changes() -> None:
         """Remove every entry, in front of a baseline."""

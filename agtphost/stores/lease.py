@@ -55,7 +55,7 @@ def describe_clock(ahead: float) -> str:
 
 
 class Superseded(StoreError):
-    """Another host has taken the store over; this one has to end."""
+    """The error of a host whose store another host has taken over: it has to end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ def read_settings(text: str) -> Mapping[str, str]:
 
 
 class LeaseState(NamedTuple):
-    """What the row of a store says of its lease."""
+    """The lease of a store, as its row holds it."""
 
     term: int
     holder: Holder | None

@@ -321,7 +321,7 @@ class MemoryStore:
                     del self._keyed[use.owner]
 
     def tidy(self) -> None:
-        """Do nothing: a store in memory has no log."""
+        """Do nothing, because a store in memory has no log."""
 
     def reopen(self) -> None:
         self.rollback()

@@ -321,7 +321,7 @@ class DurableStoreCases(StoreCases):
 
     def test_a_second_host_is_kept_out(self, tmp_path: Path) -> None:
         """
-        While one host has the store open, another one cannot open it; once the first has closed it, it can.
+        A second host can open the store only after the first one has closed it.
 
         Two hosts that serve from one store carry out the same workflow: the steps of a CHAIN run twice.
         """

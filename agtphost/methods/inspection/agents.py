@@ -64,7 +64,9 @@ class KnownAgents:
 
     async def read(self, context: BuiltInContext) -> Answer:
         """
-        Return ``{"agents": [...], "count": N}`` by name, filtered by ``agent_id``, or by ``name`` as part of a name.
+        List agents as ``{"agents": [...], "count": N}`` by name.
+
+        The filter ``agent_id`` selects one; ``name`` selects those whose name contains it.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers and registrars.
         """
@@ -137,7 +139,7 @@ class Chains:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        Return ``{"chains": [...]}``: name, length and newest record of each.
+        List chains as ``{"chains": [...]}``, with name, length and newest record of each.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """

@@ -69,7 +69,7 @@ class Records:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        Return ``{"records": [...], "before": N}``; ``before`` continues the list, and is null at its end.
+        List records as ``{"records": [...], "before": N}``; ``before`` continues the list, and is null at its end.
 
         A page may have fewer records than ``limit``, or none, although the list goes on. With ``count``, the result has
         ``counts`` in place of ``records``, and those of several pages are added. With ``summary``, it has the counts of
@@ -224,7 +224,7 @@ class Running:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        Return ``{"running": [...]}``, the longest first, with the seconds of each.
+        List running calls as ``{"running": [...]}``, the longest first, with the seconds of each.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """

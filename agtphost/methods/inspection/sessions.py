@@ -57,7 +57,7 @@ class Sessions:
 
     async def read(self, context: BuiltInContext) -> Answer:
         """
-        Return ``{"sessions": [...], "count": N, "suspended": [...]}`` by agent, those of certified agents first.
+        List sessions as ``{"sessions": [...], "count": N, "suspended": [...]}``, those of certified agents first.
 
         ``agent_id`` leaves those of one.
 

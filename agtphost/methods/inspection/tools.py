@@ -29,7 +29,7 @@ class ToolReport:
 
     async def read(self, context: BuiltInContext) -> Answer:
         """
-        Return ``{"tools": [...], "count": N}`` by protocol, upstream and name.
+        List tools as ``{"tools": [...], "count": N}`` by protocol, upstream and name.
 
         ``name`` leaves those with it in ``UPSTREAM.NAME`` or in their description, ``upstream`` (``PROTOCOL.NAME``)
         those of one, ``state`` those in it.

@@ -97,7 +97,7 @@ class Traffic:
 
     def to_json(self) -> Mapping[str, Any]:
         """
-        Return ``{"minutes": [...], "reasons": {...}, "per_second": N, "p99_ms": N}``.
+        Return the traffic of the last hour as ``{"minutes": [...], "reasons": {...}, "per_second": N, "p99_ms": N}``.
 
         The minutes are those of the last hour that have any call, oldest first; the rest is of the last whole minute
         and the present one together.

@@ -34,7 +34,7 @@ class UpstreamReport:
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
-        Return ``{"upstreams": [...]}``, with state, restarts, next attempt, latency, and the last lines of stderr.
+        List upstreams as ``{"upstreams": [...]}``, with state, restarts, latency and the last lines of stderr.
 
         :raises Refusal: 403 for everyone but operators: stderr may say anything.
         """

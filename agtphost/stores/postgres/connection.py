@@ -103,7 +103,7 @@ class DatabaseConflict(DatabaseError, ConflictError):
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """How a database is reached."""
+    """The address of a database, and how a session there is opened."""
 
     url: str
     """``postgresql://...``, without a password."""
