@@ -60,12 +60,12 @@ host.toml: every section and key
 ================================
 
 ``agtp check host.toml`` reports everything that is wrong with a file, with its line and what to do; a key that is not
-listed here is an error. Relative paths are relative to the file. Times are in seconds, sizes in octets, where nothing
-else is said. What a key holds where it is left out stands behind *default*. ``agtp reload`` has a running host take
-every key but those marked *restart*. The last section is of another file: ``~/.config/agtphost/config.toml``, from
-which ``--profile NAME`` of many commands takes a host elsewhere.
+listed here is an error. Relative paths are relative to the file. Times are in seconds and sizes in octets,
+unless the key says otherwise. *default* gives the value of a key that is left out. A running host takes every key on
+``agtp reload``, except those marked *restart*. The last section belongs to another file,
+``~/.config/agtphost/config.toml``: the hosts elsewhere that ``--profile NAME`` of many commands names.
 
-The tests read every example as it stands, with these lines before it where it has no ``[host]`` of its own:
+The tests load every example. Those without ``[host]`` begin with these lines:
 
 .. code-block:: toml
 
@@ -398,7 +398,7 @@ Why the host refuses
 ====================
 
 A refusal has a status, and a *reason*: a token that stays the same where sentences change. Programs go by it; it is in
-the answer, under ``reason``, and in the record. ``explanation`` and ``remedy`` beside it are for people, and often say
+the answer, under ``reason``, and in the record. ``explanation`` and ``remedy`` next to it are for people, and often say
 more than here. Where a reason has several statuses the first is the usual one. Endpoints have errors of their own
 besides, which their contracts declare, and an operator's plugins and other hosts may use other tokens.
 
