@@ -55,8 +55,8 @@ class FacetCheck:
 
     def take(self, row: Sequence[Any], examined: Examined) -> None:
         """Compare the facet that a record names with the one that it has signed."""
-        expected, number = examined.facet, row[FACET]
-        if expected is None or type(number) is not int:
+        expected = examined.facet
+        if expected is None or len(row) <= FACET or type(number := row[FACET]) is not int:
             return
         found = self._find(number)
         if found == expected:

@@ -1,4 +1,4 @@
-"""Index the records of a store whose tables are of a version without facets: a part of its upgrade."""
+"""Index records that a program of a version without facets wrote: a part of a store's upgrade."""
 
 from __future__ import annotations
 
@@ -11,10 +11,32 @@ from agtphost.stores.facet_rows import FacetNumbers
 PAGE = 1_000
 """Records of one statement."""
 
+IndexRow = tuple[str, str, int, int]
+"""Session, task, number of the facet, and number of the record."""
+
+UNREADABLE = 0
+"""The number of no facet: of records whose octets cannot be read."""
+
 _READ = f"SELECT number, format, signed FROM record WHERE number > ? ORDER BY number LIMIT {PAGE}"
 
 
-def index_records(execute: Callable[..., Any], update: Callable[[Sequence[tuple[Any, ...]]], object]) -> int:
+def index_rows(facets: FacetNumbers, rows: Sequence[tuple[int, int, bytes]]) -> list[IndexRow]:
+    """
+    Return the index of records.
+
+    :param rows: number, format and signed octets of each.
+    """
+    found: list[IndexRow] = []
+    for number, form, signed in rows:
+        index = index_signed(form, signed) if isinstance(signed, bytes) else None
+        if index is None:
+            found.append(("", "", UNREADABLE, number))
+        else:
+            found.append((index.session, index.task, facets.find(index.facet), number))
+    return found
+
+
+def index_records(execute: Callable[..., Any], update: Callable[[Sequence[IndexRow]], object]) -> int:
     """
     Set the columns ``session``, ``task`` and ``facet`` of every record, from what it has signed.
 
@@ -27,12 +49,7 @@ def index_records(execute: Callable[..., Any], update: Callable[[Sequence[tuple[
     facets = FacetNumbers(execute)
     after, total = 0, 0
     while rows := execute(_READ, (after,)).fetchall():
-        found = []
-        for number, form, signed in rows:
-            index = index_signed(form, signed) if isinstance(signed, bytes) else None
-            if index is not None:
-                found.append((index.session, index.task, facets.find(index.facet), number))
-        update(found)
+        update([row for row in index_rows(facets, rows) if row[2] != UNREADABLE])
         total += len(rows)
         after = rows[-1][0]
     return total

@@ -72,6 +72,8 @@ class Searched(Protocol):
 
     among: ClassVar[str]
     index_hint: ClassVar[str]
+    indexed: ClassVar[str]
+    begins: ClassVar[str]
     hours: dict[int, int]
 
     @abstractmethod
@@ -204,7 +206,7 @@ class RecordLook:
             found.add("r.path || '' = ?", search.path)
             if search.path != "/":
                 index = index or "record_path"
-                found.add("substr(r.path, 1, 64) = ? AND r.path <> '/'", search.path[:64])
+                found.add(reader.begins, search.path[:64])
         found.add("r.number >= ? AND r.number < ?", low, high)
         if self._facets is not None:
             found.add(f"{'+' if index else ''}r.facet {reader.among}", reader.to_list(self._facets))
@@ -216,7 +218,7 @@ class RecordLook:
             ):
                 if numbers:
                     found.add(f"(NOT r.facet {reader.among} OR r.{column} = ?)", reader.to_list(numbers), wanted)
-        return f"record r {reader.index_hint.format(index)}" if index else "record r", found
+        return f"{reader.indexed} r {reader.index_hint.format(index)}" if index else "record r", found
 
     # A page
 

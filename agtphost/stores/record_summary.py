@@ -171,7 +171,8 @@ class SummaryLook(RecordLook):
         if not wanted or low >= self._at:
             return {}
         if direct and self._at - low < STEP_COST * len(wanted):
-            statement = "SELECT facet, count(*) FROM record WHERE number >= ? AND number < ? GROUP BY facet"
+            source = self._reader.indexed
+            statement = f"SELECT facet, count(*) FROM {source} r WHERE number >= ? AND number < ? GROUP BY facet"
             rows = self._rows(statement, (low, self._at))
             return {facet: count for facet, count in rows if facet in wanted}
         source, conditions = self._conditions(low, self._at)
@@ -188,7 +189,7 @@ class SummaryLook(RecordLook):
 
         A facet whose first records were removed counts as one that was there before.
         """
-        first = "(SELECT r.number FROM record r WHERE r.facet = f.number ORDER BY r.number LIMIT 1)"
+        first = f"(SELECT r.number FROM {self._reader.indexed} r WHERE r.facet = f.number ORDER BY r.number LIMIT 1)"
         columns = ", ".join(f"f.{name.strip()}" for name in COLUMNS["facet"].split(","))
         new: list[Facet] = []
         others: list[Facet] = []

@@ -86,6 +86,12 @@ class SqlRecordReader(ABC):
     index_hint: ClassVar[str] = ""
     """Has the database use an index, whose name is filled in, where it may prefer a range of numbers."""
 
+    indexed: ClassVar[str] = "record"
+    """Where a search finds records: a table, or a query in parentheses."""
+
+    begins: ClassVar[str] = "substr(r.path, 1, 64) = ? AND r.path <> '/'"
+    """Condition that the first 64 characters of a record's path, which is not ``/``, are these."""
+
     hours: dict[int, int]
     """By hour since the Unix epoch, the number of its first record; filled as counts by hour read them."""
 

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from zope.interface import implementer
 
@@ -61,6 +61,9 @@ class TableRows:
 
     :param execute: that of the connection.
     """
+
+    record_source: ClassVar[str] = f"SELECT {COLUMNS['record']} FROM record"
+    record_number: ClassVar[str] = "number"
 
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
@@ -171,8 +174,8 @@ class TableRows:
         comparison = ">=" if after is None else ">"
         while True:
             statement = (
-                f"SELECT {COLUMNS['record']} FROM record WHERE number {comparison} ? AND number <= ? "
-                f"ORDER BY number LIMIT {PAGE}"
+                f"{self.record_source} WHERE {self.record_number} {comparison} ? AND {self.record_number} <= ? "
+                f"ORDER BY {self.record_number} LIMIT {PAGE}"
             )
             rows = list(self._rows("record", statement, (at, upto)))
             yield from rows
@@ -181,7 +184,7 @@ class TableRows:
             at, comparison = rows[-1][0], ">"
 
     def record(self, number: int) -> tuple[Any, ...] | None:
-        return self._one("record", f"SELECT {COLUMNS['record']} FROM record WHERE number = ?", (number,))
+        return self._one("record", f"{self.record_source} WHERE {self.record_number} = ?", (number,))
 
     def facets(self, after: int | None) -> Iterator[tuple[Any, ...]]:
         return self._pages("facet", "number", after)

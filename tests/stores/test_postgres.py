@@ -109,7 +109,7 @@ def test_control_a_store_that_allows_forks_fails_the_contract(url: str) -> None:
 
 
 def test_a_group_of_plain_records_takes_three_round_trips(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock, one INSERT, and COMMIT, whatever the number of records."""
+    """The lock, one statement that inserts records and their index, and COMMIT, whatever the number of records."""
     store = opened(url)
     writer = group_writer(store)
     sealed(writer, draft())
@@ -121,7 +121,7 @@ def test_a_group_of_plain_records_takes_three_round_trips(url: str, monkeypatch:
     for many in (1, 64):
         said.clear()
         sealed(writer, *(draft() for _ in range(many)))
-        assert [text.split()[0] for text in said] == ["BEGIN;", "INSERT", "UPDATE"], said
+        assert [text.split()[0] for text in said] == ["BEGIN;", "WITH", "UPDATE"], said
         assert said[0].endswith("FOR UPDATE") and said[2].endswith("COMMIT")
     store.close()
 

@@ -18,7 +18,6 @@ from agtphost.stores.postgres import schema_files
 from agtphost.stores.settings import locate_url
 from agtphost.testing.stores import row
 from tests import postgres
-from tests.stores.test_record_index import DOWNGRADE
 
 pytestmark = postgres.needed
 
@@ -127,7 +126,7 @@ def test_a_host_that_stands_by_is_waited_for(url: str, tmp_path: Path) -> None:
 
 def test_a_store_of_the_first_version_is_upgraded(url: str) -> None:
     """Version 1 has no table of processes: none is shown, and the command adds it."""
-    older = (*DOWNGRADE, "DROP TABLE process", "UPDATE store SET schema = 1, readable_from = 1")
+    older = ("DROP TABLE record_index, facet, process", "UPDATE store SET schema = 1, readable_from = 1")
     postgres.server().run(*older, url=url)
     assert locate_url(url).processes() == ()
     with pytest.raises(StoreError, match=f"schema version 1; this program needs version {NOW}"):

@@ -22,9 +22,7 @@ from agtphost.stores.record_look import SearchStopped
 from agtphost.stores.record_reader import RecordReader
 from agtphost.stores.record_search import CountedBy
 from agtphost.stores.rows import Facet
-from agtphost.stores.settings import locate_url
 from agtphost.testing.store_drafts import ALICE, BOB, KEY, KEYS, draft, write_drafts
-from tests import postgres
 from tests.audit.drafting import transition
 from tests.measuring import measured
 from tests.programmes import length
@@ -38,7 +36,7 @@ DOWNGRADE = (
     "DROP TABLE facet",
     *(f"ALTER TABLE record DROP COLUMN {name}" for name in ("session", "task", "facet")),
 )
-"""Statements that make a store what the version without facets made, in SQLite and PostgreSQL."""
+"""Statements that make a store what the version without facets made."""
 
 
 def fill(store: Any) -> None:
@@ -98,28 +96,6 @@ def test_a_record_that_cannot_be_read_stops_no_upgrade(store: SQLiteStore, tmp_p
         named = {(found.table, found.row) for found in check_tables(rows, Expected(keys=KEYS, now=2_000))}
     assert ("record", "2") in named and ("record", "1") not in named
     assert len(again.reader().latest(None, 9, Search(task_id="t")).records) == 1
-    again.close()
-
-
-@postgres.needed
-def test_a_postgresql_store_is_indexed_by_its_upgrade(tmp_path: Path) -> None:
-    """``agtp store upgrade`` indexes the records that are there, in its one transaction."""
-    server = postgres.server()
-    place = locate_url(server.url(server.schema(tmp_path)))
-    place.create("agtp.test")
-    made: Any = place.open_store(create=False, holder="test", server_id="agtp.test")
-    fill(made)
-    before = read_index(made)
-    for statement in (*DOWNGRADE, "UPDATE store SET schema = 2, readable_from = 1"):
-        made._session.command(statement.encode())
-    made.close()
-    with pytest.raises(Exception, match="Run `agtp store upgrade`"):
-        place.open_store(create=False, holder="test", server_id="agtp.test")
-    assert place.upgrade() == (2, 4)
-    again: Any = place.open_store(create=False, holder="test", server_id="agtp.test")
-    assert read_index(again) == before
-    with again.tables() as rows:
-        assert not rows.schema_changes()
     again.close()
 
 

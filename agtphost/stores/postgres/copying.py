@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
+from itertools import islice
+from typing import Final
 
-from agtphost.stores.copying import ReadTable, Row, WriteTable, select_all
+from agtphost.stores.copying import WRITTEN_AT_ONCE, ReadTable, Row, WriteTable, select_all
 from agtphost.stores.postgres.connection import Address, Session, dial
+from agtphost.stores.postgres.index_filling import fill_index
+from agtphost.stores.postgres.rows import INDEX_COLUMNS, RECORD_ROWS
 from agtphost.stores.postgres.schema_files import add_store, find_row, require_usable
+from agtphost.stores.postgres.statements import PATH_BEGINS
 from agtphost.stores.row_shapes import COLUMNS
 from agtphost.stores.rows import StoreError
+
+_RECORD: Final = COLUMNS["record"].split(", ")[:-INDEX_COLUMNS]
+_PATH: Final = _RECORD.index("path")
+_INDEX: Final = ("number", "session", "task", "path", "facet")
 
 
 @contextmanager
@@ -23,9 +33,17 @@ def read_postgres(address: Address) -> Iterator[ReadTable]:
         row = require_usable(session)
         if row.serving is not None:
             raise StoreError(f"{session.name} is in use by {row.serving}; stop that host first")
+        fill_index(session)
         session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM store FOR UPDATE NOWAIT")
-        yield lambda table: session.copy_out(select_all(table), _types(session, table))
+        yield partial(_read_table, session)
         session.command(b"ROLLBACK")
+
+
+def _read_table(session: Session, table: str) -> Iterator[Row]:
+    if table != "record":
+        return session.copy_out(select_all(table), _types(session, table, COLUMNS[table].split(", ")))
+    types = [*_types(session, table, _RECORD), *_types(session, "record_index", ("session", "task", "facet"))]
+    return session.copy_out(f"{RECORD_ROWS} ORDER BY r.number", types)
 
 
 @contextmanager
@@ -38,7 +56,16 @@ def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
     """
 
     def write(table: str, rows: Iterable[Row]) -> None:
-        session.copy_in(f"COPY {table} ({COLUMNS[table]}) FROM STDIN (FORMAT BINARY)", _types(session, table), rows)
+        if table != "record":
+            _copy_in(session, table, COLUMNS[table].split(", "), rows)
+            return
+        found = iter(rows)
+        while page := list(islice(found, WRITTEN_AT_ONCE)):
+            _copy_in(session, table, _RECORD, (row[: len(_RECORD)] for row in page))
+            indexed = (
+                (row[0], session_id, task, row[_PATH][:PATH_BEGINS], facet) for *row, session_id, task, facet in page
+            )
+            _copy_in(session, "record_index", _INDEX, indexed)
 
     with closing(dial(address, writer=True)) as session:
         session.command(b"BEGIN")
@@ -59,11 +86,16 @@ def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
             raise StoreError(f"{session.name}: the store could not be made")
 
 
-def _types(session: Session, table: str) -> list[str]:
-    """Return the types of the columns of a table, in the order of COLUMNS."""
+def _copy_in(session: Session, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+    session.copy_in(statement, _types(session, table, columns), rows)
+
+
+def _types(session: Session, table: str, columns: Sequence[str]) -> list[str]:
+    """Return the types of columns of a table."""
     rows = session.execute(
         "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0",
         (table,),
     ).fetchall()
     types = dict(rows)
-    return [types[name] for name in COLUMNS[table].split(", ")]
+    return [types[name] for name in columns]

@@ -66,7 +66,7 @@ class PostgresLocation(StoreLocation):
     def lease(self, me: Holder, server_id: str) -> PostgresLease:
         from agtphost.stores.postgres.lease import PostgresLease
 
-        return PostgresLease(self._address(), me, server_id)
+        return PostgresLease(self._address(me.name), me, server_id)
 
     def open_store(
         self, *, create: bool, holder: str = "", server_id: str = "", lease: ILease | None = None
@@ -78,7 +78,7 @@ class PostgresLocation(StoreLocation):
             machine = socket.gethostname()
             lease = self.lease(Holder(name=machine, machine=machine, directory=holder), server_id)
         assert isinstance(lease, PostgresLease)
-        return PostgresStore(self._address(), lease, server_id)
+        return PostgresStore(self._address(lease.me.name), lease, server_id)
 
     def open_reader(self, *, lenient: bool = False) -> IRecordReader:
         from agtphost.stores.postgres.reading import open_postgres_reader
@@ -125,16 +125,22 @@ class PostgresLocation(StoreLocation):
     def describe(self) -> Mapping[str, Any]:
         from agtphost.stores.postgres.schema_files import read_state
 
-        row = read_state(self._address())
+        row, unindexed = read_state(self._address())
         return {
             "server_id": row.server_id,
             "schema": row.schema,
             **_describe_holder(row),
             "term": row.term,
             "seconds_since_write": round(row.age, 1),
+            **({"records_without_index": unindexed} if unindexed else {}),
         }
 
-    def _address(self) -> Address:
+    def _address(self, name: str = "") -> Address:
+        """
+        Return how the database is reached.
+
+        :param name: of the host, by which the database shows its connections; empty for that of the machine.
+        """
         if not extras.is_installed("psycopg"):
             raise StoreError(extras.missing("psycopg"))
         from agtphost.stores.postgres.connection import Address
@@ -142,7 +148,7 @@ class PostgresLocation(StoreLocation):
         return Address(
             url=self._url,
             password=self._password,
-            application=f"agtphost/{socket.gethostname()}",
+            application=f"agtphost/{name or socket.gethostname()}",
             synchronous=self._synchronous,
         )
 

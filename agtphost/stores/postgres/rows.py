@@ -11,6 +11,7 @@ from zope.interface import implementer
 
 from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.postgres.connection import Session
+from agtphost.stores.postgres.index_filling import LAST_INDEXED
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import StateChangeRow
 from agtphost.stores.schema_check import SchemaFinding
@@ -19,7 +20,7 @@ from agtphost.stores.table_rows import CHAIN, TableRows
 STORE = "store"
 """The table with the row that every writer locks."""
 
-_TABLES = (STORE, "probe", *SHAPES)
+_TABLES = (STORE, "probe", "record_index", *SHAPES)
 
 _SHAPE = """
 WITH ours AS (
@@ -57,6 +58,14 @@ _SUMS = """
 """
 
 
+INDEX_COLUMNS = 3
+"""Columns at the end of a row of ``record`` that are in the table ``record_index`` here."""
+
+_RECORD = ", ".join(f"r.{column.name}" for column in SHAPES["record"][:-INDEX_COLUMNS])
+RECORD_ROWS = (
+    f"SELECT {_RECORD}, i.session, i.task, i.facet FROM record r LEFT JOIN record_index i ON i.number = r.number"
+)
+
 NEWEST = f"""
     WITH RECURSIVE named (chain) AS (
         SELECT min(chain) FROM record
@@ -65,7 +74,7 @@ NEWEST = f"""
     )
     SELECT newest.*, prior.audit_id, prior.seq
     FROM named CROSS JOIN LATERAL (
-        SELECT {COLUMNS["record"]} FROM record WHERE chain = named.chain ORDER BY seq DESC LIMIT 1
+        {RECORD_ROWS} WHERE r.chain = named.chain ORDER BY r.seq DESC LIMIT 1
     ) newest
         LEFT JOIN record prior ON prior.number = newest.previous
     WHERE named.chain IS NOT NULL
@@ -123,8 +132,12 @@ class PostgresTableRows(TableRows):
     The server compares an index with its table when it uses it, so no index is compared here.
     """
 
+    record_source = RECORD_ROWS
+    record_number = "r.number"
+
     def __init__(self, session: Session) -> None:
         super().__init__(session.execute)
+        self._before: tuple[int, tuple[Any, Any] | None] = (0, None)
 
     def begin(self) -> None:
         self._execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -133,14 +146,34 @@ class PostgresTableRows(TableRows):
         return list(find_schema_changes(self._execute))
 
     def newest_records(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-        # Two more columns at the end of each row: what record_before returns of it.
-        return ((row[CHAIN], row) for row in self._rows("record", NEWEST))
+        for *row, audit_id, seq in self._rows("record", NEWEST):
+            self._before = row[0], None if audit_id is None else (audit_id, seq)
+            yield row[CHAIN], self._cut(row)
 
     def record_before(self, row: Sequence[Any]) -> tuple[Any, Any] | None:
-        if len(row) == len(SHAPES["record"]):
-            return super().record_before(row)
-        *_, audit_id, seq = row
-        return None if audit_id is None else (audit_id, seq)
+        number, before = self._before
+        return before if row[0] == number else super().record_before(row)
+
+    def records(self, after: int | None, upto: int) -> Iterator[tuple[Any, ...]]:
+        return map(self._cut, super().records(after, upto))
+
+    def record(self, number: int) -> tuple[Any, ...] | None:
+        row = super().record(number)
+        return None if row is None else self._cut(row)
+
+    def _cut(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """
+        Return a row without the columns of the index, if it is one of the newest, which have no row there.
+
+        A host of an earlier version wrote these. Any other record without a row was changed, and its columns are NULL.
+        """
+        if row[-1] is None and row[0] > self._last_indexed():
+            return tuple(row[:-INDEX_COLUMNS])
+        return tuple(row)
+
+    def _last_indexed(self) -> int:
+        number: int = self._execute(LAST_INDEXED).fetchone()[0]
+        return number
 
     def name_fault(self, fault: str) -> tuple[str, str] | None:
         return (STORE, "1") if fault.startswith("table store,") else None

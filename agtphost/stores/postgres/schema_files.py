@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from contextlib import closing
-from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from agtphost.stores.lease import SILENT_SECONDS, Holder, read_holder
-from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.connection import Address, DatabaseError, Session, dial
-from agtphost.stores.record_indexing import index_records
+from agtphost.stores.postgres.index_filling import LAST_INDEXED, fill_index
 from agtphost.stores.rows import StoreError
 
 _READABLE: Final = re.compile(r"-- readable_from: (\d+)\n")
@@ -25,14 +22,15 @@ programs compare the definitions of their tables at the start, and take one with
 """
 
 
-INDEXED: Final = 4
-"""The version whose rules the index of records follows; the records that are there are indexed when it is reached."""
+INDEXED: Final = 3
+"""The first version with an index of records."""
 
 _RIGHTS: Final = {
     "store": "SELECT UPDATE",
     "chain": "SELECT INSERT",
     "facet": "SELECT INSERT",
     "record": "SELECT INSERT",
+    "record_index": "SELECT INSERT",
     "lifecycle": "SELECT INSERT UPDATE",
     "reservation": "SELECT INSERT UPDATE DELETE",
     "keyed": "SELECT INSERT UPDATE DELETE",
@@ -93,9 +91,10 @@ def readable_from(step: Traversable) -> int:
 
 def upgrade_store(address: Address) -> tuple[int, int]:
     """
-    Bring the tables of a store to the version of this program, in one transaction.
+    Bring the tables of a store to the version of this program, in one transaction, and index its records then.
 
-    A host of an earlier version goes on meanwhile, and afterwards where the schema file says that it can.
+    A host of an earlier version goes on meanwhile, and afterwards where the schema file says that it can. The records
+    that it writes are indexed by the next host of this version, or when this is called again.
 
     :return: the version before, and the one now.
     :raises StoreError: there is no store, it is of a later version, or a host uses it that could not any more.
@@ -121,17 +120,11 @@ def upgrade_store(address: Address) -> tuple[int, int]:
             _require_later_programs(session, needed)
             for step in missing:
                 session.command(step.read_bytes())
-                if number_of(step) == INDEXED:
-                    index_records(session.execute, partial(_update_indexes, session))
             session.execute("UPDATE store SET schema = ?, readable_from = ?", (latest(), needed))
         if session.command(b"COMMIT").command_status != b"COMMIT":
             raise StoreError(f"{session.name}: the store could not be upgraded")
+        fill_index(session)
         return row.schema, latest()
-
-
-def _update_indexes(session: Session, rows: Sequence[tuple[Any, ...]]) -> None:
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
-    session.execute(statements.SET_INDEXES, columns)
 
 
 def _require_later_programs(session: Session, needed: int) -> None:
@@ -185,14 +178,15 @@ def _has_store(session: Session) -> bool:
     return session.execute("SELECT to_regclass('store')").fetchone()[0] is not None
 
 
-def read_state(address: Address) -> StoreRow:
+def read_state(address: Address) -> tuple[StoreRow, int]:
     """
-    Read the row of a store.
+    Read the row of a store, and how many of its newest records no search with conditions finds yet.
 
     :raises StoreError: the store is missing, or cannot be read.
     """
     with closing(dial(address, writer=False)) as session:
-        return read_row(session)
+        row = read_row(session)
+        return row, row.last - session.execute(LAST_INDEXED).fetchone()[0] if row.schema >= INDEXED else 0
 
 
 def find_row(session: Session) -> StoreRow | None:

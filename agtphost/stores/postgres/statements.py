@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from agtphost.stores.postgres.connection import IDLE_SECONDS, READING_SECONDS, STATEMENT_SECONDS
+from agtphost.stores.row_shapes import LARGEST
+from agtphost.stores.rows import DamagedRow
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
+
+PATH_BEGINS: Final = 64
+"""Characters of a path that the index of records has."""
 
 
 def limit_transaction(seconds: int, idle: int) -> bytes:
@@ -21,6 +29,34 @@ BEGIN: Final = (
     + limit_transaction(STATEMENT_SECONDS, IDLE_SECONDS)
     + b"SELECT last, issued_at, news, term, holder FROM store FOR UPDATE"
 )
+
+
+class Begun(NamedTuple):
+    """The row of the store, as a transaction finds it that has locked it."""
+
+    last: int
+    issued_at: int
+    news: int
+    term: int
+    holder: str
+
+
+def read_begun(result: PGresult) -> Begun:
+    """
+    Return the row that :data:`BEGIN` found.
+
+    :raises DamagedRow: the row is gone, or has values that no writer wrote.
+    """
+    if result.ntuples != 1:
+        raise DamagedRow("store", "1", "is not there")
+    values = [int(result.get_value(0, column) or b"-1") for column in range(4)]
+    for name, value in zip(Begun._fields, values, strict=False):
+        if not 0 <= value < LARGEST:
+            raise DamagedRow("store", "1", f"{name} is {value}, which is out of range")
+    last, issued_at, news, term = values
+    return Begun(last, issued_at, news, term, (result.get_value(0, 4) or b"").decode("utf-8", "replace"))
+
+
 READ_ALL: Final = limit_transaction(READING_SECONDS, READING_SECONDS)
 
 HEADS = """
@@ -45,26 +81,36 @@ def replace_columns(columns: Iterable[str]) -> str:
     return "DO UPDATE SET " + ", ".join(f"{column} = excluded.{column}" for column in columns)
 
 
-ADD_RECORDS = insert_many(
-    "record",
-    {
-        **dict.fromkeys(("number", "chain", "seq"), "bigint"),
-        "audit_id": "bytea",
-        "previous": "bigint",
-        **dict.fromkeys(("kind", "format"), "int"),
-        "issued_at": "bigint",
-        "status": "int",
-        **dict.fromkeys(("method", "path"), "text"),
-        **dict.fromkeys(("caller", "signed"), "bytea"),
-        **dict.fromkeys(("session", "task"), "text"),
-        "facet": "bigint",
-    },
-)
-SET_INDEXES: Final = (
-    "UPDATE record SET session = found.session, task = found.task, facet = found.facet "
-    "FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[]) AS found (session, task, facet, number) "
-    "WHERE record.number = found.number"
-)
+_RECORD: Final = {
+    **dict.fromkeys(("number", "chain", "seq"), "bigint"),
+    "audit_id": "bytea",
+    "previous": "bigint",
+    **dict.fromkeys(("kind", "format"), "int"),
+    "issued_at": "bigint",
+    "status": "int",
+    **dict.fromkeys(("method", "path"), "text"),
+    **dict.fromkeys(("caller", "signed"), "bytea"),
+}
+_INDEX: Final = {**dict.fromkeys(("session", "task"), "text"), "facet": "bigint"}
+_GIVEN: Final = ", ".join(f"?::{kind}[]" for kind in (*_RECORD.values(), *_INDEX.values()))
+
+ADD_RECORDS: Final = f"""
+    WITH given AS (SELECT * FROM unnest({_GIVEN}) AS given ({", ".join((*_RECORD, *_INDEX))})),
+    indexed AS (
+        INSERT INTO record_index (number, session, task, path, facet)
+        SELECT number, session, task, substr(path, 1, {PATH_BEGINS}), facet FROM given
+    )
+    INSERT INTO record ({", ".join(_RECORD)}) SELECT {", ".join(_RECORD)} FROM given
+"""
+"""Records and their rows of the index, by one statement."""
+
+ADD_INDEX: Final = f"""
+    INSERT INTO record_index (number, session, task, path, facet)
+    SELECT number, given.session, given.task, substr(record.path, 1, {PATH_BEGINS}), given.facet
+    FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[]) AS given (session, task, facet, number)
+        JOIN record USING (number)
+"""
+
 PUT_ITEMS = insert_many(
     "held",
     {"kind": "text", "key": "text", "owner": "bytea", "version": "bigint", "expires_at": "bigint", "value": "bytea"},

@@ -36,6 +36,7 @@ from agtphost.stores.postgres.connection import (
     Session,
     dial,
 )
+from agtphost.stores.postgres.index_filling import fill_index
 from agtphost.stores.postgres.lease import PostgresLease
 from agtphost.stores.postgres.reading import FIND, PostgresReader, open_postgres_reader, read_signed
 from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, read_log
@@ -126,6 +127,7 @@ class PostgresStore:
         :raises StoreError: another host holds it.
         """
         if self._lease.term or self._lease.take():
+            fill_index(self._session)
             return
         seen = self._lease.look()
         hold = 0.0 if seen.holder is None else seen.holder.takeover_after

@@ -1,8 +1,9 @@
--- Version 3: what records are found by, as in version 10 of SQLite. agtphost/stores/postgres/schema_files.py then fills
--- this for the records that are there.
+-- readable_from: 1
+-- Version 3: what records are found by. The tables are new and the others stay as they are, so a host of an earlier
+-- version can go on. agtphost/stores/postgres/index_filling.py then adds rows for the records that are there.
 
 CREATE TABLE facet (
-    number bigint PRIMARY KEY,          -- stands for the combination in record
+    number bigint PRIMARY KEY,          -- stands for the combination in record_index
     digest bytea NOT NULL UNIQUE,       -- SHA-256 over the columns below
     agent bytea NOT NULL,               -- Agent-ID of the responding agent; empty for the host's own chain
     caller bytea NOT NULL,              -- Agent-ID of the caller; empty where there was none
@@ -15,12 +16,15 @@ CREATE TABLE facet (
     operator_key text NOT NULL          -- fingerprint of that operator's key
 );
 
-ALTER TABLE record
-    ADD COLUMN session text NOT NULL DEFAULT '', -- Session-ID; empty where there was none
-    ADD COLUMN task text NOT NULL DEFAULT '',    -- Task-ID; empty where there was none
-    ADD COLUMN facet bigint NOT NULL DEFAULT 0;  -- number of its facet; 0 for none
-
-CREATE INDEX record_facet ON record (facet, number);
-CREATE INDEX record_session ON record (session, number) WHERE session <> '';
-CREATE INDEX record_task ON record (task, number) WHERE task <> '';
-CREATE INDEX record_path ON record (substr(path, 1, 64), number) WHERE path <> '/';
+-- A row for each record, but for the newest ones after a host of an earlier version wrote them.
+CREATE TABLE record_index (
+    number bigint PRIMARY KEY,          -- of the record
+    session text NOT NULL,              -- Session-ID; empty where there was none
+    task text NOT NULL,                 -- Task-ID; empty where there was none
+    path text NOT NULL,                 -- the first 64 characters of the record's path
+    facet bigint NOT NULL               -- number of its facet; 0 where the record cannot be read
+);
+CREATE INDEX record_facet ON record_index (facet, number);
+CREATE INDEX record_session ON record_index (session, number) WHERE session <> '';
+CREATE INDEX record_task ON record_index (task, number) WHERE task <> '';
+CREATE INDEX record_path ON record_index (path, number) WHERE path <> '/';
