@@ -1,9 +1,10 @@
 """
 Wait for the lease of a store, and take it as soon as it is over or given up.
 
-The lease is looked at by a thread, every half second. What another host must not find out after it took over is checked
-while this one waits: whether it can use the store, and whether it signs with the same key. The check is repeated right
-before the lease is taken, because the key may have been changed at the host that serves.
+The lease is looked at by a thread, every half second, and when the store tells that it was given up. What
+another host must not find out after it took over is checked while this one waits: whether it can use the store, and
+whether it signs with the same key. The check is repeated right before the lease is taken, because the key may have been
+changed at the host that serves.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Standby:
         self._namesake: tuple[int, float] | None = None
         self._shown: tuple[object, ...] = ()
         self._pause: Deferred[None] | None = None
-        self._stopping = False
+        self._stopping = self._woken = False
         self.last = Sighting()
         """The newest sighting."""
 
@@ -122,7 +123,15 @@ class Standby:
 
         :raises NameInUse: another host with the same name serves.
         """
+        self._lease.listen(lambda: self._reactor.callFromThread(self._wake))
+        try:
+            return await self._wait()
+        finally:
+            self._lease.stop_listening()
+
+    async def _wait(self) -> bool:
         while not self._stopping:
+            self._woken = False
             self.last = seen = await self._offload(self._look)
             if seen.taken:
                 return True
@@ -130,7 +139,7 @@ class Standby:
             if shown != self._shown:
                 self._shown = shown
                 self._notify(seen)
-            if not self._stopping:
+            if not self._stopping and not self._woken:
                 self._pause = Deferred()
                 timer = self._reactor.callLater(POLL_SECONDS, self._pause.callback, None)
                 await self._pause
@@ -141,6 +150,11 @@ class Standby:
     def stop(self) -> None:
         """End the wait soon, after a look that has begun."""
         self._stopping = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """Look again now, or after a look that has begun."""
+        self._woken = True
         if self._pause is not None and not self._pause.called:
             self._pause.callback(None)
 

@@ -245,6 +245,16 @@ class ILease(Interface):
     def report(process: HostProcess) -> None:
         """Show this process, and its state, to those who ask which hosts run on the store."""
 
+    def listen(wake: Callable[[], object]) -> None:
+        """
+        Call a function, in any thread, when a host gives the lease up, if the store can tell.
+
+        It may be called without a reason, and it may not be called; so whoever waits looks now and then, too.
+        """
+
+    def stop_listening() -> None:
+        """Stop calling the function."""
+
     def give_up() -> None:
         """Give the lease up, so that another host can take it immediately; do nothing without it."""
 

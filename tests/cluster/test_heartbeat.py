@@ -56,6 +56,12 @@ class MemoryLease:
             raise self.error
         self.reported.append(process)
 
+    def listen(self, wake: Callable[[], object]) -> None:
+        self.wake = wake
+
+    def stop_listening(self) -> None:
+        self.wake = lambda: None
+
     def give_up(self) -> None:
         self.term = 0
 

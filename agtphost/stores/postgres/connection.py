@@ -179,6 +179,7 @@ def _note_pooler(session: Session, connection: psycopg.Connection[Any]) -> None:
     (pid,) = session.execute("SELECT pg_backend_pid()").fetchone()
     if pid != connection.info.backend_pid:
         connection.prepare_threshold = None
+        session.is_pooled = True
 
 
 def _check(session: Session) -> None:
@@ -284,6 +285,8 @@ class Session:
         """Seconds after which a statement counts as stalled."""
         self.began = 0.0
         """When the statement that is waited for was sent; 0 without one."""
+        self.is_pooled = False
+        """Whether a pooler was noticed between this connection and the server."""
         _guard.add(self)
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
@@ -323,6 +326,17 @@ class Session:
             text = " ".join(primary.decode("utf-8", "replace").split())
             raise self._failure(text, state, time.monotonic() - began)
         return result
+
+    def wait_for_notice(self, seconds: float) -> bool:
+        """
+        Wait for a NOTIFY on a channel that this session listens to, and return whether there was one.
+
+        :raises DatabaseError: the connection ended.
+        """
+        try:
+            return any(True for _ in self._connection.notifies(timeout=seconds, stop_after=1))
+        except psycopg.Error as error:
+            raise self._failure(_explain(error), error.sqlstate or "") from error
 
     def copy_out(self, statement: str, types: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any, Final
 
 from zope.interface import implementer
@@ -20,7 +21,10 @@ from agtphost.stores.postgres.connection import (
     DatabaseError,
     Session,
     dial,
+    escape,
+    unescape,
 )
+from agtphost.stores.postgres.listening import RELEASED, ReleaseListener
 from agtphost.stores.postgres.processes import FORGET, write_process
 from agtphost.stores.postgres.schema_files import require_usable
 from agtphost.stores.postgres.statements import limit_transaction
@@ -34,7 +38,16 @@ LOOK: Final = (
     "last, to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM store"
 )
 
-KEEP: Final = b"UPDATE store SET beat = %b WHERE term = %d RETURNING extract(epoch FROM clock_timestamp())::float8"
+HELD: Final = b"term = %d AND sha256(convert_to(holder, 'UTF8')) = '\\x%b'"
+"""
+Condition that this host still has the lease: its term, and what it wrote as the holder.
+
+The term alone is not enough. After a database was restored to an earlier state, another host may have taken the lease
+with the same term.
+"""
+
+KEEP: Final = b"UPDATE store SET beat = %b WHERE " + HELD + b" RETURNING extract(epoch FROM clock_timestamp())::float8"
+GIVE_UP: Final = b"UPDATE store SET holder = '' WHERE " + HELD + b"; NOTIFY " + RELEASED.encode()
 
 TAKE: Final = (
     "UPDATE store SET term = term + 1, holder = ?, beat = clock_timestamp() WHERE term = ? AND (holder IN ('', ?) OR "
@@ -61,6 +74,8 @@ class PostgresLease:
         self._reported = ""  # the id of the process that was reported
         self.me = me
         self.term = 0
+        self._held = ""  # column holder, as this host wrote it
+        self._listener: ReleaseListener | None = None
         self.confirmed = -math.inf
         self.clock_ahead = 0.0
         self.when_superseded: Callable[[Superseded], object] = lambda error: None
@@ -100,6 +115,7 @@ class PostgresLease:
             term = self._take(held)
         if term:
             self.term = term
+            self._held = held[0]
             self.confirmed = sent
         return bool(term)
 
@@ -135,11 +151,24 @@ class PostgresLease:
         with self._lock:
             if not self.term:
                 return
-            kept = self._run(lambda session: session.command(LIMITS + KEEP % (beat, self.term)))
+            kept = self._run(lambda session: session.command(LIMITS + KEEP % (beat, *self._fence())))
         if not kept.ntuples:
             self.end(None)
         self.clock_ahead = compare_clocks(began, float(kept.get_value(0, 0)), time.time())
         self.note_commit(sent)
+
+    def _fence(self) -> tuple[int, bytes]:
+        """Return the parameters of :data:`HELD`."""
+        return self.term, sha256(escape(self._held).encode()).hexdigest().encode()
+
+    def require_held(self, term: int, holder: str) -> None:
+        """
+        Compare what the row of the store says with what this host wrote when it took the lease.
+
+        :raises Superseded: another host has taken it.
+        """
+        if term != self.term or unescape(holder) != self._held:
+            self.end(LeaseState(term, read_holder(holder), holder, 0.0, 0.0))
 
     def note_commit(self, sent: float) -> None:
         """Note that the database confirmed a transaction under this term; ``sent`` is when it was sent."""
@@ -171,6 +200,17 @@ class PostgresLease:
             self._run(lambda session: write_process(session, LIMITS, process, first=first))
             self._reported = process.id
 
+    def listen(self, wake: Callable[[], object]) -> None:
+        """Call a function, in another thread, when a host gives the lease up; until :meth:`stop_listening`."""
+        self._listener = ReleaseListener(self._address, wake)
+        self._listener.start()
+
+    def stop_listening(self) -> None:
+        """Stop calling the function, and close the connection that was used for it."""
+        if self._listener is not None:
+            self._listener.stop()
+            self._listener = None
+
     def give_up(self) -> None:
         """
         Give the lease up, if this host has it, and close the connection. A failure leaves it to its end.
@@ -184,10 +224,9 @@ class PostgresLease:
                 self._reported = ""
             if self.term:
                 with suppress(DatabaseError):
-                    self._run(
-                        lambda session: session.execute("UPDATE store SET holder = '' WHERE term = ?", (self.term,))
-                    )
+                    self._run(lambda session: session.command(LIMITS + GIVE_UP % self._fence()))
             self.term = 0
+            self._held = ""
             self.confirmed = -math.inf
             if self._session is not None:
                 self._session.close()

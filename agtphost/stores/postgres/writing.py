@@ -25,7 +25,6 @@ from agtphost.stores.database_check import looked_at
 from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
-from agtphost.stores.lease import LeaseState, read_holder
 from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.connection import (
     READING_SECONDS,
@@ -181,17 +180,8 @@ class PostgresStore:
         :raises agtphost.stores.lease.Superseded: another host has taken the store over.
         :raises StoreError: the row is gone, or has values that no writer wrote.
         """
-        row = self._session.command(statements.BEGIN)
-        if row.ntuples != 1:
-            raise DamagedRow("store", "1", "is not there")
-        values = [int(row.get_value(0, column) or b"-1") for column in range(4)]
-        last, issued_at, news, term = values
-        for name, value in zip(("last", "issued_at", "news", "term"), values, strict=True):
-            if not 0 <= value < LARGEST:
-                raise DamagedRow("store", "1", f"{name} is {value}, which is out of range")
-        if term != self._lease.term:
-            holder = (row.get_value(0, 4) or b"").decode("utf-8", "replace")
-            self._lease.end(LeaseState(term, read_holder(holder), holder, 0.0, 0.0))
+        last, issued_at, news, term, holder = statements.read_begun(self._session.command(statements.BEGIN))
+        self._lease.require_held(term, holder)
         if last < self._committed:
             raise StoreError(
                 f"{self.name} has {last} records, and this host has seen {self._committed}: the database was restored "
