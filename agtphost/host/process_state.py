@@ -32,6 +32,7 @@ from agtphost.host.oauth import CredentialsInForce
 from agtphost.host.publication import HISTORY
 from agtphost.host.publication_history import PublicationHistory
 from agtphost.host.search_engines import SearchEngines
+from agtphost.host.shared_numbers import SharedNumbers
 from agtphost.host.turn_executor import TurnExecutor, executor_of
 from agtphost.identity.key_history import every_public
 from agtphost.methods.continuation import Continuations, continuation_key
@@ -135,7 +136,11 @@ class ProcessState:
             running=running,
             allowances=AllowanceTable(),
             negotiations=Negotiations(),
-            history=PublicationHistory(None if loaded.volatile else config.host.state_dir / HISTORY, times.stamp),
+            history=PublicationHistory(
+                None if loaded.volatile else config.host.state_dir / HISTORY,
+                times.stamp,
+                None if evidence.lease is None else SharedNumbers(evidence.lease, evidence.ledger.call_in_writer),
+            ),
             propagation=NoticeQueue(reactor, config, held, evidence.records, evidence.ledger),
             delegated=DelegatedWork.for_host(config, directory, held, reactor, evidence.ledger, seconds),
             front_tasks=front_tasks(config, held, evidence.ledger, seconds),

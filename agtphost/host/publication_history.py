@@ -1,6 +1,8 @@
 """
 Number what was published and keep the numbers over restarts: ``manifest.json`` of the state directory.
 
+Hosts that share a store keep the numbers there, too (:mod:`.shared_numbers`): the file of one is unknown to the others.
+
 ``document_version`` changes with anything in a manifest (AGTP-API section 8.11), ``AGTP-API-Version`` with what can be
 called (core v08 section 7.6). No number is ever used for two contents: it is on disk before it is sent.
 """
@@ -15,8 +17,12 @@ from typing import Any
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.periodic import PeriodicService
+from agtphost.host.shared_numbers import SharedNumbers
 from agtphost.identity import files
 from agtphost.vocabulary.foreign_errors import explain
+
+DOCUMENTS, SURFACES = "document", "surface"
+"""The series of numbers."""
 
 LOOK_EVERY = 1.0
 """Seconds between two comparisons of upstreams: servers list their tools no more often."""
@@ -42,13 +48,16 @@ class PublicationHistory:
 
     :param path: of the file; created with the first content. None: the numbers are lost with the process.
     :param now: returns the present time, RFC 3339.
-    :raises agtphost.errors.ConfigurationError: the file was not written by this class. Starting again at 1 would use
-        numbers a second time.
+    :param shared: the numbers in a store that several hosts share; None where this host alone uses its store.
+    :raises agtphost.errors.ConfigurationError: the file, or the row of the store, was not written by this class.
+        Starting again at 1 would use numbers a second time.
+    :raises agtphost.stores.StoreError: the shared store does not answer.
     """
 
-    def __init__(self, path: Path | None, now: Callable[[], str]) -> None:
+    def __init__(self, path: Path | None, now: Callable[[], str], shared: SharedNumbers | None = None) -> None:
         self._path = path
         self._now = now
+        self._shared = shared
         try:
             self._seen: dict[str, Any] = {"issued": now(), "revision": 0, "contents": {}}
             if path is not None:
@@ -65,6 +74,35 @@ class PublicationHistory:
                     )
                 ]
             ) from error
+        if shared is not None:
+            self._join(shared)
+
+    def _join(self, shared: SharedNumbers) -> None:
+        """
+        Go on from what the host before this one published.
+
+        The file counts, too: a version that had the numbers in the file alone may have used larger ones.
+        """
+        try:
+            stored, limits = shared.read()
+            numbers = _numbers_of(self._seen)
+            if stored is not None:
+                self._seen = _checked(stored)
+        except ValueError as error:
+            raise ConfigurationError(
+                [
+                    Problem(
+                        message=f"the manifest's history in the store cannot be read: {explain(error)}",
+                        hint="restore the table published from a backup; without it AGTP-API-Version would start at 1",
+                    )
+                ]
+            ) from error
+        latest = _numbers_of(self._seen)
+        used = {series: max(numbers[series], latest[series], limits.get(series, 0)) for series in latest}
+        shared.begin(self._seen, used)
+
+    def _next(self, series: str) -> int:
+        return _numbers_of(self._seen)[series] + 1 if self._shared is None else self._shared.allot(series)
 
     def number_document(self, form: str, digest: str) -> Revision:
         """
@@ -75,7 +113,7 @@ class PublicationHistory:
         """
         known = self._seen["contents"].get(form)
         if known is None or known["digest"] != digest:
-            number = self._seen["revision"] + 1
+            number = self._next(DOCUMENTS)
             known = {"digest": digest, "updated": self._now(), "version": f"v{number}"}
             self._save({"revision": number, "contents": {**self._seen["contents"], form: known}})
         return Revision(issued=self._seen["issued"], updated=known["updated"], version=known["version"])
@@ -89,7 +127,7 @@ class PublicationHistory:
         """
         known = self._seen.get("surface", {"number": 0, "digest": ""})
         if known["digest"] != digest:
-            known = {"number": known["number"] + 1, "digest": digest}
+            known = {"number": self._next(SURFACES), "digest": digest}
             self._save({"surface": known, "upstreams": dict(upstreams)})
         number: int = known["number"]
         return number
@@ -105,11 +143,17 @@ class PublicationHistory:
         if self._path is not None:
             files.replace(self._path, json.dumps(seen, indent=1).encode(), files.PRIVATE)
         self._seen = seen
+        if self._shared is not None:
+            self._shared.save(seen)
 
 
 def _read(octets: bytes) -> dict[str, Any]:
     """Return the history in a file. :raises ValueError: the file holds none."""
-    seen = json.loads(octets)
+    return _checked(json.loads(octets))
+
+
+def _checked(seen: Any) -> dict[str, Any]:
+    """Return a history that was read. :raises ValueError: it is none."""
     surface = seen.get("surface", {"number": 0, "digest": ""}) if isinstance(seen, dict) else None
     sound = (
         isinstance(seen, dict)
@@ -122,8 +166,13 @@ def _read(octets: bytes) -> dict[str, Any]:
         and isinstance(surface.get("digest"), str)
     )
     if not sound:
-        raise ValueError("the file is not a history of the manifest")
+        raise ValueError("it is not a history of the manifest")
     return dict(seen)
+
+
+def _numbers_of(seen: Mapping[str, Any]) -> dict[str, int]:
+    """Return the newest number of each series."""
+    return {DOCUMENTS: seen["revision"], SURFACES: seen.get("surface", {"number": 0})["number"]}
 
 
 class UpstreamComparison(PeriodicService):

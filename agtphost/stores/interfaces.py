@@ -245,6 +245,16 @@ class ILease(Interface):
     def report(process: HostProcess) -> None:
         """Show this process, and its state, to those who ask which hosts run on the store."""
 
+    def read_published() -> str:
+        """Return the text of :meth:`write_published`; empty if none was written."""
+
+    def write_published(text: str) -> None:
+        """
+        Replace the text with the numbers of what the hosts of the store published.
+
+        :raises agtphost.stores.lease.Superseded: another host has taken the lease; nothing was written.
+        """
+
     def listen(wake: Callable[[], object]) -> None:
         """
         Call a function, in any thread, when a host gives the lease up, if the store can tell.

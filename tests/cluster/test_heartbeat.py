@@ -35,6 +35,7 @@ class MemoryLease:
         self.beats = 0
         self.reported: list[HostProcess] = []
         self.error: StoreError | None = None
+        self.published = ""
 
     def look(self) -> LeaseState:
         if self.error is not None:
@@ -55,6 +56,14 @@ class MemoryLease:
         if self.error is not None:
             raise self.error
         self.reported.append(process)
+
+    def read_published(self) -> str:
+        return self.published
+
+    def write_published(self, text: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.published = text
 
     def listen(self, wake: Callable[[], object]) -> None:
         self.wake = wake

@@ -51,6 +51,23 @@ def test_a_lease_that_is_given_up_or_over_is_taken() -> None:
         assert host.ended == [True] and host.lease.term == 8
 
 
+def test_a_lease_that_is_given_up_is_taken_when_that_is_heard() -> None:
+    """Between two looks immediately; what is heard during a look leads to another one."""
+    host = Waiting()
+    host.clock.callFromThread = lambda work: work()  # type: ignore[attr-defined]
+    host.lease.state = FREE
+    assert host.ended == []
+    host.lease.wake()
+    assert host.ended == [True] and host.lease.term == 8
+    looks: list[Deferred[Sighting]] = []
+    lease = MemoryLease(host.clock.seconds)
+    standby = Standby(host.clock, lease, lambda: None, lambda look: looks.append(Deferred()) or looks[-1], print)
+    Deferred.fromCoroutine(standby.wait())
+    lease.wake()
+    looks[0].callback(Sighting())
+    assert len(looks) == 2 and host.clock.getDelayedCalls() == []
+
+
 def test_a_lease_of_this_host_is_taken_immediately() -> None:
     """It was killed and started again."""
     assert Waiting(HELD._replace(holder=ME)).ended == [True]

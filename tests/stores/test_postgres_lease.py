@@ -11,6 +11,7 @@ import pytest
 from agtphost.stores import StoreError
 from agtphost.stores.lease import LONGEST_LEASE, UNKNOWN_LEASE, Holder, Superseded, describe_clock, read_holder
 from agtphost.stores.postgres import lease as lease_module
+from agtphost.stores.postgres import listening
 from agtphost.stores.postgres.lease import PostgresLease
 from agtphost.vocabulary.times import steady
 from tests import postgres
@@ -272,3 +273,84 @@ def test_a_store_that_another_host_has_is_refused(url: str) -> None:
     with pytest.raises(StoreError, match=r"in use by another host, a \(m:/state\), which wrote 0 s ago.*for 10 s"):
         place_of(url).open_store(create=False, holder="/other", server_id="agtp.test")
     one.give_up()
+
+
+def test_a_term_that_two_hosts_have_is_no_right_to_write(url: str) -> None:
+    """
+    A database that was restored to an earlier state gives a second host the term that the first one has.
+
+    Beats, commits and numbers of the first one are refused, and it does not release what is not its own.
+    """
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take()
+    store = place_of(url).open_store(create=False, server_id="agtp.test", lease=one)
+    writer = group_writer(store)
+    sealed(writer, draft())
+    change(url, "UPDATE store SET term = 0, holder = ''")
+    assert other.take() and other.term == one.term == 1
+    said = r"was taken over by b \(m:/state\), with term 1; this host had term 1"
+    for write in (one.keep, lambda: sealed(writer, draft()), lambda: one.write_published("{}")):
+        with pytest.raises(Superseded, match=said):
+            write()
+    assert other.read_published() == ""
+    store.close()
+    seen = other.look()
+    assert seen.holder is not None and seen.holder.name == "b"
+    other.keep()
+    other.write_published("{}")
+    other.give_up()
+    assert other.look().is_over
+
+
+@each_row("name", ['ö "quoted" \\ name', "mark \U0010fffe", "x"])
+def test_a_holder_of_any_name_is_fenced(tmp_path: Path, name: str) -> None:
+    """What the row of the store says of this host is compared as the database keeps it."""
+    server = postgres.server()
+    url = server.url(server.schema(tmp_path / str(len(name))))
+    place_of(url).create("agtp.test")
+    one = lease_of(url, host(name))
+    assert one.take()
+    store = place_of(url).open_store(create=False, server_id="agtp.test", lease=one)
+    sealed(group_writer(store), draft())
+    one.keep()
+    one.write_published(name)
+    assert one.read_published() == name
+    shown = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'agtphost/x'"
+    assert name != "x" or server.run(shown)[0][0] == 2, "the lease and the store, by [cluster] name"
+    store.close()
+    assert one.look().is_over
+
+
+def test_a_lease_that_is_given_up_is_heard(url: str) -> None:
+    """By another host without a look; one that stops listening has no thread and no connection left."""
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take()
+    heard = threading.Semaphore(0)
+    other.listen(heard.release)
+    listener = other._listener
+    assert listener is not None
+    assert heard.acquire(timeout=60), "what happened before is looked at"
+    one.give_up()
+    assert heard.acquire(timeout=60)
+    listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+    assert postgres.server().run(listening) == [(1,)]
+    other.stop_listening()
+    listener._thread.join(60)
+    assert not listener._thread.is_alive()
+    other.give_up()
+
+
+def test_a_lost_connection_of_a_listener_is_made_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hears again once the database is back."""
+    monkeypatch.setattr(listening, "RETRY_SECONDS", 0.01)
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take()
+    heard = threading.Semaphore(0)
+    other.listen(heard.release)
+    assert heard.acquire(timeout=60)
+    postgres.server().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+    assert heard.acquire(timeout=60)
+    one.give_up()
+    assert heard.acquire(timeout=60)
+    other.stop_listening()
+    other.give_up()

@@ -49,6 +49,13 @@ with the same term.
 KEEP: Final = b"UPDATE store SET beat = %b WHERE " + HELD + b" RETURNING extract(epoch FROM clock_timestamp())::float8"
 GIVE_UP: Final = b"UPDATE store SET holder = '' WHERE " + HELD + b"; NOTIFY " + RELEASED.encode()
 
+PUBLISH: Final = (
+    "INSERT INTO published (one, value) SELECT 1, ?::text FROM ("
+    "SELECT FROM store WHERE term = ?::bigint AND sha256(convert_to(holder, 'UTF8')) = decode(?::text, 'hex') FOR SHARE"
+    ") AS held ON CONFLICT (one) DO UPDATE SET value = excluded.value"
+)
+"""The row of the store stays locked until the end, so that no other host takes the lease in between."""
+
 TAKE: Final = (
     "UPDATE store SET term = term + 1, holder = ?, beat = clock_timestamp() WHERE term = ? AND (holder IN ('', ?) OR "
     "beat < clock_timestamp() - make_interval(secs => ?)) RETURNING term"
@@ -192,6 +199,19 @@ class PostgresLease:
         )
         self.when_superseded(error)
         raise error
+
+    def read_published(self) -> str:
+        """Return the numbers of what was published."""
+        with self._lock:
+            row = self._run(lambda session: session.execute("SELECT value FROM published").fetchone())
+        return "" if row is None else str(row[0])
+
+    def write_published(self, text: str) -> None:
+        """Replace the numbers of what was published, under this host's term."""
+        with self._lock:
+            done = self._run(lambda session: session.execute(PUBLISH, (text, self.term, self._fence()[1].decode())))
+        if not done.rowcount:
+            self.end(None)
 
     def report(self, process: HostProcess) -> None:
         """Write the row of this process."""

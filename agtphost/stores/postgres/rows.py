@@ -20,7 +20,7 @@ from agtphost.stores.table_rows import CHAIN, TableRows
 STORE = "store"
 """The table with the row that every writer locks."""
 
-_TABLES = (STORE, "probe", "record_index", *SHAPES)
+_TABLES = (STORE, "probe", "published", "record_index", *SHAPES)
 
 _SHAPE = """
 WITH ours AS (

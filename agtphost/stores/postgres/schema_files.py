@@ -40,6 +40,7 @@ _RIGHTS: Final = {
     "checkpoint": "SELECT INSERT UPDATE",
     "probe": "INSERT DELETE",
     "process": "SELECT INSERT UPDATE DELETE",
+    "published": "SELECT INSERT UPDATE",
 }
 """What a host does with each table."""
 

@@ -1,6 +1,7 @@
 -- readable_from: 1
--- Version 3: what records are found by. The tables are new and the others stay as they are, so a host of an earlier
--- version can go on. agtphost/stores/postgres/index_filling.py then adds rows for the records that are there.
+-- Version 3: what records are found by, and the numbers of what hosts published. The tables are new and the others stay as
+-- they are, so a host of an earlier version can go on. agtphost/stores/postgres/index_filling.py then adds rows for the
+-- records that are there.
 
 CREATE TABLE facet (
     number bigint PRIMARY KEY,          -- stands for the combination in record_index
@@ -28,3 +29,9 @@ CREATE INDEX record_facet ON record_index (facet, number);
 CREATE INDEX record_session ON record_index (session, number) WHERE session <> '';
 CREATE INDEX record_task ON record_index (task, number) WHERE task <> '';
 CREATE INDEX record_path ON record_index (path, number) WHERE path <> '/';
+
+-- The numbers of manifests and surfaces, so that no host gives one number to two contents.
+CREATE TABLE published (
+    one integer PRIMARY KEY CHECK (one = 1), -- there is one row
+    value text NOT NULL                 -- a JSON object: the history, and up to which number the holder may go
+);

@@ -1,0 +1,115 @@
+"""A11: what one host published, admitted, ended or began is the same at the host that takes over."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests import postgres
+from tests.cluster.hosts import Cluster, cluster, make_traced
+from tests.system.bridging import fixture
+from tests.system.fronting import front, write_tokens
+from tests.system.hosting import Host, free_port, until
+from tests.system.raw_link import RawLink, client_context
+from tests.system.test_mcp_front import TASKS, Fronted, modern
+
+pytestmark = postgres.needed
+
+
+def version(host: Host) -> int:
+    """Return the number of what can be called."""
+    with RawLink(host) as link:
+        return int(link.ask("DISCOVER", "/methods").headers["agtp-api-version"])
+
+
+def edit(group: Cluster, path: str) -> None:
+    """Give an endpoint of the common configuration another path."""
+    file = group.folder / "endpoints" / "text.toml"
+    file.write_text(re.sub('^path = ".*"', f'path = "{path}"', file.read_text(), flags=re.MULTILINE))
+
+
+def publish(group: Cluster, host: Host, path: str) -> int:
+    """Change what a host serves, and return the number that its answers have then."""
+    before = version(host)
+    edit(group, path)
+    host.process.send_signal(signal.SIGHUP)
+    until(lambda: version(host) != before)
+    return version(host)
+
+
+def replace(group: Cluster, name: str, **options: Any) -> Host:
+    """Stop the host that serves, wait for another one, and return that."""
+    host = group.stand_by(name, **options)
+    serving = next(each for key, each in group.hosts.items() if key != name and each.process.poll() is None)
+    assert serving.stop() == 0
+    return host.wait()
+
+
+def test_a_takeover_keeps_what_a_host_began(tmp_path: Path) -> None:
+    """An admitted agent calls, a list goes on, a session stays ended, a task is its client's, a number is not used again."""
+    port, clients = free_port(), {"one": "demo", "two": "demo"}
+    append = front(port, clients) + fixture("fixture", 'min_assurance = "gateway"')
+
+    def ask(client: str, method: str, named: str, **params: object) -> Any:
+        body, fields = modern(method, named, TASKS, **params)
+        headers = Fronted.fields(client, **fields)
+        return httpx.post(f"http://127.0.0.1:{port}/mcp", json=body, headers=headers, timeout=30).json()
+
+    def make(folder: Path, store: str) -> Path:
+        config = make_traced(folder, store)
+        write_tokens(config.parent, clients)
+        return config
+
+    with cluster(tmp_path, "a", "b", append=append, make=make) as group:
+        first = group.hosts["a"]
+        buyer = first.agtp_json("agent", "new", "buyer", "--scope", "booking:*", "--admit")
+        slow = {"name": "fixture__slow_compute", "arguments": {"seconds": 5}}
+        task = ask("one", "tools/call", "fixture__slow_compute", **slow)["result"]["taskId"]
+        me = json.loads((first.state / "agents" / "demo" / "document.json").read_text())["agent_id"]
+        with RawLink(first, context=client_context(first)) as link:
+            for number in range(3):
+                assert link.ask("NOTIFY", "/", {"recipient": me, "content": {"n": number}}).status == 202
+            whole = link.ask("QUERY", "/notifications").json()["result"]["notifications"]
+            half = link.ask("QUERY", "/notifications", {"limit": 2})
+            assert link.ask("ECHO", "/text", {"text": "x"}, Session_ID="of-before").status == 200
+            first.agtp_json("agent", "deactivate", "demo", "--reason", "drill")
+        numbers = {"/one": publish(group, first, "/one")}
+        shutil.copytree(buyer["directory"], tmp_path / "buyer")
+        host = replace(group, "b")
+        assert version(host) == numbers["/one"], "the same content"
+        host.agtp_json("agent", "reinstate", "demo")
+        with RawLink(host, context=client_context(host)) as link:
+            refused = link.ask("ECHO", "/one", {"text": "x"}, Session_ID="of-before")
+            assert (refused.status, refused.reason) == (401, "session-ended")
+            token = half.headers["continuation-token"]
+            rest = link.ask("QUERY", "/notifications", {"limit": 2}, Continuation_Token=token)
+            assert rest.status == 200, rest.body
+            parts = [answer.json()["result"]["notifications"] for answer in (half, rest)]
+            assert [*parts[0], *parts[1]] == whole
+        context = client_context(host, identified=False)
+        context.load_cert_chain(tmp_path / "buyer" / "agent.pem", tmp_path / "buyer" / "agent.key")
+        with RawLink(host, context=context) as link:
+            assert link.ask("DISCOVER", "/methods").status == 200
+        theirs = ask("two", "tasks/get", task, taskId=task)
+        assert "unknown-task" in theirs["error"]["message"]
+        assert "unknown-task" not in ask("one", "tasks/get", task, taskId=task)["error"]["message"]
+        numbers["/two"] = publish(group, host, "/two")
+        host = replace(group, "a")
+        numbers["/three"] = publish(group, host, "/three")
+        assert len(set(numbers.values())) == 3 and sorted(numbers.values()) == list(numbers.values()), numbers
+
+
+def test_control_numbers_in_files_alone_are_used_again(tmp_path: Path) -> None:
+    """A host that does not know what the other one published gives its number to another content."""
+    with cluster(tmp_path, "a", "b") as group:
+        assert group.hosts["a"].stop() == 0
+        host = group.start("a", fault="lonely").wait()
+        one = publish(group, host, "/one")
+        edit(group, "/two")
+        assert version(replace(group, "b", fault="lonely")) == one
