@@ -14,8 +14,8 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.lifecycle`: states, transitions, and the table that every request reads
 - :mod:`.verify`: the verification walk
 - :mod:`.table_check`: whether the tables of a store say what was signed; :mod:`.record_check`: one row of a record;
-  :mod:`.facet_check`: what records share; :mod:`.keyed_check`: keyed requests; :mod:`.start_check`: the part that a
-  start compares
+  :mod:`.facet_check`: what records share; :mod:`.block_check`: blocks of these; :mod:`.keyed_check`: keyed requests;
+  :mod:`.start_check`: the part that a start compares
 - :mod:`.export`: records as JSON lines, to be verified anywhere
 - :mod:`.merkle`, :mod:`.checkpoint`, :mod:`.tree`: the tree over all records, and its signed checkpoints
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store

@@ -58,7 +58,7 @@ class FacetCheck:
         expected = examined.facet
         if expected is None or len(row) <= FACET or type(number := row[FACET]) is not int:
             return
-        found = self._find(number)
+        found = self.find(number)
         if found == expected:
             self._sound.add(number)
         elif number not in self._wrong:
@@ -67,7 +67,7 @@ class FacetCheck:
             if len(mismatches.listed) < LISTED:
                 mismatches.listed.append((row_name("record", row), _describe(number, found, expected)))
 
-    def _find(self, number: int) -> Facet | None:
+    def find(self, number: int) -> Facet | None:
         """Return the facet of a number; None where no row has it, or one that cannot be a facet."""
         if number not in self._known:
             if len(self._known) >= MOST_IN_MEMORY:

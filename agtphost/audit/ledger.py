@@ -453,12 +453,13 @@ class Ledger:
         return not more
 
     def _forget(self) -> None:
-        """Delete expired items even where the host is never idle."""
+        """Delete expired items, and write blocks of the index, even where the host is never idle."""
         self._forgot = time.monotonic()
         try:
             self._writer.forget()
+            self._writer.index_blocks()
         except Exception as error:
-            self._report("what has expired could not be dropped: {why}", repr(error))
+            self._report("the store could not be kept in order: {why}", repr(error))
         self._reactor.callFromThread(self._prune_soon)
 
     def _prune_soon(self) -> None:

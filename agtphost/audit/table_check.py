@@ -23,6 +23,7 @@ from datetime import datetime
 from typing import Any
 
 from agtphost.audit import checkpoint
+from agtphost.audit.block_check import BlockCheck
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.facet_check import FacetCheck
 from agtphost.audit.keyed_check import MARGIN, KeyedCheck, keyed_of
@@ -134,6 +135,7 @@ class _Walk:
         self._keyed = keyed
         self._examiner = RecordExaminer()
         self.facets = FacetCheck(rows)
+        self._blocks = BlockCheck(rows, self.facets)
         self._last = 0
         self._size = 0
         self._cut = False
@@ -150,6 +152,7 @@ class _Walk:
         """Read how far the store goes, and its chains."""
         self._last = self._rows.last_number()
         self._size = newest = self._rows.newest_size()
+        yield from self._blocks.read_moment(self._last)
         if newest > self._last:
             # Compared as far as there are records: what the newest says of the rest cannot be believed either.
             self._cut = True
@@ -188,6 +191,7 @@ class _Walk:
             examined = self._examiner.examine(row)
             yield from findings_of(row, examined)
             self.facets.take(row, examined)
+            yield from self._blocks.take(row, examined)
             yield from self._place(row, examined)
             yield from checkpoints.take(examined)
             if number <= self._size:
@@ -200,6 +204,7 @@ class _Walk:
         yield from self._at(self._size + 1, checkpoints)
         yield from checkpoints.name_unstated()
         yield from self._belonging()
+        yield from self._blocks.finish()
         yield from self.facets.mismatches()
 
     # Chains

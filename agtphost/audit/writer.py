@@ -263,10 +263,15 @@ class GroupWriter:
         return self._store.free_space()
 
     def tidy(self) -> bool:
-        """Do idle work: forget old keyed requests, and checkpoint the write-ahead log."""
+        """Do idle work: forget old keyed requests, write blocks of the index, and checkpoint the write-ahead log."""
         more = self.forget(idle=True)
+        more = self._store.index_blocks() or more
         self._store.tidy()
         return more
+
+    def index_blocks(self) -> None:
+        """Write a few blocks of the index, where there is no idle moment to write them in."""
+        self._store.index_blocks()
 
     def forget(self, *, idle: bool = False) -> bool:
         """

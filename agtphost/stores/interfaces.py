@@ -194,6 +194,13 @@ class IStoreUpkeep(Interface):
         :return: whether there may be more.
         """
 
+    def index_blocks() -> bool:
+        """
+        Write some of the blocks of facets and times by which records are counted, in a separate transaction.
+
+        :return: whether there are more to write; False where the store counts without blocks.
+        """
+
     def tidy() -> None:
         """Do idle work: checkpoint the write-ahead log."""
 
@@ -428,6 +435,12 @@ class ITableRows(Interface):
 
     def facet(number: int) -> tuple[Any, ...] | None:
         """Return one row of ``facet``."""
+
+    def blocks() -> Iterator[tuple[Any, ...]]:
+        """Number of every row of ``record_block``, in their order."""
+
+    def block(number: int) -> tuple[Any, ...] | None:
+        """Return one row of ``record_block``."""
 
     def checkpoints(after: int | None) -> Iterator[tuple[Any, ...]]:
         """The rows of ``checkpoint`` in the order of their sizes, from the first where ``after`` is None."""

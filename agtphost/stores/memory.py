@@ -320,6 +320,9 @@ class MemoryStore:
                 if use.keys <= 1:
                     del self._keyed[use.owner]
 
+    def index_blocks(self) -> bool:
+        return False
+
     def tidy(self) -> None:
         """Do nothing, because a store in memory has no log."""
 

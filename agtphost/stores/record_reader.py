@@ -12,6 +12,7 @@ from zope.interface import implementer
 from agtphost.stores import database_check, upgrade
 from agtphost.stores.connection import Connect, Connection, open_reader
 from agtphost.stores.interfaces import IRecordReader, ITableSource
+from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.record_rows import RECORD
 from agtphost.stores.rows import (
     DamagedRecord,
@@ -63,7 +64,7 @@ class RecordReader(SqlRecordReader):
         self._opener = opener
         self._idle: list[Connection] = []
         self._closed = False
-        self.hours: dict[int, int] = {}
+        self.known_facets = KnownFacets()
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:

@@ -22,7 +22,10 @@ from agtphost.stores.rows import UNPROVEN, Facet
 from agtphost.vocabulary.display_names import display_name
 
 LOOK_SECONDS: Final = 0.12
-"""Seconds after which a look ends, with the place where the next one goes on."""
+"""Seconds of its thread's processor after which a look ends, with the place where the next one goes on."""
+
+WAITING_SECONDS: Final = 0.4
+"""Seconds that a look may take longer than its processor's time: for a database of another process, or a busy one."""
 
 LOOKED_INSIDE: Final = 3_000
 """Records that one look decodes at most: 40 ms of a processor."""

@@ -10,15 +10,12 @@ says how far it came.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agtphost.stores.record_look import RecordLook, Searched, SearchStopped, Stop
-from agtphost.stores.record_search import Search
-from agtphost.stores.row_shapes import COLUMNS, check_row
+from agtphost.stores.record_look import RecordLook
 from agtphost.stores.rows import Facet
 
 WIDTHS: Final = tuple(
@@ -30,17 +27,11 @@ WIDTHS: Final = tuple(
 )
 """Milliseconds of a slot; slots begin at multiples of these since the Unix epoch."""
 
-WAITING_SECONDS: Final = 0.4
-"""Seconds that a look may take longer than its processor's time: for a database of another process, or a busy one."""
-
 MOST_SLOTS: Final = 60
 FEWEST_SLOTS: Final = 12
 
 MOST_STEPS: Final = 30_000
 """Facets times slots: a step costs some 2.5 microseconds of a processor."""
-
-STEP_COST: Final = 2.5
-"""Records read by their numbers that cost as much as one step through the index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,33 +78,20 @@ def slot_width(since: int, until: int, facets: int) -> int:
 class SummaryLook(RecordLook):
     """A look that counts by time and by facet; its search has no texts."""
 
-    def __init__(self, reader: Searched, search: Search, before: int | None, stop: Stop) -> None:
-        super().__init__(reader, search, before, stop)
-        # What counts is the processor's time: on a busy machine a look would come to nothing.
-        self._cpu_end = time.thread_time() + max(self._end - time.monotonic(), 0.0)
-
-    @property
-    def _is_over(self) -> bool:
-        if self._stop():
-            raise SearchStopped
-        return time.thread_time() >= self._cpu_end or time.monotonic() >= self._end + WAITING_SECONDS
-
     def summarize(self, now: int) -> RecordSummary:
         """
         Count the records.
 
         :param now: the end of a range without one, in milliseconds since the Unix epoch.
         """
-        known: dict[int, Facet] = {}
-        for row in self._rows(f"SELECT {COLUMNS['facet']} FROM facet"):
-            check_row("facet", row)
-            known[row[0]] = Facet(*row[2:])
-        search = self._search
+        known, search = self._known, self._search
         wanted = frozenset(number for number, facet in known.items() if search.matches_facet(facet))
         self._of_any_method = [number for number in wanted if search.needs_method(known[number])]
         self._of_any_caller = [number for number in wanted if search.needs_caller(known[number])]
         refused = frozenset(number for number in wanted if known[number].reason)
-        self._facets = sorted(wanted)
+        self._facets = sorted(wanted) if len(wanted) < len(known) else None
+        self._set_ways()
+        self._prepare_count()
         until = now if search.until is None else search.until
         since = search.since
         if since is None:
@@ -125,20 +103,20 @@ class SummaryLook(RecordLook):
         sums: Counter[int] = Counter()
         slots: list[Slot] = []
         begin = (until - 1) // width * width
-        # Where facets decide alone, a few records are read sooner by number than through the index.
-        columns = (search.path, search.session_id, search.task_id)
-        narrow = columns == (None, None, None) and not self._of_any_method and not self._of_any_caller
         while begin + width > since:
             low = self._first_of_slot(begin) if begin > since else self._low
-            found = self._count_slot(low, wanted, direct=narrow)
+            found = self._count_slot(low, wanted)
             sums.update(found)
             count = sum(found.values())
             slots.append(Slot(begin=begin, records=count, refused=sum(found[each] for each in refused & found.keys())))
-            self._at = low
             if self._is_over:
                 break
             begin -= width
-        reached = max(slots[-1].begin, since) if slots else since
+        reached = max(slots[-1].begin, since)
+        if self._at > low:
+            # A part of the last slot was counted.
+            first = self._time_of(self._at)
+            reached = reached if first is None else max(first[1], reached)
         return RecordSummary(
             since=reached,
             until=until,
@@ -148,6 +126,16 @@ class SummaryLook(RecordLook):
             is_complete=reached <= since,
         )
 
+    def _count_slot(self, low: int, wanted: frozenset[int]) -> Mapping[int, int]:
+        """Count the records from a number on by facet, or the newest part of them, and move the place of the look."""
+        found: Counter[int] = Counter()
+        while True:
+            bottom = low if self._narrow else max(low, self._at - self._widest)
+            found.update(self._count_range(bottom, wanted))
+            self._at = bottom
+            if bottom == low or self._is_over:
+                return found
+
     def _first_of_slot(self, begin: int) -> int:
         """
         Return the number of the first record since a time, of those below the place of the look.
@@ -155,6 +143,8 @@ class SummaryLook(RecordLook):
         It is near that place: a slot has a small part of all records, and often none.
         """
         high, step = self._at, 1
+        if high <= self._blocks.end:
+            return self._blocks.first_since(begin, self._low, high)
         while high > self._low:
             place = max(high - step, self._low)
             found = self._time_of(place)
@@ -166,19 +156,6 @@ class SummaryLook(RecordLook):
             high, step = place, step * 4
         return high
 
-    def _count_slot(self, low: int, wanted: frozenset[int], *, direct: bool) -> dict[int, int]:
-        """Return the records from a number on by facet, of those that are wanted."""
-        if not wanted or low >= self._at:
-            return {}
-        if direct and self._at - low < STEP_COST * len(wanted):
-            source = self._reader.indexed
-            statement = f"SELECT facet, count(*) FROM {source} r WHERE number >= ? AND number < ? GROUP BY facet"
-            rows = self._rows(statement, (low, self._at))
-            return {facet: count for facet, count in rows if facet in wanted}
-        source, conditions = self._conditions(low, self._at)
-        statement = f"SELECT r.facet, count(*) FROM {source} WHERE {conditions} GROUP BY r.facet"
-        return dict(self._rows(statement, conditions.values))
-
     def _find_facets(self) -> list[int]:
         """Return an empty list, as :meth:`summarize` reads all facets with their values."""
         return []
@@ -189,11 +166,12 @@ class SummaryLook(RecordLook):
 
         A facet whose first records were removed counts as one that was there before.
         """
-        first = f"(SELECT r.number FROM {self._reader.indexed} r WHERE r.facet = f.number ORDER BY r.number LIMIT 1)"
-        columns = ", ".join(f"f.{name.strip()}" for name in COLUMNS["facet"].split(","))
-        new: list[Facet] = []
-        others: list[Facet] = []
-        for *row, number in self._rows(f"SELECT {columns}, {first} FROM facet f"):
-            check_row("facet", tuple(row))
-            (new if number is not None and number >= self._low else others).append(Facet(*row[2:]))
-        return new, others
+        # Facets have their numbers in the order of their first records, so new ones are the last.
+        numbers = sorted(self._known)
+        low, high = 0, len(numbers)
+        statement = f"SELECT r.number FROM {self._reader.indexed} r WHERE r.facet = ? ORDER BY r.number LIMIT 1"
+        while low < high:
+            middle = (low + high) // 2
+            first = self._rows(statement, (numbers[middle],))
+            low, high = (low, middle) if first and first[0][0] >= self._low else (middle + 1, high)
+        return [self._known[each] for each in numbers[low:]], [self._known[each] for each in numbers[:low]]

@@ -74,6 +74,13 @@ SHAPES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("operator", str),
         Column("operator_key", str),
     ),
+    "record_block": (
+        Column("number", int, key=True),
+        Column("began", int),
+        Column("sums", bytes),
+        Column("facets", bytes),
+        Column("times", bytes),
+    ),
     "lifecycle": (
         Column("agent_id", bytes, DIGEST, key=True),
         Column("status", str),

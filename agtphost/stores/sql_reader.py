@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from agtphost.audit.drafts import StoredRecord
+from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.record_look import RecordLook, Stop, never
 from agtphost.stores.record_rows import RECORD, check_record
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
@@ -92,8 +93,8 @@ class SqlRecordReader(ABC):
     begins: ClassVar[str] = "substr(r.path, 1, 64) = ? AND r.path <> '/'"
     """Condition that the first 64 characters of a record's path, which is not ``/``, are these."""
 
-    hours: dict[int, int]
-    """By hour since the Unix epoch, the number of its first record; filled as counts by hour read them."""
+    known_facets: KnownFacets
+    """The facets that were read already."""
 
     @abstractmethod
     def to_list(self, numbers: Sequence[int]) -> object:

@@ -19,6 +19,7 @@ from agtphost.stores.database_check import looked_at
 from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
+from agtphost.stores.record_blocks import lacks_blocks, write_blocks
 from agtphost.stores.record_reader import FIND, RecordReader
 from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (
@@ -394,6 +395,18 @@ class SQLiteStore:
         for use in uses.values():
             if use.keys <= 0:
                 self._execute("DELETE FROM keyed WHERE owner = ?", (use.owner,))
+
+    def index_blocks(self) -> bool:
+        if not lacks_blocks(self._execute):
+            return False
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            more = write_blocks(self._execute)
+            self._execute("COMMIT")
+        except BaseException:
+            self.rollback()
+            raise
+        return more
 
     def tidy(self) -> None:
         self._folding.idle(self._connection)

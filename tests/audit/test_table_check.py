@@ -42,11 +42,17 @@ MUTATIONS = length(60, 500)
 
 
 @pytest.fixture(scope="module")
-def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store that is changed, with its witness file beside it."""
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The store that is changed, with its witness file beside it; its blocks are small, so that it has some."""
     folder = tmp_path_factory.mktemp("rich")
-    write_rich_store(folder / "records.sqlite3", folder / "checkpoint.txt", KEY, groups=65)
-    return folder / "records.sqlite3"
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("agtphost.stores.record_blocks", "agtphost.audit.block_check"):
+            patched.setattr(f"{name}.BLOCK", 64)
+            patched.setattr(f"{name}.MOST_SUMS", 8)
+        write_rich_store(folder / "records.sqlite3", folder / "checkpoint.txt", KEY, groups=65)
+        with closing(open_store(f"sqlite:{folder / 'records.sqlite3'}", create=False)) as store:
+            store.index_blocks()
+        yield folder / "records.sqlite3"
 
 
 def verified(path: Path, witness: Path) -> Report:

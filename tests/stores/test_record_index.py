@@ -34,6 +34,7 @@ FACETS = "SELECT * FROM facet ORDER BY number"
 DOWNGRADE = (
     *(f"DROP INDEX {name}" for name in ("record_facet", "record_session", "record_task", "record_path")),
     "DROP TABLE facet",
+    "DROP TABLE record_block",
     *(f"ALTER TABLE record DROP COLUMN {name}" for name in ("session", "task", "facet")),
 )
 """Statements that make a store what the version without facets made."""
@@ -281,6 +282,10 @@ def test_a_search_uses_the_indexes(large: Path) -> None:
         def close(self) -> None:
             self._connection.close()
 
+    def scans() -> list[str]:
+        # Of blocks each lookup reads all beginnings, one for 4,096 records.
+        return [plan for plan in plans if plan.startswith("SCAN r") and plan != "SCAN record_block"]
+
     reader = RecordReader(str(large), Explained)
     expected = {
         "a tool": "SEARCH r USING COVERING INDEX record_facet (facet=? AND rowid>? AND rowid<?)",
@@ -290,15 +295,15 @@ def test_a_search_uses_the_indexes(large: Path) -> None:
     for name, search in SEARCHES.items():
         plans.clear()
         reader.latest(None, 50, search)
-        assert not [plan for plan in plans if plan.startswith("SCAN r")], (name, plans)
+        assert not scans(), (name, plans)
         assert name not in expected or expected[name] in plans, (name, plans)
         plans.clear()
         reader.count(CountedBy.TOOL, None, search)
-        assert not [plan for plan in plans if plan.startswith("SCAN r")], plans
+        assert not scans(), plans
         plans.clear()
         reader.summarize(RECORDS * STEP, search)
         reader.new_facets(HALF)
-        assert not [plan for plan in plans if plan.startswith(("SCAN r", "SCAN record"))], plans
+        assert not scans(), plans
     path = Search(path="/orders/7")
     plans.clear()
     reader.latest(None, 50, path)

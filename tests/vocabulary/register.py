@@ -372,8 +372,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _LINK: frozenset(
         {
             "stores.facet_rows:FacetNumbers._known",
-            "stores.postgres.reading:PostgresReader.hours",
-            "stores.record_reader:RecordReader.hours",
+            "stores.record_blocks:RecordBlocks._columns",
             "audit.writer_queue:WriterQueue.tasks",
             "mcp.sessions:McpSession._answers_left",
             "audit.catch_up:Door._waiting",

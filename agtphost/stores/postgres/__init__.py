@@ -6,7 +6,8 @@ A store in a PostgreSQL database, for several machines.
 - :mod:`.error_texts`: what errors of PostgreSQL mean, and what to do
 - :mod:`.replication`: whether the database has a synchronous replica
 - :mod:`.schema_files`: how a store is made, and whether this program can use it; ``schema/`` has the tables
-- :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`); :mod:`.statements`: what it says
+- :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`); :mod:`.statements`: what it says;
+  :mod:`.block_writing`: its part that writes blocks of facets and times
 - :mod:`.lease`: the right to write to it (:class:`~agtphost.stores.interfaces.ILease`)
 - :mod:`.processes`: the hosts that run on it
 - :mod:`.reading`: the reading side (:class:`~agtphost.iagtp.IRecordReader`); :mod:`.rows`: rows as they are stored

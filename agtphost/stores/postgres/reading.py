@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from zope.interface import implementer
 
 from agtphost.stores.interfaces import IRecordReader, ITableSource
+from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.postgres.connection import (
     ALIVE_AFTER,
     READING_SECONDS,
@@ -97,7 +98,7 @@ class PostgresReader(SqlRecordReader):
         self._idle: list[Session] = [] if session is None else [session]
         self._free = threading.BoundedSemaphore(MOST)
         self._closed = False
-        self.hours: dict[int, int] = {}
+        self.known_facets = KnownFacets()
         if session is not None:
             session.patience = READING_SECONDS + STALL_SECONDS
 

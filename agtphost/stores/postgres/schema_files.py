@@ -29,6 +29,7 @@ _RIGHTS: Final = {
     "store": "SELECT UPDATE",
     "chain": "SELECT INSERT",
     "facet": "SELECT INSERT",
+    "record_block": "SELECT INSERT",
     "record": "SELECT INSERT",
     "record_index": "SELECT INSERT",
     "lifecycle": "SELECT INSERT UPDATE",

@@ -26,6 +26,7 @@ from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.postgres import statements
+from agtphost.stores.postgres.block_writing import BlockWriting
 from agtphost.stores.postgres.connection import (
     READING_SECONDS,
     STALL_SECONDS,
@@ -70,7 +71,7 @@ ENDLESS: Final = 2**62
 
 
 @implementer(IChainStore, ITableSource)
-class PostgresStore:
+class PostgresStore(BlockWriting):
     """
     A store in a database.
 
@@ -162,11 +163,7 @@ class PostgresStore:
         return moved
 
     def _revive(self) -> bool:
-        """
-        Connect again where the server or a firewall ended the session while nothing was under way.
-
-        :return: whether it was ended.
-        """
+        """Connect again where the server or a firewall ended the session between two uses; return whether it did."""
         if not self._session.lost:
             return False
         self._session.close()

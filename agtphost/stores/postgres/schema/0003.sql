@@ -35,3 +35,12 @@ CREATE TABLE published (
     one integer PRIMARY KEY CHECK (one = 1), -- there is one row
     value text NOT NULL                 -- a JSON object: the history, and up to which number the holder may go
 );
+
+-- Facets and times of records in blocks, as in version 12 of SQLite: what counts read in place of records.
+CREATE TABLE record_block (
+    number bigint PRIMARY KEY,          -- 0, 1, 2 ...: block n has the records from n * 4096 + 1 to (n + 1) * 4096
+    began bigint NOT NULL,              -- issued_at of its first record
+    sums bytea NOT NULL,                -- facet and number of its records in turn, 4 octets each; empty where there are more than 512 facets
+    facets bytea NOT NULL,              -- facet of each record, 4 octets, little end first; 0 for one that is not there
+    times bytea NOT NULL                -- issued_at of each record, 8 octets, little end first; that of the one before for one that is not there
+);

@@ -1,0 +1,29 @@
+"""Blocks of facets and times in PostgreSQL: :mod:`agtphost.stores.record_blocks`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from agtphost.stores.record_blocks import lacks_blocks, write_blocks
+
+INDEXED_RECORDS: Final = "(SELECT number, i.facet, p.issued_at FROM record_index i JOIN record p USING (number))"
+"""Records that have a row of the index: those that an earlier version wrote last get theirs later."""
+
+
+class BlockWriting(ABC):
+    """The part of a store that writes blocks."""
+
+    _execute: Callable[..., Any]
+
+    @abstractmethod
+    def _own_transaction(self) -> AbstractContextManager[None]:
+        """Run statements under the lock of the store."""
+
+    def index_blocks(self) -> bool:
+        if not lacks_blocks(self._execute, INDEXED_RECORDS):
+            return False
+        with self._own_transaction():
+            return write_blocks(self._execute, INDEXED_RECORDS)

@@ -1,0 +1,239 @@
+"""Blocks of facets and times: searches and counts have the same results with them, and a wrong one is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agtphost.audit.drafts import Draft, Sealed
+from agtphost.audit.table_check import Expected, check_tables
+from agtphost.iagtp import IChainStore, IRecordReader
+from agtphost.stores import open_store, record_blocks
+from agtphost.stores.record_blocks import MOST_SUMS, RecordBlocks, make_block, pack, unpack
+from agtphost.stores.record_search import CountedBy, Search
+from agtphost.stores.rows import DamagedRow
+from agtphost.stores.settings import locate_url
+from agtphost.testing.store_drafts import ALICE, BOB, KEYS, draft, write_drafts
+from agtphost.testing.store_searches import SearchCases
+from tests import postgres
+from tests.rows import each_row
+
+SMALL = 4
+"""Records of a block in these tests."""
+
+
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have blocks of a few records, so that small stores have many, with sums and without."""
+    for name in ("agtphost.stores.record_blocks", "agtphost.audit.block_check"):
+        monkeypatch.setattr(f"{name}.BLOCK", SMALL)
+        monkeypatch.setattr(f"{name}.MOST_SUMS", 2)
+    # Every search by facets reads blocks.
+    monkeypatch.setattr("agtphost.stores.record_look.MANY_FACETS", 1)
+
+
+def open_at(folder: Path, database: str) -> Any:
+    if database == "sqlite":
+        return open_store(f"sqlite:{folder / 'records.sqlite3'}", create=True)
+    server = postgres.server()
+    place = locate_url(server.url(server.schema(folder)))
+    place.create("agtp.test")
+    return place.open_store(create=False, holder="test", server_id="agtp.test")
+
+
+class BlockCases(SearchCases):
+    """Every requirement of searches, where all records but the newest are in blocks."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+        make_small(monkeypatch)
+        made = open_at(tmp_path, self.database)
+        yield made
+        if (last := made.last_number()) < 1_000:
+            assert made._execute("SELECT count(*) FROM record_block").fetchone()[0] == last // SMALL
+        with made.tables() as rows:
+            assert not [each for each in check_tables(rows, Expected(keys=None, now=2_000)) if "block" in each.table]
+        made.close()
+
+    database: str
+    test_a_search_for_text_ends = None
+    """It reads no block."""
+
+    @staticmethod
+    def written(store: IChainStore, *drafts: Draft, seconds: float = 1_000.0) -> list[Sealed]:
+        found = write_drafts(store, *drafts, seconds=seconds)
+        while store.index_blocks():
+            pass
+        return found
+
+
+class TestSQLiteBlocks(BlockCases):
+    database = "sqlite"
+
+
+@postgres.needed
+class TestPostgresBlocks(BlockCases):
+    database = "postgresql"
+
+
+def hide_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have lookups find no block, so that they read the records."""
+    monkeypatch.setattr("agtphost.stores.record_blocks._BEGINNINGS", "SELECT number, began FROM record_block LIMIT 0")
+
+
+def results(reader: IRecordReader, search: Search, last: int) -> list[Any]:
+    summary = reader.summarize(last, search)
+    counts = [reader.count(by, None, search) for by in CountedBy]
+    assert summary.is_complete and not [each for each in counts if each.before is not None]
+    page = reader.latest(None, 7, search)
+    numbers = [number for number, _ in page.records]
+    return [summary, [dict(each.counts) for each in counts], numbers, page.before if len(numbers) == 7 else None]
+
+
+@postgres.needed
+def test_results_with_and_without_blocks_are_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    """Any combination of conditions and times finds, counts and sums up the same records, on both databases."""
+    make_small(monkeypatch)
+    monkeypatch.setattr("agtphost.stores.record_look.LOOK_SECONDS", 60.0)
+    searches = [
+        Search(**conditions, **times)
+        for conditions in (
+            {},
+            {"reads": False},
+            {"status": 403},
+            {"tool": "files.read"},
+            {"tool": "files.none"},
+            {"path": "/orders"},
+            {"path": "/" + "x" * 80, "status": 200},
+            {"session_id": "s1"},
+            {"task_id": "t2", "status_class": 4},
+            {"caller": ALICE},
+            {"method": "MADEUP1"},
+        )
+        for times in ({}, {"since": 7_205_000}, {"since": 7_201_000, "until": 21_610_001})
+    ]
+    for database in ("sqlite", "postgresql"):
+        store = open_at(tmp_path, database)
+        for number in range(43):
+            refused = {"status": 403, "reason": "scope-missing"} if number % 3 == 0 else {}
+            tool = {"mcp_server": "files", "mcp_tool": "read"} if number % 5 == 0 else {}
+            write_drafts(
+                store,
+                draft(
+                    ALICE if number % 2 else "",
+                    method="EXECUTE" if tool else "MADEUP1" if number % 7 == 0 else "QUERY",
+                    path=("/", "/orders", "/" + "x" * 80)[number % 3],
+                    session_id=f"s{number % 3}",
+                    task_id=f"t{number % 4}",
+                    caller_id=(ALICE, BOB, "")[number % 3],
+                    **({"identity_assurance": "header"} if number % 4 == 0 else {}),
+                    **({"extra": tool} if tool else {}),
+                    **refused,
+                ),
+                seconds=number // 4 * 1_800 + number,
+            )
+        store.index_blocks()
+        reader = store.reader()
+        some = [results(reader, search, 80_000_000) for search in searches]
+        new = [reader.new_facets(since) for since in (0, 7_200_000, 70_000_000)]
+        with monkeypatch.context() as patched:
+            hide_blocks(patched)
+            for search, found in zip(searches, some, strict=True):
+                assert results(reader, search, 80_000_000) == found, (database, search)
+            assert [reader.new_facets(since) for since in (0, 7_200_000, 70_000_000)] == new
+        # What finds nothing anywhere would prove nothing.
+        assert sum(1 for found in some if found[1][0]) > 20 and new[1][0] and new[1][1]
+        store.close()
+
+
+@each_row(
+    ("statement", "row", "explanation"),
+    [
+        ("UPDATE record_block SET began = 5 WHERE number = 1", "1", "began is 5"),
+        ("UPDATE record_block SET sums = x'0100000009000000' WHERE number = 0", "0", "sums is not that of facets"),
+        ("UPDATE record_block SET sums = x'' WHERE number = 0", "0", "sums is not that of facets"),
+        ("UPDATE record_block SET facets = x'00' WHERE number = 1", "1", "has not the length of a block"),
+        ("UPDATE record_block SET {facet} WHERE number = 1", "1", "facets has 9 for record 6, which has signed"),
+        ("UPDATE record_block SET {time} WHERE number = 0", "0", "for record 2, which has signed another"),
+        ("DELETE FROM record_block WHERE number = 0", "0", "is not there, and block 1 is"),
+        ("UPDATE record_block SET number = 7 WHERE number = 1", "1", "is not there, and block 7 is"),
+        ("INSERT INTO record_block SELECT 2, began, sums, facets, times FROM record_block WHERE number = 1", "2",
+         "for record 9"),
+        ("INSERT INTO record_block SELECT 3, began, sums, facets, times FROM record_block WHERE number = 1", "3",
+         "the block before it is not there"),
+        ("INSERT INTO record_block VALUES (2, 1008000, {early})", "2",
+         "for record 10, which is not there"),
+    ],
+)  # fmt: skip
+def test_a_wrong_block_is_named(
+    tmp_path_factory: pytest.TempPathFactory, statement: str, row: str, explanation: str
+) -> None:
+    """`agtp audit verify` names each block that is not what its records have signed, and nothing else."""
+    with pytest.MonkeyPatch.context() as patched:
+        make_small(patched)
+        store = open_at(tmp_path_factory.mktemp("store"), "sqlite")
+        for number in range(9):
+            refused = {"status": 403, "reason": "scope-missing"} if number == 5 else {}
+            write_drafts(store, draft(ALICE, **refused), seconds=1_000 + number)
+        store.index_blocks()
+        facet = f"facets = x'{pack('I', [1, 9, 1, 1]).hex()}', sums = x'{pack('I', [1, 3, 9, 1]).hex()}'"
+        time = f"times = x'{pack('Q', [1_000_000, 1_000_999, 1_002_000, 1_003_000]).hex()}'"
+        with store.tables() as rows:
+            assert not list(check_tables(rows, Expected(keys=KEYS, now=2_000)))
+            parts = pack("I", [1, 4]), pack("I", [1] * 4), pack("Q", [1_008_000] * 4)
+            early = ", ".join(f"x'{part.hex()}'" for part in parts)
+            store._execute(statement.format(facet=facet, time=time, early=early))
+            found = list(check_tables(rows, Expected(keys=KEYS, now=2_000)))
+        named = [(each.row, each.explanation) for each in found if each.table == "record_block"]
+        assert len(named) == len(found) and any(each == row and explanation in why for each, why in named), found
+        store.close()
+
+
+def test_a_look_refuses_blocks_that_are_not_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count that lacks a block would be too small: it is an error that names the block."""
+    make_small(monkeypatch)
+    store = open_at(tmp_path, "sqlite")
+    write_drafts(store, *(draft() for _ in range(9)))
+    store.index_blocks()
+    for statement in ("DELETE FROM record_block WHERE number = 0", "UPDATE record_block SET number = 0, facets = x''"):
+        store._execute(statement)
+        with pytest.raises(DamagedRow, match="record_block"):
+            store.reader().count(CountedBy.TOOL, None, Search(reads=False))
+            store.reader().count(CountedBy.HOUR, None, Search(reads=False))
+    store.close()
+
+
+def test_a_record_that_is_not_there_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing record, or one with values that no writer wrote, has the facet 0 and the time of the one before."""
+    make_small(monkeypatch)
+    block = make_block(2, [(10, 7, 500), (11, "x", None)])
+    assert list(unpack("I", block.facets)) == [0, 7, 0, 0] and list(unpack("Q", block.times)) == [500] * 4
+    assert list(unpack("I", block.sums)) == [7, 1] and block.began == 500
+
+
+def test_blocks_are_written_a_few_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that lacks many gets them in several transactions; one that lacks none is not locked."""
+    make_small(monkeypatch)
+    store = open_at(tmp_path, "sqlite")
+    write_drafts(store, *(draft() for _ in range(SMALL * record_blocks.WRITTEN_AT_ONCE + SMALL)))
+    assert store.index_blocks() is True and store.index_blocks() is False
+    statements: list[str] = []
+    execute = store._execute
+    store._execute = lambda statement, *given: statements.append(statement) or execute(statement, *given)
+    assert store.index_blocks() is False and not [each for each in statements if "BEGIN" in each]
+    reader = store.reader()
+    assert RecordBlocks(reader._rows).end == store.last_number() + 1
+    store.close()
+
+
+def test_a_block_has_twelve_octets_a_record() -> None:
+    """A block without sums is as large as its facets and times."""
+    rows = [(number + 1, number + 1, number) for number in range(record_blocks.BLOCK)]
+    block = make_block(0, rows)
+    assert len(block.facets) + len(block.times) == 12 * record_blocks.BLOCK and not block.sums
+    few = make_block(0, [(number, number % MOST_SUMS + 1, at) for number, _, at in rows])
+    assert len(few.sums) == 8 * MOST_SUMS
