@@ -250,7 +250,7 @@ class RecordLook:
             ):
                 if numbers:
                     found.add(f"(NOT r.facet {reader.among} OR r.{column} = ?)", reader.to_list(numbers), wanted)
-        return f"{reader.indexed} r {reader.index_hint.format(index) if index else ''}", found
+        return f"{reader.indexed} r {reader.index_hint.format(index)}" if index else "record r", found
 
     # A page
 

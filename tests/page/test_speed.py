@@ -58,6 +58,8 @@ def filled(config: Path) -> None:
     writer.load()
     for begin in range(0, RECORDS, GROUP):
         writer.write([Submission(draft_of(number, caller, agent)) for number in range(begin, begin + GROUP)])
+    while store.index_blocks():
+        pass
     store.close()
     registrar = SigningKey.load(state / "registrar.key")
     for number in range(AGENTS):

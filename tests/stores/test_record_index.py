@@ -179,6 +179,9 @@ def fill_directly(folder: Path, records: int) -> Path:
         )
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
+    with closing(open_store(f"sqlite:{path}", create=False)) as made:
+        while made.index_blocks():
+            pass
     return path
 
 
