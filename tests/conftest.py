@@ -146,6 +146,8 @@ class _Modules(LoadFileScheduling):
             return "the gateway's own port"
         if nodeid.startswith(("tests/stores/test_postgres", "tests/models/test_store_machine")):
             return "a PostgreSQL server"
+        if nodeid.partition("::")[0] in sources.READERS:
+            return "the package as trees"
         return "a host" if nodeid.startswith("tests/system/standard/") else super()._split_scope(nodeid)
 
 
@@ -172,7 +174,7 @@ def postgresql_stopped() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def of_no_other_operator() -> Iterator[None]:
+def of_no_other_operator(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     Hosts in this process import an operator's modules, all of one name, from directories of their own.
 
@@ -180,7 +182,8 @@ def of_no_other_operator() -> Iterator[None]:
     """
     places = list(sys.path)
     yield
-    sources.parsed.cache_clear()
+    if request.node.nodeid not in sources.READERS:
+        sources.forget()
     sys.path[:] = places
     for name in [each for each in sys.modules if each.partition(".")[0] == OPERATORS]:
         del sys.modules[name]

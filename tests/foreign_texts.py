@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from tests.sources import parsed
+from tests.sources import nodes, parsed
 
 RAW = frozenset({"strerror", "reason", "msg", "problem", "verify_message", "args", "message"})
 """Attributes of foreign exceptions that are texts."""
@@ -23,8 +23,8 @@ PRINTERS = frozenset({"str", "repr", "escape"})
 
 def classes_of(folder: Path) -> frozenset[str]:
     """Return the names of all classes that a package defines."""
-    trees = (parsed(file.read_text(encoding="utf-8")) for file in folder.rglob("*.py"))
-    return frozenset(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    texts = (file.read_text(encoding="utf-8") for file in folder.rglob("*.py"))
+    return frozenset(node.name for text in texts for node in nodes(text) if isinstance(node, ast.ClassDef))
 
 
 def places_in(source: str, own: Collection[str]) -> Counter[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.rows import each_row
-from tests.sources import parsed
+from tests.sources import nodes, parsed
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent / "agtphost"
@@ -217,7 +217,7 @@ def contents(init: Path) -> tuple[set[str], set[str]]:
     """
     A package's modules and sub-packages that the text of its ``__init__`` does not name, and what it names that is not.
     """
-    folder, text = init.parent, ast.get_docstring(ast.parse(init.read_text())) or ""
+    folder, text = init.parent, ast.get_docstring(parsed(init.read_text())) or ""
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
     own = "agtphost" if folder == ROOT else "agtphost." + ".".join(folder.relative_to(ROOT).parts)
@@ -261,7 +261,7 @@ def long_functions(source: str, most: int = 80) -> list[str]:
     """Functions and methods, nested ones too, with more lines from their ``def`` to their end than that."""
     return [
         f"{node.name}: {lines} lines"
-        for node in ast.walk(parsed(source))
+        for node in nodes(source)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > most
     ]
@@ -288,7 +288,7 @@ def test_a_long_function_is_noticed() -> None:
 def needed(name: str, source: str, names: Collection[str]) -> set[str]:
     """The modules that a module needs: at import, inside of functions, and for its types alone."""
     found: set[str] = set()
-    for node in ast.walk(parsed(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -359,7 +359,7 @@ def old_names(files: Mapping[str, str]) -> list[str]:
         if name in {f"{room}/{old}" for old in names.split()}
     ]
     for name, source in files.items():
-        classes = {node.name for node in ast.walk(parsed(source)) if isinstance(node, ast.ClassDef)}
+        classes = {node.name for node in nodes(source) if isinstance(node, ast.ClassDef)}
         found += [f"{name}:{each}" for each in sorted(classes & set(OLD_CLASSES.split()))]
     return found
 

@@ -34,6 +34,7 @@ from agtphost.vocabulary.catalog import Catalog
 from agtphost.wire import Connection, Limits, Role
 from tests.measuring import measured
 from tests.rows import each_row
+from tests.sources import nodes as nodes_in
 
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parent.parent / "agtphost"
@@ -426,7 +427,7 @@ def _sources() -> dict[str, tuple[set[str], bool]]:
         name = str(path.relative_to(ROOT).with_suffix(""))
         if not name.startswith(COMMANDS):
             source = path.read_text()
-            nodes = [*ast.walk(ast.parse(source))] if any(word in source for word in (*IMPORTED, *LOADING)) else []
+            nodes = nodes_in(source) if any(word in source for word in (*IMPORTED, *LOADING)) else []
             found[name] = _imports(nodes), _loading(nodes)
     return found
 

@@ -20,6 +20,7 @@ from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, Recorder, certificate
 from tests.dispatch.test_refusals import Counted
 from tests.rows import each_row
+from tests.sources import nodes
 
 ADDRESS = "203.0.113.9"
 SHA = "e" * 64
@@ -231,7 +232,7 @@ NEVER = {
 def silent(source: str, *, never: bool = False) -> list[int]:
     """Lines of refusals that may be 262 or 455 and do not say which scopes are concerned."""
     found = []
-    for node in ast.walk(ast.parse(source)) if "Refusal(" in source else ():
+    for node in nodes(source) if "Refusal(" in source else ():
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Refusal")):
             continue
         reason = node.args[0] if node.args else None

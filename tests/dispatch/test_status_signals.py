@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agtphost.vocabulary.status import Status
+from tests.sources import nodes
 
 ROOT = Path(__file__).resolve().parents[2] / "agtphost"
 
@@ -19,7 +20,7 @@ HTTP = frozenset({200, 202, 204, 301, 400, 401, 403, 404, 405, 408, 409, 410, 42
 
 def numbers(source: str) -> Iterator[int]:
     """Every whole number that stands in the code, texts aside."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Constant) and type(node.value) is int:
             yield node.value
 

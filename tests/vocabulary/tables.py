@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.sources import nodes
+
 ROOT = Path(__file__).resolve().parents[2] / "agtphost"
 
 ELSEWHERE = {"cli", "conformance", "client", "bridge", "config", "wire", "contract", "vocabulary", "testing"}
@@ -20,7 +22,7 @@ def tables(source: str, module: str) -> Iterator[str]:
     """``module:Class.attribute`` of each, and ``module:function`` of what remembers its results."""
     if _MAYBE.search(source) is None:
         return  # Half of them need not be parsed.
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
                 if _called(decorator) in ("lru_cache", "cache"):

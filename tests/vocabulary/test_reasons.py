@@ -14,7 +14,7 @@ from agtphost.errors import Refusal
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from tests.rows import each_row
-from tests.sources import parsed
+from tests.sources import nodes, parsed
 
 ROOT = Path(agtphost.__file__).parent
 
@@ -43,7 +43,7 @@ def members(node: ast.AST | None) -> set[str]:
 
 def faults(source: str) -> Iterator[str]:
     """What is wrong with the refusals of a module: a bare token, an unknown member, a status that it has not."""
-    for node in ast.walk(parsed(source)) if any(f"{name}(" in source for name in RAISED) else ():
+    for node in nodes(source) if any(f"{name}(" in source for name in RAISED) else ():
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in RAISED):
             continue
         given = node.args[0] if node.args else None
