@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost import __version__
+from tests.supply.compiled import lend_compiled
 from tests.supply.lock import ROOT
 from tests.supply.source_tree import copy_tree
 from tests.system.hosting import free_port
@@ -221,10 +222,12 @@ def install(interpreter: Path, room: Path, wanted: str, *, borrowed: Path | None
     if borrowed is None:
         run(programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", wanted, cwd=room)
         return programs
-    pip, quiet = [sys.executable, "-m", "pip", "--disable-pip-version-check"], ["-q", "--no-deps", "--no-index"]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    quiet = ["-q", "--no-deps", "--no-index", "--no-compile"]
     plain = re.sub(r"\[.*\]$", "", wanted)
     run(*pip, "--python", programs / "python", "install", *quiet, plain, cwd=room)
     (site,) = (room / ".venv").glob("lib/python3*/site-packages")
+    lend_compiled(site)
     (site / "borrowed.pth").write_text(f"{borrowed}\n")
     (programs / "twistd").write_text(
         f"#!{programs}/python\nimport sys\nfrom twisted.scripts.twistd import run\nsys.exit(run())\n"

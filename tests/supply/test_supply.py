@@ -24,6 +24,7 @@ from tests.attacks.site import amend
 from tests.programmes import CHOSEN
 from tests.rows import each_row
 from tests.supply.__main__ import main
+from tests.supply.compiled import lend_compiled
 from tests.supply.imports import imports
 from tests.supply.lock import ROOT, locked, read
 from tests.supply.sbom import normal
@@ -247,6 +248,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (built,) = folder.glob("*.whl")
     with zipfile.ZipFile(built) as archive:
         archive.extractall(folder / "installed")
+    assert lend_compiled(folder / "installed") > 500
     return folder / "installed"
 
 
@@ -445,5 +447,7 @@ def test_the_commands_of_the_container_recipe_work(tmp_path: Path) -> None:
             line = re.sub(rf"(^|[ =]){re.escape(place)}\b", rf"\g<1>{here}", line)
         done = subprocess.run(["sh", "-c", line], cwd=source, env=environ, capture_output=True, text=True)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    for site in (tmp_path / "opt").glob("lib/python3*/site-packages"):
+        lend_compiled(site)
     done = subprocess.run([str(tmp_path / "opt" / "bin" / "agtp"), "--version"], capture_output=True, text=True)
     assert done.stdout.startswith("agtphost "), done.stderr
