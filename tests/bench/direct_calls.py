@@ -14,10 +14,16 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
+from tests import forking
 from tests.system.hosting import ETC
 
 TOOL, ARGUMENTS = "list_files", {"folder": "."}
-COMMAND = (sys.executable, str(ETC / "mcp/files_server.py"), str(ETC / "mcp/files"))
+
+
+def command() -> list[str]:
+    """Return the command of the sample's server, whose start is no part of what is measured."""
+    return forking.mcp_server(ETC / "mcp/files_server.py", ETC / "mcp/files")
+
 
 Call = Callable[[], Awaitable[object]]
 
@@ -48,7 +54,7 @@ def peer() -> None:
     from agtphost.config.upstreams import MCPServerSection
 
     running = reactor
-    server = McpServer(running, MCPServerSection(name="files", command=COMMAND), os.environ)
+    server = McpServer(running, MCPServerSection(name="files", command=tuple(command())), os.environ)
 
     async def call() -> None:
         result = await server.call_tool(TOOL, ARGUMENTS, {}, 30.0)
@@ -78,7 +84,8 @@ async def sdk() -> None:
     """The official SDK's client."""
     from mcp import Client, StdioServerParameters
 
-    parameters = StdioServerParameters(command=COMMAND[0], args=list(COMMAND[1:]))
+    program, *words = command()
+    parameters = StdioServerParameters(command=program, args=words)
     async with Client(parameters) as client:
 
         async def call() -> None:

@@ -8,18 +8,22 @@ called directly by three clients: the host's own peer, the official SDK's client
 from __future__ import annotations
 
 import json
+import os
 import ssl
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.bench.direct_calls import ARGUMENTS, COMMAND, TOOL
+from tests import forking
+from tests.bench import direct_calls
+from tests.bench.direct_calls import ARGUMENTS, TOOL
 from tests.bench.load import Client, client_context, run
 from tests.system.hosting import Host
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Direct:
@@ -27,7 +31,7 @@ class Direct:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            COMMAND,
+            direct_calls.command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -101,8 +105,10 @@ class Elsewhere:
     """A client in a process of its own, which times itself: see :mod:`tests.bench.direct_calls`."""
 
     def __init__(self, kind: str) -> None:
-        command = [sys.executable, "-m", "tests.bench.direct_calls", kind]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        imported = {"peer": forking.product, "sdk": forking.mcp_sdk}[kind]()
+        command = forking.launched(imported, direct_calls.__file__, kind)
+        environ = {**os.environ, **forking.shared(), "PYTHONPATH": str(ROOT)}
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
 
     def timed(self, times: int) -> list[float]:
         """Seconds of each of so many calls."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.supply.compiled import lend_compiled
 from tests.supply.test_supply import copy
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -27,6 +28,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(command, cwd=checkout, check=True, capture_output=True)
     (built,) = (checkout / "dist").glob("*.whl")
     zipfile.ZipFile(built).extractall(target)
+    lend_compiled(target)
     return target
 
 
