@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.vocabulary import paths, tomltext
+from agtphost.vocabulary.regular_files import read_octets
 from agtphost.vocabulary.tomltext import Location, TomlError
 
 _MOST_MODULES = 500
@@ -202,7 +203,7 @@ class DeclaredNames:
 
 def _functions(file: Path) -> Iterator[str]:
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = ast.parse(read_octets(file))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
     for each in tree.body:

@@ -105,7 +105,7 @@ class DefinitionFile:
     def line(self, name: str) -> int:
         """Return the line of a definition, counted from 1; 0 if it is not found."""
         try:
-            text = self.file.read_text(encoding="utf-8")
+            text = read_octets(self.file).decode("utf-8")
         except (OSError, UnicodeError):
             return 0
         at = text.find(f"{json.dumps(name, ensure_ascii=False)}:")

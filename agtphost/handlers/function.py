@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import stat
+import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -77,6 +81,8 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
     module_name, _, name = dotted.rpartition(".")
     if not module_name or not name:
         raise UnresolvableFunction(f"{dotted!r} is not a dotted path such as package.module.function", absent=True)
+    if module_name not in sys.modules:
+        _require_file(module_name)
     try:
         module = find(module_name)
     except SyntaxError as error:
@@ -86,6 +92,7 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
             f"the module is not Python: {type(error).__name__}: {error.msg}{text}", "mend that line", place
         ) from error
     except ModuleNotFoundError as error:
+        _require_file(error.name or "")
         hint, place = _instead_of(module_name, name, find), _failed_line(error)
         said = f"the module {module_name} cannot be imported: {error!r}"
         raise UnresolvableFunction(said, hint or SOUGHT, place, absent=not hint and place is None) from error
@@ -101,6 +108,27 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
             f"{dotted} is not callable: it is {type(function).__name__}", "write a function there"
         )
     return function
+
+
+def _require_file(name: str) -> None:
+    """
+    Refuse a module whose file is a pipe, a socket or a device, which Python passes over as if it were not there.
+
+    :param name: the full name of the module; its packages are looked at as well.
+    :raises UnresolvableFunction: one of the files is none that can be read.
+    """
+    parts = name.split(".")
+    for depth, last in enumerate(parts):
+        for place in sys.path:
+            folder = Path(place, *parts[:depth])
+            for file in (folder / last / "__init__.py", folder / f"{last}.py"):
+                with suppress(OSError, ValueError):
+                    mode = file.stat().st_mode
+                    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                        raise UnresolvableFunction(
+                            f"the module {name} cannot be imported: {file} is a pipe, a socket or a device",
+                            f"replace {file.name} by a file",
+                        )
 
 
 def _failed_line(error: BaseException) -> tuple[str, int] | None:

@@ -22,6 +22,7 @@ from agtphost.host.modules import OperatorFiles
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.provisioning import HOSTED
 from agtphost.protocols import ServerTLS
+from agtphost.vocabulary.regular_files import read_octets
 
 RELOADABLE = (
     *("configuration", "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
@@ -93,7 +94,7 @@ def digest_of(config: Config, files: Inventory) -> str:
     lines = []
     for path in {path for kind in files.values() for path, stamp in kind.items() if stamp is not None}:
         try:
-            content = sha256(path.read_bytes()).hexdigest()
+            content = sha256(read_octets(path)).hexdigest()
         except OSError:
             continue
         shown = path.relative_to(config.folder) if path.is_relative_to(config.folder) else path

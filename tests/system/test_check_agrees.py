@@ -76,6 +76,17 @@ def pipe(name: str) -> Arrange:
     return lambda config: os.mkfifo(config.parent / name)
 
 
+def irregular(name: str, make: Callable[[Path], None]) -> Arrange:
+    """Something else in place of a handler module."""
+
+    def arrange(config: Path) -> None:
+        file = config.parent / "handlers" / name
+        file.unlink()
+        make(file)
+
+    return arrange
+
+
 ISSUER = """
 [[policies.oauth.issuer]]
 expected_issuer = "https://id.example"
@@ -215,6 +226,16 @@ ROWS: dict[str, Row] = {
     "an endpoint twice": Row(arrange=twice, says=("ECHO",)),
     "a variable that is not set": Row(arrange=with_service, says=("NO_SUCH_VARIABLE",)),
     "an endpoint file that is a pipe": Row(arrange=pipe("endpoints/x.toml"), says=("pipe, a socket or a device",)),
+    **{
+        f"a handler module that is {what}": Row(
+            arrange=irregular(name, make), says=("pipe, a socket or a device",) * count
+        )
+        for what, name, make, count in (
+            ("a pipe", "text.py", os.mkfifo, 1),
+            ("a package's pipe", "__init__.py", os.mkfifo, 3),
+            ("a device", "text.py", lambda file: os.symlink("/dev/zero", file), 1),
+        )
+    },
     # Agents.
     "a description that is a pipe": Row(arrange=pipe("agents/x.agent.json"), says=("pipe, a socket or a device",)),
     "a description that is a directory": Row(
