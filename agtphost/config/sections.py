@@ -45,6 +45,7 @@ from agtphost.config.values import (
     Password,
     Seconds,
     Section,
+    ServerId,
     StateDirectory,
     Table,
     Token,
@@ -67,7 +68,7 @@ _LOOPBACK_ENDPOINT = re.compile(
 class Host(Section):
     """The section ``[host]``: the identity of this host."""
 
-    server_id: Token = ""
+    server_id: ServerId = ""
     """The ``Server-ID`` of every response. Required."""
 
     operator: Line = ""

@@ -228,6 +228,9 @@ Table = Annotated[Mapping[K, T], AfterValidator(_freeze), PlainSerializer(dict)]
 
 Line = Annotated[str, AfterValidator(_line)]
 Token = Annotated[str, form(r"[\x21-\x7e]{1,253}", "must be 1 to 253 visible ASCII characters without spaces")]
+ServerId = Annotated[
+    Token, form("[^/]+", "is {}, and URIs have it as their authority: write it without a scheme and without a path")
+]
 Method = Annotated[str, form("[A-Z]{3,32}", "holds {}, which is not a method name (3 to 32 letters A-Z)")]
 Scope = Annotated[
     str, form(scopes.is_token, "holds {}, which is not a scope token (lower-case segments joined by ':')")

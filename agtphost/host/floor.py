@@ -98,7 +98,9 @@ def floor_methods(
     corpus = Corpus(directory, listed, adapters, library, visibility, offload)
     escalation = Escalation(held, directory, authorization, offload, states, now, continuations, address)
     suspension = Suspension(held, sessions, suspensions, release, now, workflows)
-    notices = Notification(held, directory, authorization, listed, offload, now, continuations, hosts, cancel, address)
+    notices = Notification(
+        held, directory, authorization, listed, offload, states, now, continuations, hosts, cancel, address
+    )
     decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now), offload)
     confirmation = Confirmation(held, records, authorization, decisions, now)
 

@@ -802,6 +802,14 @@ def test_a_file_nested_beyond_reason(tmp_path: Path, nested: str) -> None:
     assert problems_of(write(tmp_path, nested))[0].message.startswith("the file is not TOML")
 
 
+@each_row("given", ["agtp://agents.example.com", "https://agents.example.com/", "agents.example.com/a"])
+def test_a_name_with_scheme_or_path_is_refused(given: str, tmp_path: Path) -> None:
+    """Each URI of the host would have it as its authority; the hint is a line that is sound."""
+    [problem] = problems_of(write(tmp_path, HEAD.replace('"h"', f'"{given}"')))
+    assert "without a scheme and without a path" in problem.message and problem.line == 2
+    assert problem.hint == 'write server_id = "agents.example.com"'
+
+
 def test_an_empty_file_lacks_a_name_and_production_keys(tmp_path: Path) -> None:
     """Production is the default, and names the command that creates what is missing (AGTP-308)."""
     problems = problems_of(write(tmp_path, ""))

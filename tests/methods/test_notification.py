@@ -268,6 +268,18 @@ def test_a_group_is_each_of_its_members() -> None:
     assert all(each["duplicate"] for each in once[1]["notifications"])
 
 
+def test_a_retired_agent_has_no_inbox() -> None:
+    """A retired agent is an unknown recipient, alone and as the last of a group; the others of a group are reached."""
+    host = FloorHost({"notify": {"groups": {"both": [OTHER.agent_id, "desk"], "one": [OTHER.agent_id]}}})
+    host.put(OTHER, "suspended")
+    notify(host)
+    host.put(OTHER, "retired")
+    for name in (OTHER.agent_id, "one"):
+        refused = host.ask("NOTIFY", recipient=name, content=CONTENT)
+        assert (refused.status, body_of(refused)["reason"]) == (404, "recipient-unknown")
+    assert [each["recipient"] for each in notify(host, "both")["notifications"]] == [DESK.agent_id]
+
+
 def test_a_full_inbox_keeps_a_group_from_being_told_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """One transaction: where one member's inbox takes no more, nobody's does."""
     monkeypatch.setattr(notification, "PER_SENDER", 1)

@@ -19,6 +19,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.prepared_items import prepare
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
@@ -169,6 +170,15 @@ def _put_notification(value: Mapping[str, Any], until: float) -> Change:
     )
 
 
+def _unknown_recipient() -> Refusal:
+    return Refusal(
+        Reason.RECIPIENT_UNKNOWN,
+        "The recipient is not an agent, person or group that this host knows, or the operator.",
+        remedy="Send an Agent-ID, the name of a hosted agent, of a configured person or group, or operator.",
+        details={"parameter": "recipient"},
+    )
+
+
 @implementer(IBuiltInHandler)
 class Notification:
     """
@@ -176,6 +186,7 @@ class Notification:
 
     :param bindings: everything that can be called, for the agents' own endpoints.
     :param offload: calls a function off the reactor.
+    :param states: returns the present lifecycle state of an agent.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
     :param cancel: answers a NOTIFY that ends a subscription of MONITOR; None for every other.
     """
@@ -189,6 +200,7 @@ class Notification:
         authorization: Authorization,
         bindings: Callable[[], Iterable[Binding]],
         offload: Executor,
+        states: Callable[[Agent], LifecycleState],
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),
@@ -197,6 +209,7 @@ class Notification:
     ) -> None:
         self._cancel = cancel
         self._offload = offload
+        self._states = states
         self._addresses = authorization.addresses
         self._hosts = frozenset(hosts)
         self._address = address
@@ -278,11 +291,21 @@ class Notification:
         return tuple(dict.fromkeys(self._recipient(each)[0] for each in found))
 
     def _members(self, named: str) -> Sequence[str] | None:
-        """Return the members of a group; None where the name is not a group's."""
+        """
+        Return the members of a group that are not retired; None where the name is not a group's.
+
+        :raises Refusal: 422 for too many, 404 where all are retired.
+        """
         members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
         if members is not None and len(members) > MOST:
             raise parameters.invalid("recipient", f"{named} has more than {MOST} members.", "Send to fewer recipients.")
-        return members
+        if members is None:
+            return None
+        people = self._addresses.people
+        left = [each for each in members if each in people or not self._is_retired(self._agent(each))]
+        if members and not left:
+            raise _unknown_recipient()
+        return left
 
     def _write_notification(self, context: BuiltInContext, recipient: str, now: float) -> dict[str, Any]:
         """Return the notification for one recipient."""
@@ -328,16 +351,18 @@ class Notification:
             return OPERATOR, None
         if named in self._addresses.people:
             return f"{MARK}{named}", None
-        label = self._address.agent_label(named)
-        agent = self._directory.by_id(label) if is_agent_id(label) else self._directory.by_name(label)
-        if agent is None:
-            raise Refusal(
-                Reason.RECIPIENT_UNKNOWN,
-                "The recipient is not an agent, person or group that this host knows, or the operator.",
-                remedy="Send an Agent-ID, the name of a hosted agent, of a configured person or group, or operator.",
-                details={"parameter": "recipient"},
-            )
+        agent = self._agent(named)
+        # A retired agent never reads its inbox again.
+        if agent is None or self._is_retired(agent):
+            raise _unknown_recipient()
         return agent.agent_id, agent
+
+    def _agent(self, named: str) -> Agent | None:
+        label = self._address.agent_label(named)
+        return self._directory.by_id(label) if is_agent_id(label) else self._directory.by_name(label)
+
+    def _is_retired(self, agent: Agent | None) -> bool:
+        return agent is not None and self._states(agent).status is LifecycleStatus.RETIRED
 
     @staticmethod
     def _number(value: Mapping[str, Any]) -> str:
