@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -73,6 +74,20 @@ def test_a_generated_card_follows_the_identity_document() -> None:
         assert json.loads(card.body)["description"] == host.desk.agent.description == description
         shown.append(card.headers.get("etag"))
     assert shown[0] != shown[1]
+
+
+def test_a_generated_card_is_generated_anew_when_its_agent_changes() -> None:
+    """HAIDIP-011: a host that has shown the card once shows the new text, under a new ETag, with the next request."""
+    host = RegistryHost()
+    before = host.get("agent:desk", host.demo)
+    changed = replace(host.desk.agent, description="Lends films.", principal="Another Ltd")
+    assert host.directory.replace(changed)
+    card = host.get("agent:desk", host.demo)
+    shown = json.loads(card.body)
+    assert (shown["description"], shown["provider"]) == ("Lends films.", "Another Ltd")
+    assert card.headers.get("etag") != before.headers.get("etag")
+    assert host.directory.replace(replace(changed, principal="A third"))
+    assert json.loads(host.get("agent:desk", host.demo).body)["provider"] == "A third"
 
 
 def test_a_card_comes_back_octet_for_octet() -> None:
