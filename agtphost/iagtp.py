@@ -160,7 +160,7 @@ class IPayloadAdapter(Interface):
         """
 
     def tools() -> Iterable[Binding]:
-        """Every tool that can be called now, as the binding that :meth:`resolve` would return, by name."""
+        """Return every tool that can be called now, as the binding that :meth:`resolve` would return, by name."""
 
     def call_of(binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """
@@ -256,7 +256,7 @@ class IWitness(Interface):
 
     def last() -> Checkpoint | None:
         """
-        The last checkpoint it saw; None where it saw none.
+        Return the last checkpoint it saw; None where it saw none.
 
         :raises agtphost.stores.StoreError: what it has cannot be read or believed.
         """
@@ -310,10 +310,10 @@ class IContractDocuments(Interface):
     """The documents of negotiation for DISCOVER and INSPECT."""
 
     def patterns(context: BuiltInContext) -> Mapping[str, Any]:
-        """The document of DISCOVER /patterns."""
+        """Return the document of DISCOVER /patterns."""
 
     def contracts(context: BuiltInContext) -> Sequence[Mapping[str, Any]]:
-        """The document of DISCOVER /contracts."""
+        """Return the document of DISCOVER /contracts."""
 
     def persistent() -> Sequence[Mapping[str, Any]]:
         """Definitions of persistent contracts in force."""
@@ -362,7 +362,7 @@ class IEmbedder(Interface):
 
     def embed(texts: Sequence[str]) -> Awaitable[Sequence[bytes]]:
         """
-        The vectors of some texts, in their order.
+        Return the vectors of some texts, in their order.
 
         :return: each of :attr:`dimensions` 32-bit floats, little-endian, and of length 1, or of none where the text
             says nothing to the model.
@@ -379,10 +379,10 @@ class IAgentDirectory(Interface):
     only: Agent | None = Attribute("The only hosted agent; None where there are more, or none.")
 
     def by_id(agent_id: str) -> Agent | None:
-        """The agent of that Agent-ID."""
+        """Return the agent of that Agent-ID."""
 
     def by_name(name: str) -> Agent | None:
-        """The hosted agent of that label."""
+        """Return the hosted agent of that label."""
 
     def list_hosted() -> Sequence[Agent]:
         """Return the hosted agents in label order."""

@@ -81,7 +81,7 @@ class Client(AsyncCalls[AsyncioConnection]):
         wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncGenerator[Reply]:
-        """The same call as an iterator over its interim replies and, last, the final one."""
+        """Make a call and iterate over its interim replies and, last, the final one."""
         arrived: asyncio.Queue[Reply | None] = asyncio.Queue()
         more: dict[str, Any] = {"timeout": timeout, "wait_for_approval": wait_for_approval, **options}
         running = asyncio.ensure_future(self.call(uri, method, path, input, stream=arrived.put_nowait, **more))

@@ -131,7 +131,7 @@ class AsyncioConnection(asyncio.Protocol):
     # What the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The handshake is done."""
+        """Note that the handshake is done."""
         # Loops of others have transports of no common class.
         self._transport = cast(asyncio.Transport, transport)
         self._open.add(self)
@@ -154,7 +154,7 @@ class AsyncioConnection(asyncio.Protocol):
 
 
 def _reason(exc: Exception | None) -> ClientError | None:
-    """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
+    """Return the error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
     if isinstance(exc, ssl.SSLError) and not isinstance(exc, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         refusal = tls.to_refusal(exc.reason or "")
         refusal.__cause__ = exc
@@ -228,7 +228,7 @@ class HeardSocket(socket.socket):
 
 
 async def _dial(loop: asyncio.AbstractEventLoop, destination: Destination) -> socket.socket:
-    """A TCP connection to the first address of the name that takes one."""
+    """Open a TCP connection to the first address of the name that takes one."""
     failure: OSError = OSError("the name has no address")
     for family, kind, protocol, _, address in await loop.getaddrinfo(
         destination.host, destination.port, type=socket.SOCK_STREAM

@@ -104,7 +104,7 @@ class CallConnection(Protocol):
         """Whether the last call left it in order."""
 
     def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Awaitable[Reply]:
-        """The final reply to one call, or a ClientError."""
+        """Return the final reply to one call, or raise a ClientError."""
 
     def close(self) -> object:
         """End it in order."""
@@ -158,7 +158,7 @@ class Calls(Generic[L]):
 
     @abstractmethod
     def _connect(self, key: Destination, deadline: Deadline) -> Coroutine[Any, Any, L]:
-        """A connection whose server is verified."""
+        """Open a connection and verify its server."""
 
     @abstractmethod
     def _load_context(self) -> None:
@@ -186,7 +186,7 @@ class Calls(Generic[L]):
 
     @abstractmethod
     def _fetch(self, domain: str, policy: BootstrapPolicy) -> Awaitable[HTTPAnswer | str]:
-        """A domain's bootstrap document, or why there is none."""
+        """Return a domain's bootstrap document, or why there is none."""
 
     # Calls
 
@@ -258,7 +258,7 @@ class Calls(Generic[L]):
 
     async def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
         """
-        The keys that a server says it signs records with, by ``kid``, from its manifest.
+        Return the keys that a server says it signs records with, by ``kid``, from its manifest.
 
         Trust in them is trust in the server's TLS certificate.
 
@@ -274,7 +274,7 @@ class Calls(Generic[L]):
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> ServerManifest:
         """
-        The manifest of a server, from memory as long as it may be kept.
+        Return the manifest of a server, from memory as long as it may be kept.
 
         From the first time on, calls to this server compare its
         ``AGTP-API-Version``, and read the manifest again before the next call
@@ -466,7 +466,7 @@ class Calls(Generic[L]):
             self._forget(key)
 
     async def _open(self, key: Destination, deadline: Deadline) -> L:
-        """A new connection; its time is the smaller of what connecting and the call are allowed."""
+        """Open a connection; its time is the smaller of what connecting and the call are allowed."""
         try:
             deadline.remaining(f"connecting to {key}")
             sooner = deadline.sooner(self._connect_timeout)
@@ -493,7 +493,7 @@ class Calls(Generic[L]):
             self._wake(key)
 
     def _drain(self) -> list[L]:
-        """The connections that no call is using, to be closed; the others end with their call."""
+        """Return the connections that no call uses, to be closed; the others end with their call."""
         with self._guard:
             self._closed = True
             return [link for _, link in self._pool.drain()]

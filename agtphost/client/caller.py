@@ -183,7 +183,7 @@ class Caller:
 
     def manifest_call(self, server: str | AgtpUri | Destination, part: str = "") -> PreparedCall:
         """
-        The reading of a server's manifest (AGTP-API section 8.10).
+        Return the call that reads a server's manifest (AGTP-API section 8.10).
 
         :param part: the token of a part behind the first one.
         """
@@ -203,7 +203,7 @@ class Caller:
         **options: Unpack[CallOptions],
     ) -> PreparedCall:
         """
-        A call ready to be sent.
+        Return a call ready to be sent.
 
         :raises agtphost.client.errors.InvalidCall: if it is malformed.
         :raises AgentGone: if it would go to, or come from, an agent that is known to be retired.
@@ -229,7 +229,7 @@ class Caller:
         return self.confirm is not None and (call.confidence is not None or may_matter(call.request.method))
 
     def definitions_call(self, server: Destination, *, anonymous: bool) -> PreparedCall:
-        """The reading of what a server says of its endpoints, as the caller of a call (AGIS v01 section 12)."""
+        """Return the call that reads what a server says of its endpoints to one caller (AGIS v01 section 12)."""
         uri = AgtpUri(form=Form.SERVER, host=server.host, port=server.port)
         return self.prepare(uri, "DISCOVER", "/", None, headers=(("Accept", ACCEPT),), anonymous=anonymous)
 
@@ -279,13 +279,13 @@ class Caller:
 
 
 def server_of(uri: str | AgtpUri) -> AgtpUri:
-    """The URI of the server that answers for ``uri``; an Agent-ID without a host stays as it is."""
+    """Return the URI of the server that answers for ``uri``; an Agent-ID without a host stays as it is."""
     target = parse_uri(uri)
     return AgtpUri(form=Form.SERVER, host=target.host, port=target.port) if target.host else target
 
 
 def no_manifest(reply: Reply) -> VerificationFailed:
-    """The error for a server that does not show its manifest."""
+    """Return the error for a server that does not show its manifest."""
     return VerificationFailed(
         f"The server did not show its manifest ({reply.status} {escape(reply.reason)}).",
         "Give its signing.pub as a file.",

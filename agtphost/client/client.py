@@ -90,7 +90,7 @@ class Client(AsyncCalls[TwistedConnection]):
         wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncGenerator[Reply]:
-        """The same call as an iterator over its interim replies and, last, the final one."""
+        """Make a call and iterate over its interim replies and, last, the final one."""
         arrived: DeferredQueue[Reply | Failure] = DeferredQueue()
         more: dict[str, Any] = {"timeout": timeout, "wait_for_approval": wait_for_approval, **options}
         running = Deferred.fromCoroutine(self.call(uri, method, path, input, stream=arrived.put, **more))

@@ -169,7 +169,7 @@ def _attach_cause(refusal: ClientError, error: BaseException) -> ClientError:
 
 
 def _refusal_of(reason: Failure, notes: HandshakeNotes) -> ClientError | None:
-    """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
+    """Return the error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
     error = reason.value
     assert error is not None
     if isinstance(error, SSL.Error):

@@ -46,7 +46,7 @@ class Conversation:
         return self._usable and self._call is None
 
     def ask(self, call: PreparedCall) -> bytes:
-        """The octets to send; only while :attr:`reusable`."""
+        """Return the octets to send; only while :attr:`reusable`."""
         octets = self._wire.send(call.request)
         self._call = call
         self._interims = 0

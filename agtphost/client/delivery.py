@@ -39,7 +39,7 @@ class Delivery:
         return self._conversation.answered
 
     def ask(self, call: PreparedCall, stream: Stream | None, done: Done) -> bytes:
-        """The octets of a call; only while :attr:`reusable`."""
+        """Return the octets of a call; only while :attr:`reusable`."""
         octets = self._conversation.ask(call)
         self._stream, self._done = stream, done
         return octets
@@ -62,7 +62,7 @@ class Delivery:
             self._drop()
 
     def fail(self, error: Exception) -> None:
-        """The connection is of no use any more, and why."""
+        """Note that the connection is of no use any more, and why."""
         done, self._done = self._done, None
         if done is not None:
             done(error)

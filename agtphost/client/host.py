@@ -93,7 +93,7 @@ class AsyncCalls(Calls[L]):
         wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncGenerator[Reply]:
-        """The same call as an iterator over its interim replies and, last, the final one."""
+        """Make a call and iterate over its interim replies and, last, the final one."""
 
 
 C = TypeVar("C", bound=AsyncCalls[Any])
@@ -174,7 +174,7 @@ class Host(Generic[C]):
         wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncGenerator[Reply]:
-        """The same call as an iterator over its interim replies and, last, the final one, which is verified."""
+        """Make a call and iterate over its interim replies and, last, the final one, which is verified."""
         running = self.client.stream(
             self.uri, method, path, input, timeout=timeout, wait_for_approval=wait_for_approval, **options
         )
@@ -184,7 +184,7 @@ class Host(Generic[C]):
 
     async def tools(self) -> list[Tool]:
         """
-        The tools of the host's MCP servers that may be called now.
+        Return the tools of the host's MCP servers that may be called now.
 
         :raises agtphost.client.errors.CallRefused: if the host does not list them.
         """
@@ -209,7 +209,7 @@ class Host(Generic[C]):
         wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> ToolResult:
-        """The same, with the options of a call; interim replies have what the tool tells on the way."""
+        """Call a tool with the options of a call; interim replies have what the tool tells on the way."""
         input = execute(name, arguments or {})
         reply = await self.call(
             "EXECUTE", "/", input, stream=stream, timeout=timeout, wait_for_approval=wait_for_approval, **options

@@ -20,7 +20,7 @@ REGISTRAR = "registrar"
 
 
 def identities(host: LocalHost) -> dict[str, Path]:
-    """The certificates that lie in the state directory, by name."""
+    """Return the certificates that lie in the state directory, by name."""
     found = {}
     registrar = host.state_dir / "registrar.pem"
     if registrar.is_file():
@@ -56,7 +56,7 @@ def identity_of(host: LocalHost, wanted: str | None, default: str) -> tuple[Path
 
 def certified_agent(certificate: Path) -> str | None:
     """
-    The Agent-ID that a certificate file names; None where it names none.
+    Return the Agent-ID that a certificate file names; None where it names none.
 
     :raises InvalidCall: if it cannot be read.
     """

@@ -79,7 +79,7 @@ def question(uri: str | AgtpUri, format: str | None) -> Ask:
 
 
 def format_of(uri: AgtpUri) -> str | None:
-    """The ``format`` that a URI asks for; None where it leaves it to the host."""
+    """Return the ``format`` that a URI asks for; None where it leaves it to the host."""
     for part in (uri.query or "").split("&"):
         if part.startswith("format="):
             return part.removeprefix("format=")
@@ -143,7 +143,7 @@ async def _at(answer: Answer, ask: Ask) -> Located:
 
 def redirected_to(uri: AgtpUri, location: str | None) -> AgtpUri:
     """
-    The URI that a 301 means.
+    Return the URI that a 301 means.
 
     :raises VerificationFailed: if it means none, another agent, or leaves the authority: only the
         same host, or the ``agtp.`` subdomain of the same domain, may be named.

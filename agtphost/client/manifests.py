@@ -112,7 +112,7 @@ class Manifests:
             known.version = version
 
     def stale(self, call: PreparedCall) -> bool:
-        """Whether a call has to wait until the manifest of its server was read again (AGTP-270)."""
+        """Return whether a call has to wait until the manifest of its server was read again (AGTP-270)."""
         known = self._servers.get(call.destination)
         return known is not None and known.version != known.manifest.api_version and not _asks_for_it(call)
 
@@ -227,7 +227,7 @@ def manifest_of(
     reply: Reply, keys: Mapping[str, VerifyingKey], now: float = 0.0, further: Sequence[Reply] = ()
 ) -> ServerManifest:
     """
-    The manifest in an answer to ``DISCOVER /``, its signature checked.
+    Return the manifest in an answer to ``DISCOVER /``, after a check of its signature.
 
     :param further: its parts behind the first one, in order; each is signed, and one wrong signature counts for all.
     :raises VerificationFailed: where the answer is none, or the parts are not those of one manifest.
@@ -292,12 +292,12 @@ def _check_manifest(
 
 
 def _asks_for_it(call: PreparedCall) -> bool:
-    """Whether a call is itself the reading of the manifest."""
+    """Return whether a call is itself the reading of the manifest."""
     return call.request.method == "DISCOVER" and call.request.path == "/" and call.caller_id is None
 
 
 def _went_back(before: str | None, after: str | None) -> bool:
-    """Whether a version that is a number became a smaller one, which no server may do (core v08 section 7.6)."""
+    """Return whether a version that is a number became a smaller one, which no server may do (core v08 section 7.6)."""
     numbers = [int(text) for text in (before, after) if text is not None and _NUMBER.fullmatch(text)]
     return len(numbers) == 2 and numbers[1] < numbers[0]
 

@@ -35,7 +35,7 @@ class Pool(Generic[K, C]):
         return self._counts.get(key, 0)
 
     def take(self, key: K, now: float) -> C | None:
-        """The free connection that was used last, now in use; None if none is fresh enough."""
+        """Return the free connection that was used last, now in use; None if none is fresh enough."""
         free = self._free.get(key)
         if not free or now - free[-1][0] >= self._idle_seconds:
             return None

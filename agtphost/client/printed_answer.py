@@ -16,7 +16,7 @@ _STATUS = re.compile(r"[0-9]{3}", re.ASCII)
 
 def read_printed(octets: bytes) -> Evidence:
     """
-    The answer that was printed, the last one that has a record; or a record alone.
+    Return the answer that was printed, the last one that has a record; or a record alone.
 
     :raises ValueError: it is neither.
     """

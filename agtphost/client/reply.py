@@ -103,7 +103,7 @@ class Reply:
 
     def json(self) -> Any:
         """
-        The body, decoded strictly, once; another thread may do it.
+        Return the body, decoded strictly, once; another thread may do it.
 
         :raises agtphost.vocabulary.jsontext.JSONTextError: if it is not JSON.
         """
@@ -128,7 +128,7 @@ class Reply:
         return value["result"] if isinstance(value, dict) and "result" in value else value
 
     def _word(self, *names: str) -> str:
-        """The first member of the body that is a text; then the first of its ``error``, where that is an object."""
+        """Return the first member of the body that is a text, or of its ``error``, where that is an object."""
         error = self.document.get("error")
         for members in (self.document, error if isinstance(error, dict) else {}):
             for name in names:
@@ -159,7 +159,7 @@ class Reply:
 
     def raise_for_status(self) -> Reply:
         """
-        The reply itself, if the host did what was asked.
+        Return the reply itself, if the host did what was asked.
 
         :raises agtphost.client.ApprovalRequired: if a person has to approve the call first.
         :raises agtphost.client.CallRefused: for every other answer that is not a success.
@@ -241,7 +241,7 @@ def particulars_of(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def is_interim(status: int, headers: Headers) -> bool:
-    """Whether a response is followed by another one to the same request: design decision 11."""
+    """Return whether a response is followed by another one to the same request: design decision 11."""
     return status == Status.ACCEPTED and "continuation-token" in headers
 
 
@@ -249,7 +249,7 @@ def reply_of(
     response: Response, *, line: bytes, body: bytes, agent_id: str | None, interims: int, caller_id: str | None = None
 ) -> Reply:
     """
-    A reply from what the wire yielded.
+    Return a reply from what the wire yielded.
 
     :param line: the request line that was sent, CRLF included.
     :param body: the request body that was sent.

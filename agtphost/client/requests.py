@@ -76,7 +76,7 @@ def new_session_id() -> str:
 
 def parse_uri(text: str | AgtpUri) -> AgtpUri:
     """
-    The URI of a call.
+    Return the URI of a call.
 
     :raises InvalidCall: naming what is wrong and what to write.
     """
@@ -165,7 +165,7 @@ def prepare(
 
 
 def with_field(call: PreparedCall, name: str, value: str) -> PreparedCall:
-    """The call with one more header field, unless it has one of that name already."""
+    """Return the call with one more header field, unless it has one of that name already."""
     headers = call.request.headers
     if name.lower() in headers:
         return call
@@ -221,7 +221,7 @@ def _opaque(name: str, value: str | None) -> str | None:
 
 
 def _scope_value(value: Scopes) -> str | None:
-    """The header form; an empty list claims nothing, which is not the same as no header."""
+    """Return the header form; an empty list claims nothing, which is not the same as no header."""
     if value is None:
         return None
     try:
@@ -247,7 +247,7 @@ def _envelope(
     context: Mapping[str, Any] | None,
 ) -> bytes:
     """
-    The body's octets; none where there is nothing to say.
+    Return the body's octets; none where there is nothing to say.
 
     Parameters always go in the envelope: bare ones would be taken for an
     envelope where a parameter is itself called ``parameters`` or ``method``.
@@ -267,7 +267,7 @@ def _envelope(
 
 def _plain(parameters: Mapping[str, Any] | None, context: Mapping[str, Any] | None) -> bytes:
     """
-    The body's octets with the parameters at its top: the other reading of core v08 section 5.7.
+    Return the body's octets with the parameters at its top: the other reading of core v08 section 5.7.
 
     Servers that know no envelope want it so. Task and session are in the header alone.
     """

@@ -198,7 +198,7 @@ def _result(
 
 
 def _document_signature(reply: Reply, keys: Mapping[str, VerifyingKey]) -> Check:
-    """The host's signature over the octets of the body."""
+    """Check the host's signature over the octets of the body."""
     text = reply.headers.get(detached.HEADER.lower())
     if text is None:
         return Check(name="signature", ok=False, detail="The document is not signed by its host.")
@@ -237,7 +237,7 @@ async def _identity(
 
 
 def _origin(ask: Ask, found: Located, checks: list[Check], policy: TrustPolicy) -> Resolution:
-    """The Genesis alone: it has to be one, the named agent's, and of a trusted registrar."""
+    """Check a Genesis alone: it has to be one, the named agent's, and of a trusted registrar."""
     document = _json(found.reply)
     genesis, bound = _genesis(found.reply, {**document, "agent_id": found.uri.agent_id or document.get("agent_id")})
     issuer, trusted = _issuer(genesis, None, {}, policy.issuers)
@@ -245,7 +245,7 @@ def _origin(ask: Ask, found: Located, checks: list[Check], policy: TrustPolicy) 
 
 
 def _inline_signature(document: Mapping[str, Any]) -> tuple[VerifyingKey | None, Check | None]:
-    """The signature inside the document, of the registrar or of the host (core v08 section 6.3.5)."""
+    """Check the signature inside the document, of the registrar or of the host (core v08 section 6.3.5)."""
     faults = documents.faults_of(document)
     if faults:
         return None, Check(name="document", ok=False, detail=f"The document is wrong: {escape(faults[0])}.")
@@ -260,7 +260,7 @@ def _inline_signature(document: Mapping[str, Any]) -> tuple[VerifyingKey | None,
 
 
 def _genesis(reply: Reply, document: Mapping[str, Any]) -> tuple[Genesis | None, Check]:
-    """The Agent-ID is the hash of a Genesis (API-044)."""
+    """Check that the Agent-ID is the hash of a Genesis (API-044)."""
     if not reply.ok:
         said = f"The host shows no Genesis ({reply.status} {escape(reply.reason)})."
         return None, Check(name="genesis", ok=False, detail=said)
@@ -296,7 +296,7 @@ def _issuer(
 
 
 def _scopes(document: Mapping[str, Any], genesis: Genesis | None) -> tuple[Check, frozenset[str]]:
-    """The scopes that the document declares lie within those of the Genesis."""
+    """Check that the scopes of the document lie within those of the Genesis."""
     if documents.faults_of(document):
         return Check(name="scopes", ok=False, detail="The document declares no scopes that could be read."), frozenset()
     declared = documents.declared_scopes(document)
@@ -333,7 +333,7 @@ async def _namespace(
 
 
 def check_namespace(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> Check:
-    """Whether a Namespace Document is signed, all of it, by one of ``keys`` (AGTP-134)."""
+    """Return whether a Namespace Document is signed, all of it, by one of ``keys`` (AGTP-134)."""
     signature = document.get("signature")
     unsigned = {name: value for name, value in document.items() if name != "signature"}
     if document.get("document_type") != "agtp-namespace":
@@ -354,7 +354,7 @@ def check_namespace(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey
 
 
 def check_fresh(document: Mapping[str, Any], now: float, freshness: float) -> Check:
-    """Whether a Namespace Document is of this moment (AGTP-135)."""
+    """Return whether a Namespace Document is of this moment (AGTP-135)."""
     made = document.get("generated_at")
     if not isinstance(made, str) or not is_timestamp(made):
         return Check(name="freshness", ok=False, detail="The document does not say when it was generated.")

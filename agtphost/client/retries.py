@@ -71,7 +71,7 @@ class RetryPolicy:
 
     def may_reconnect(self, repeatable: bool, *, reused: bool, answered: bool, attempt: int) -> bool:
         """
-        Whether a call whose connection died is made once more.
+        Return whether a call whose connection died is made once more.
 
         :param repeatable: whether the call is safe to carry out twice.
         :param reused: whether the connection had served before; a new one that dies has another cause.
@@ -124,7 +124,7 @@ class RetryPolicy:
 
 def is_repeatable(method: str, *, keyed: bool, idempotent: bool | None) -> bool:
     """
-    Whether carrying a call out twice does no more than once (METH-053, API-071).
+    Return whether carrying a call out twice does no more than once (METH-053, API-071).
 
     :param keyed: whether it has an Idempotency-Key.
     :param idempotent: what the caller knows of the endpoint (``semantic.is_idempotent``); None: nothing.

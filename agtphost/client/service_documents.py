@@ -54,7 +54,7 @@ class Definition:
     """The least confidence that the server recommends."""
 
     def matches(self, method: str, path: str) -> bool:
-        """Whether a call is one of it."""
+        """Return whether a call is one of this endpoint."""
         if method != self.method:
             return False
         try:
@@ -69,7 +69,7 @@ class Definition:
 
 def document_of(reply: Reply) -> AgisDocument:
     """
-    The AGIS document in an answer.
+    Return the AGIS document in an answer.
 
     :raises DocumentRefused: it does not conform, or a statement in it gives orders: nothing of it may be used.
     """
@@ -94,7 +94,7 @@ def document_of(reply: Reply) -> AgisDocument:
 
 
 def _texts(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every text in a document, with where it is."""
+    """Return every text in a document, with where it is."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, Mapping):
@@ -107,7 +107,7 @@ def _texts(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 def definitions_of(reply: Reply) -> tuple[Definition, ...]:
     """
-    The endpoints that an answer to :data:`ACCEPT` defines.
+    Return the endpoints that an answer to :data:`ACCEPT` defines.
 
     :raises DocumentRefused: see :func:`document_of`.
     :raises VerificationFailed: the answer is neither a document nor a manifest.

@@ -50,7 +50,7 @@ class SupportedMethods:
             keep(self._offered, call.destination, methods, MOST_SERVERS)
 
     def lacks(self, call: PreparedCall) -> bool:
-        """Whether the server is known to support other methods only."""
+        """Return whether the server is known to support other methods only."""
         offered = self._offered.get(call.destination)
         if offered is None or call.request.method in offered:
             return False

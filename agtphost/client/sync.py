@@ -70,7 +70,7 @@ class _BlockingCalls(Calls[BlockingConnection]):
         patience: float | None,
         **options: Unpack[CallOptions],
     ) -> Iterator[Reply]:
-        """A call that is known to be well-formed, to be carried out by iterating over its replies."""
+        """Return a call that is known to be well-formed, to be carried out by iterating over its replies."""
         options = patient(options, stream, patience)
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
         return _replies(self._call_until_decided(call, stream, timeout, patience))
@@ -210,7 +210,7 @@ class Client:
         wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Iterator[Reply]:
-        """The same call as an iterator over its interim replies and, last, the final one."""
+        """Make a call and iterate over its interim replies and, last, the final one."""
         return self._calls.begin(uri, method, path, input, lambda _: None, timeout, wait_for_approval, **options)
 
     def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
@@ -228,7 +228,7 @@ class Client:
         return run_to_end(self._calls.resolution(uri, format, policy=policy))
 
     def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
-        """The keys that a server signs with: see :meth:`agtphost.client.Client.fetch_signing_keys`."""
+        """Return the keys that a server signs with: see :meth:`agtphost.client.Client.fetch_signing_keys`."""
         return run_to_end(self._calls.fetch_signing_keys(uri))
 
     def manifest(
@@ -238,7 +238,7 @@ class Client:
         keys: Mapping[str, VerifyingKey] | None = None,
         timeout: float | None = None,
     ) -> ServerManifest:
-        """The manifest of a server: see :meth:`agtphost.client.Client.manifest`."""
+        """Return the manifest of a server: see :meth:`agtphost.client.Client.manifest`."""
         return run_to_end(self._calls.manifest(uri, keys=keys, timeout=timeout))
 
     def negotiate_catalog(self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None) -> str:
@@ -321,7 +321,7 @@ class Host:
         wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Iterator[Reply]:
-        """The same call as an iterator over its interim replies and, last, the final one, which is verified."""
+        """Make a call and iterate over its interim replies and, last, the final one, which is verified."""
         replies = self.client.stream(
             self.uri, method, path, input, timeout=timeout, wait_for_approval=wait_for_approval, **options
         )
@@ -329,7 +329,7 @@ class Host:
 
     def tools(self) -> list[Tool]:
         """
-        The tools of the host's MCP servers that may be called now.
+        Return the tools of the host's MCP servers that may be called now.
 
         :raises agtphost.client.errors.CallRefused: if the host does not list them.
         """
@@ -354,7 +354,7 @@ class Host:
         wait_for_approval: float | None = None,
         **options: Unpack[CallOptions],
     ) -> ToolResult:
-        """The same, with the options of a call; interim replies have what the tool tells on the way."""
+        """Call a tool with the options of a call; interim replies have what the tool tells on the way."""
         input = execute(name, arguments or {})
         reply = self.call(
             "EXECUTE", "/", input, stream=stream, timeout=timeout, wait_for_approval=wait_for_approval, **options

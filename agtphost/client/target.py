@@ -180,7 +180,7 @@ def _of_uri(uri: str, as_: str | None, shown: Shown) -> Target:
 
 def of_profile(profile: Profile, name: str, shown: Shown, uri: str | None = None) -> Target:
     """
-    The host of a profile.
+    Return the host of a profile.
 
     :param name: the profile's.
     :raises InvalidCall: if what it names is not there.
@@ -209,7 +209,7 @@ def of_local(
     with_keys: bool = True,
 ) -> Target:
     """
-    The target of a host on this machine.
+    Return the target of a host on this machine.
 
     :param identity: who to be, by name.
     :param default: who to be where none is named, if that name exists.
@@ -294,13 +294,13 @@ def is_of(uri: str, path: Path) -> bool:
 
 
 def found_config() -> Path | None:
-    """The ``host.toml`` that lies where the program runs."""
+    """Return the ``host.toml`` that lies where the program runs."""
     return next((path for name in FOUND_IN if (path := Path(name)).is_file()), None)
 
 
 def host_for(uri: str, path: Path | None = None) -> LocalHost | None:
     """
-    The configured host at hand, where it is the one that ``uri`` names: its authority and keys then count.
+    Return the configured host at hand, where it is the one that ``uri`` names: its authority and keys then count.
 
     :param path: its file; None: the one that lies where the program runs.
     """
@@ -364,7 +364,7 @@ def _config_error(error: ConfigurationError, remedy: str) -> InvalidCall:
 
 def address_of(host: LocalHost) -> str:
     """
-    The URI of a host on this machine.
+    Return the URI of a host on this machine.
 
     :raises InvalidCall: if the configuration does not say.
     """
@@ -385,7 +385,7 @@ def address_of(host: LocalHost) -> str:
 
 def signing_keys(host: LocalHost) -> KeyRing:
     """
-    The keys that the host signs and signed with, by kid; empty if there is none yet, or none is readable here.
+    Return the keys that the host signs and signed with, by kid; empty if there is none yet, or none is readable here.
 
     :raises InvalidCall: for a file that is not a key.
     """

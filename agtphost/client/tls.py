@@ -101,7 +101,7 @@ class TLSSettings:
 
     def peer_certificate(self) -> PeerCertificate | None:
         """
-        The client certificate, as a server reads it.
+        Return the client certificate, as a server reads it.
 
         :raises InvalidCall: if it cannot be read.
         """
@@ -162,7 +162,7 @@ def settings_of(trust: str | Path | None, cert: str | Path | None, key: str | Pa
 
 def stdlib_context(settings: TLSSettings) -> ssl.SSLContext:
     """
-    The context of the blocking client.
+    Return the context of the blocking client.
 
     :raises InvalidCall: for files that OpenSSL does not take.
     """
@@ -188,7 +188,7 @@ def _no_passphrase() -> str:
 
 
 def unusable_pair(settings: TLSSettings) -> InvalidCall:
-    """The error for a client certificate and key that OpenSSL does not take."""
+    """Return the error for a client certificate and key that OpenSSL does not take."""
     return InvalidCall(
         f"{settings.cert} and {settings.key or settings.cert} are not a certificate and its private key.",
         "Give PEM files that belong together; the key without a passphrase.",
@@ -214,7 +214,7 @@ def verify_peer_name(der: bytes, host: str) -> None:
 
 
 def wrong_name(host: str) -> TLSRefused:
-    """The error for a certificate that is for another host."""
+    """Return the error for a certificate that is for another host."""
     return TLSRefused(
         f"The server's certificate is not for {host}.",
         "Dial a name that the certificate has, or have the server's certificate replaced.",
@@ -222,7 +222,7 @@ def wrong_name(host: str) -> TLSRefused:
 
 
 def is_address(host: str) -> bool:
-    """Whether ``host`` is an IP address: these are never sent as server name (RFC 6066 section 3)."""
+    """Return whether ``host`` is an IP address: these are never sent as server name (RFC 6066 section 3)."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

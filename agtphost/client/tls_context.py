@@ -31,7 +31,7 @@ _VERIFY_MESSAGES = {
 
 def openssl_context(settings: TLSSettings) -> SSL.Context:
     """
-    The context of the Twisted client.
+    Return the context of the Twisted client.
 
     :raises InvalidCall: for files that OpenSSL does not take.
     """

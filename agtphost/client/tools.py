@@ -90,7 +90,7 @@ class ToolResult:
 
     def json(self) -> Any:
         """
-        The structured content; where there is none, the text, decoded strictly.
+        Return the structured content; where there is none, the text, decoded strictly.
 
         :raises agtphost.vocabulary.jsontext.JSONTextError: if that is not JSON.
         """
@@ -112,7 +112,7 @@ class ToolResult:
         return self.reply.verified
 
     def raise_for_status(self) -> ToolResult:
-        """The result itself. :raises agtphost.client.ToolFailed: if the tool says that it failed."""
+        """Return the result itself. :raises agtphost.client.ToolFailed: if the tool says that it failed."""
         if self.is_error:
             raise ToolFailed(self)
         return self
@@ -130,7 +130,7 @@ def _line(text: str) -> str:
 
 
 def execute(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of the EXECUTE that calls a tool."""
+    """Return the parameters of the EXECUTE that calls a tool."""
     return {"action": ACTION, "payload_type": MCP_TOOLS, "payload": {"tool": tool, "arguments": dict(arguments)}}
 
 

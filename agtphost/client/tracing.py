@@ -11,7 +11,7 @@ from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
 def active_trace() -> tuple[tuple[str, str], ...]:
     """
-    The fields that name the active span: W3C Trace Context.
+    Return the fields that name the active span: W3C Trace Context.
 
     Nothing is imported for it: without an import of the OpenTelemetry API, no span is active.
     """

@@ -98,7 +98,7 @@ def _audit_id(record: str, header: str | None) -> Check:
 
 
 def _signature(record: str, keys: Mapping[str, VerifyingKey], required: bool) -> tuple[Check, dict[str, Any] | None]:
-    """The check, and the payload to go on with: also after a failure, as long as it can be read."""
+    """Check the signature; return the check, and the payload as long as it can be read, also after a failure."""
     try:
         payload = jws.verify(record, keys, allow_unsigned=not required)
     except jws.JWSError as error:
@@ -163,7 +163,7 @@ def _same(found: object, wanted: object) -> bool:
 
 def signing_keys_of(manifest: Mapping[str, Any]) -> KeyRing:
     """
-    The record-signing keys that a manifest publishes: ``server.signing_keys``.
+    Return the record-signing keys that a manifest publishes: ``server.signing_keys``.
 
     What makes them trustworthy is the connection they came over; nothing in the manifest does.
 

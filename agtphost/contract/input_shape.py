@@ -31,7 +31,7 @@ _TYPES: Mapping[type, str] = {
 
 
 def shape_of(schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the shape of an input; empty if its schema names no members."""
+    """Return the type of each member of an input that its schema names, and the count of all others."""
     known = schema.get("properties")
     if not known or not given:
         return {}

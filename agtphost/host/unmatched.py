@@ -27,7 +27,7 @@ from agtphost.vocabulary.identifiers import is_agent_id
 
 
 def find_unmatched(loaded: LoadedHost) -> Iterator[str]:
-    """Yield a warning for each name."""
+    """Yield a warning for each name in ``host.toml`` that nothing which this host knows has."""
     config = loaded.config
     known = loaded.directory.list_known()
     zones = {agent.governance_zone for agent in known if agent.governance_zone}

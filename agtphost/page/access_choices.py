@@ -40,7 +40,7 @@ class Choice:
 
 
 def read_choice(text: str) -> Choice:
-    """Return what a value of the list names; nothing for any other text."""
+    """Return the tool or the method and path that a value of the list names; an empty choice for any other text."""
     if text.startswith(TOOL) and len(text) > len(TOOL):
         tool = text[len(TOOL) :]
         call = {"action": "mcp.tools.call", "payload_type": media_types.MCP_TOOLS, "payload": {"tool": tool}}

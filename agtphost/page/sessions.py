@@ -17,7 +17,7 @@ ENDING = "An agent suspends and resumes its sessions and tasks itself. All of th
 
 
 async def draw(visit: PageVisit) -> PageView:
-    """Show both tables, for all agents or for one."""
+    """Return the page with the tables of open and of suspended sessions, of all agents or of one."""
     agent, more = visit.query_word("agent_id"), visit.query_word("more", 4_096)
     reply = await visit.ask.inspect(
         "sessions", agent_id=agent or None, limit=elements.ROWS, continuation_token=more or None

@@ -74,6 +74,7 @@ def _places(measure: Measure, kind: str) -> list[Finding]:
         "mannered": measure.mannered,
         "messages": measure.mannered_messages,
         "fragments": measure.fragments,
+        "nouns": measure.nouns,
     }
     return chosen[kind]
 
@@ -83,7 +84,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.words", epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--places", choices=["names", "mannered", "messages", "fragments"], help="print each place")
+    parser.add_argument(
+        "--places", choices=["names", "mannered", "messages", "fragments", "nouns"], help="print each place"
+    )
     parser.add_argument("--only", metavar="PACKAGE", action="append", help="this package, or docs; may be repeated")
     parser.add_argument("--json", action="store_true", help="print the counts as JSON")
     options = parser.parse_args()

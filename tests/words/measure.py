@@ -26,6 +26,8 @@ LITERAL_BLOCK = re.compile(r"::\n\n(?:(?:[ \t]+.*)?\n)+", re.MULTILINE)
 INLINE_LITERAL = re.compile(r"``[^`]*``")
 SENTENCE_END = re.compile(r"(?<=[.:;?!])\s")
 # A sentence has a subject or a verb, and an object.
+NOUN_OPENERS = frozenset({"the", "a", "an", "every", "each", "all", "no", "whether"})
+PROPERTIES = frozenset({"property", "cached_property"})
 FEWEST_WORDS = 3
 # A string of fewer words is a token, a key or a label rather than a message.
 FEWEST_MESSAGE_WORDS = 3
@@ -52,6 +54,7 @@ class Measure:
     mannered: list[Finding] = field(default_factory=list)
     mannered_messages: list[Finding] = field(default_factory=list)
     fragments: list[Finding] = field(default_factory=list)
+    nouns: list[Finding] = field(default_factory=list)
     classes: list[Finding] = field(default_factory=list)
 
     @property
@@ -96,6 +99,13 @@ def is_fragment(docstring: str) -> bool:
     return words[0].strip(".,:;").lower() in CLAUSE_OPENERS
 
 
+def is_noun_phrase(node: ast.FunctionDef | ast.AsyncFunctionDef, docstring: str) -> bool:
+    """Return whether the docstring of a function, which does something, only names a thing; a property may."""
+    if any(getattr(each, "id", "") in PROPERTIES for each in node.decorator_list):
+        return False
+    return docstring.split(maxsplit=1)[0].lower() in NOUN_OPENERS
+
+
 def measure_source(path: Path, source: str) -> Measure:
     """Measure one Python module."""
     found = Measure()
@@ -109,6 +119,8 @@ def measure_source(path: Path, source: str) -> Measure:
             found.classes.append(Finding(path, node.lineno, node.name))
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             text = ast.get_docstring(node)
+            if text and isinstance(node, FUNCTIONS) and is_noun_phrase(node, text):
+                found.nouns.append(Finding(path, node.lineno, f"{node.name}: {text.splitlines()[0]}"))
             if text is not None and is_fragment(text):
                 found.fragments.append(Finding(path, node.lineno, f"{node.name}: {text.splitlines()[0]}"))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):

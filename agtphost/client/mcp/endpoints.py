@@ -131,7 +131,7 @@ class Catalogue:
         self._made: tuple[object, list[EndpointTool]] = (None, [])
 
     def has(self, endpoints: object) -> bool:
-        """Whether they are made."""
+        """Return whether tools of endpoints are made."""
         return endpoints is not None and self._made[0] is endpoints
 
     def tools_for(self, endpoints: Any) -> list[EndpointTool]:
@@ -273,7 +273,7 @@ def tools_of(endpoints: Any) -> list[EndpointTool]:
 
 def answer_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
     """
-    A CallToolResult for an endpoint's answer, or for a refusal that models shall read.
+    Return a CallToolResult for an endpoint's answer, or for a refusal that models shall read.
 
     :param shown: what clients call a tool of the host.
     """
@@ -354,7 +354,7 @@ def _tool(name: str, entry: Mapping[str, Any]) -> EndpointTool:
 
 
 def _with_parameter(schema: dict[str, Any], name: str) -> dict[str, Any]:
-    """The schema with a parameter of the path in it, which is always needed."""
+    """Return the schema with a parameter of the path in it, which is always needed."""
     properties, required = schema["properties"], schema["required"]
     if name not in properties:
         schema = {**schema, "properties": {**properties, name: {"type": "string"}}}

@@ -30,7 +30,7 @@ def mark_approval(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs_approval(entry: Mapping[str, Any]) -> bool:
-    """Whether the host says of a tool or an endpoint that a person approves its calls."""
+    """Return whether the host says of a tool or an endpoint that a person approves its calls."""
     return entry.get("approval") == REQUIRED
 
 
@@ -47,7 +47,7 @@ def facts_of(pending: PendingApproval) -> dict[str, str]:
 
 
 def held_answer(reply: Reply, pending: PendingApproval) -> dict[str, Any]:
-    """A CallToolResult for a call that was not made."""
+    """Return a CallToolResult for a call that was not made."""
     explanation = [{"type": "text", "text": escape(reply.explanation)}] if reply.explanation else []
     return {
         "content": [{"type": "text", "text": describe_pending(pending)}, *explanation],

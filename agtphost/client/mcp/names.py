@@ -23,7 +23,7 @@ _MOST = 10_000
 
 def shown_name(name: str) -> str:
     """
-    The name that a client sees.
+    Return the name that a client sees.
 
     The same name always gets the same answer, in this process and the next,
     and two names that differ never share one.
@@ -51,7 +51,7 @@ class Names:
         self._hosts: dict[str, str] = {}
 
     def show(self, name: str) -> str:
-        """The name for clients of what the host calls ``name``; remembered for :meth:`find_host_name`."""
+        """Return the name for clients of what the host calls ``name``; remembered for :meth:`find_host_name`."""
         if self._server is not None:
             return name.removeprefix(f"{self._server}.")
         shown = shown_name(name)
@@ -60,7 +60,7 @@ class Names:
         return shown
 
     def shows(self, name: str) -> bool:
-        """Whether something that the host calls ``name`` is shown at all."""
+        """Return whether something that the host calls ``name`` is shown at all."""
         return self._server is None or name.startswith(f"{self._server}.")
 
     def find_host_name(self, shown: str) -> str | None:
@@ -70,5 +70,5 @@ class Names:
         return self._hosts.get(shown)
 
     def guess(self, shown: str) -> str:
-        """The host's name of something that is in no listing, so that the host can say why."""
+        """Return the host's name of something that is in no listing, so that the host can say why."""
         return shown.replace("__", ".", 1)

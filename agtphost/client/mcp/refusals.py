@@ -157,7 +157,7 @@ def _upstream_error(reply: Reply) -> Mapping[str, Any] | None:
 
 
 def _for_era(code: int, modern: bool, uri: str | None) -> int:
-    """The code that the client's era has for an unknown resource."""
+    """Return the code that the client's era has for an unknown resource."""
     if uri is not None and code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
         return INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
     return code

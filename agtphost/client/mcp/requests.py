@@ -8,7 +8,7 @@ from typing import Any
 
 def execute(action: str, family: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The parameters of the EXECUTE that carries an operation.
+    Return the parameters of the EXECUTE that carries an operation.
 
     :param action: such as ``mcp.tools.call``.
     :param family: what ``application/vnd.mcp.*+json`` is called for it: ``tools``, ``resources`` ...

@@ -157,7 +157,7 @@ class GovernedSession:
     # Lists
 
     async def list_tools(self, cursor: str | None = None, *, params: Any = None) -> types.ListToolsResult:
-        """The tools that may be called now; the host's own endpoints are on the first page."""
+        """Return the tools that may be called now; the host's own endpoints are on the first page."""
         cursor = _cursor(cursor, params)
         page = await self._listing("mcp.tools.list", "tools", "tool_response", cursor)
         page["tools"] = [self._view.tool(tool) for tool in page.get("tools", ())]
@@ -167,14 +167,14 @@ class GovernedSession:
         return made
 
     async def list_prompts(self, cursor: str | None = None, *, params: Any = None) -> types.ListPromptsResult:
-        """The prompts of all servers."""
+        """Return the prompts of all servers."""
         page = await self._listing("mcp.prompts.list", "prompts", "mcp_response", _cursor(cursor, params))
         page["prompts"] = [self._view.prompt(prompt) for prompt in page.get("prompts", ())]
         made: types.ListPromptsResult = self._types.ListPromptsResult.model_validate(page)
         return made
 
     async def list_resources(self, cursor: str | None = None, *, params: Any = None) -> types.ListResourcesResult:
-        """The resources of all servers."""
+        """Return the resources of all servers."""
         page = await self._listing("mcp.resources.list", "resources", "mcp_response", _cursor(cursor, params))
         made: types.ListResourcesResult = self._types.ListResourcesResult.model_validate(
             self._view.address_entries(page, "resources", "uri")
@@ -363,7 +363,7 @@ class GovernedSession:
         return self._view.tools.show(name) if self._view.tools.shows(name) else None
 
     async def _tool(self, shown: str) -> str:
-        """The host's name of a tool."""
+        """Return the host's name of a tool."""
         known = self._view.tools.find_host_name(shown)
         if known is None and "." not in shown:
             await self._walk("tools")
@@ -400,7 +400,7 @@ class GovernedSession:
             raise to_sdk_error(unreachable(error)) from error
 
     async def _endpoint(self, shown: str) -> EndpointTool | None:
-        """The endpoint of a name; hosted tools have a mark in theirs, and endpoints never."""
+        """Return the endpoint of a name; hosted tools have a mark in theirs, and endpoints never."""
         if self._endpoints is None or "__" in shown or "." in shown:
             return None
         if self._endpoints.find(shown) is None:
@@ -428,7 +428,7 @@ def governed_session(
     **options: Unpack[ClientOptions],
 ) -> GovernedSession:
     """
-    A session with a host, found as the ``agtp`` command finds it; ``async with`` closes it.
+    Open a session with a host, found as the ``agtp`` command finds it; ``async with`` closes it.
 
     :param where: as for :meth:`agtphost.client.sync.Client.of`; so are ``as_``, ``uri``, ``anonymous``,
         ``signing_key``, ``verify`` and the options.
@@ -445,7 +445,7 @@ def governed_session(
 
 def sdk() -> Any:
     """
-    The types of the official SDK.
+    Return the types of the official SDK.
 
     :raises InvalidCall: where it is not installed.
     """

@@ -27,7 +27,7 @@ class View:
         """What clients were shown of the resources of all servers."""
 
     def tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
-        """An entry of ``tools/list``."""
+        """Return an entry of ``tools/list``."""
         name = self.tools.show(str(tool.get("name")))
         if needs_approval(tool):
             tool = mark_approval(tool)
@@ -35,7 +35,7 @@ class View:
         return {**{member: value for member, value in tool.items() if member != "execution"}, "name": name}
 
     def prompt(self, prompt: Mapping[str, Any]) -> dict[str, Any]:
-        """An entry of ``prompts/list``."""
+        """Return an entry of ``prompts/list``."""
         return {**prompt, "name": self.prompts.show(str(prompt.get("name")))}
 
     def address_entries(self, page: dict[str, Any], member: str, key: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class View:
         return page
 
     def read(self, address: str, payload: Mapping[str, str], result: dict[str, Any]) -> dict[str, Any]:
-        """The result of ``resources/read``, under the address that was asked for."""
+        """Return the result of ``resources/read``, under the address that was asked for."""
         if payload["uri"] != address and isinstance(result.get("contents"), list):
             result["contents"] = [
                 {**each, "uri": address} if isinstance(each, dict) and each.get("uri") == payload["uri"] else each

@@ -139,7 +139,7 @@ def text_of(binding: Binding) -> str:
 
 
 def of_binding(binding: Binding) -> Holding:
-    """An endpoint or a tool."""
+    """Return an endpoint or a tool as a source that QUERY can answer from."""
     text = text_of(binding)
     name = f"{binding.method} {binding.path}"
     return Holding(

@@ -64,7 +64,7 @@ class Batch:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Make the calls.
+        Make the calls of a BATCH, and return the outcome of each.
 
         :raises Refusal: 422 for calls that cannot be made, and without ``partial_success`` where one of them failed.
         """
