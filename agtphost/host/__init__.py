@@ -43,9 +43,9 @@ Services:
 - :mod:`.periodic`: the base class of services that check something periodically
 - :mod:`.notice_queue`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.contract_cleanup`, :mod:`.agent_admission`:
   consequences of lifecycle changes of agents
-- :mod:`.file_rotation` and :mod:`.publication_history`, with :mod:`.shared_numbers`: keys and endpoint files that change,
-  and numbers of what is published; :mod:`.newest_key`: the newest signing key, by the store; :mod:`.trust_anchors`:
-  trust anchors that are fetched
+- :mod:`.file_rotation`: keys and endpoint files that change; :mod:`.publication_history` and :mod:`.shared_numbers`:
+  numbers of what is published; :mod:`.newest_key`: the newest signing key, by the store; :mod:`.trust_anchors`: trust
+  anchors that are fetched
 
 The process:
 

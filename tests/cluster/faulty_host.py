@@ -15,7 +15,6 @@ from twisted.scripts.twistd import run
 
 from agtphost.cluster import heartbeat, pod_label
 from agtphost.host import evidence
-from agtphost.host.publication_history import PublicationHistory
 from agtphost.stores.lease import LeaseState
 from agtphost.stores.postgres import lease, schema_files
 from agtphost.stores.postgres.lease import PostgresLease
@@ -58,12 +57,6 @@ def make_later() -> None:
     """No fault: a later program, whose tables no earlier one can use."""
     made = [*schema_files.steps(), Path(os.environ["TEST_SCHEMA_FILE"])]
     schema_files.steps = lambda: made
-
-
-def make_lonely() -> None:
-    """A host has the numbers of what it published in its own file alone."""
-    init = PublicationHistory.__init__
-    PublicationHistory.__init__ = lambda self, path, now, shared=None: init(self, path, now)  # type: ignore[method-assign]
 
 
 def make_pod() -> None:

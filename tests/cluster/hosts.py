@@ -6,8 +6,10 @@ The hosts share a port, so a caller calls the same address before a takeover and
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -26,7 +28,7 @@ from agtphost.audit.verify import verify_records
 from agtphost.stores import Selection
 from tests import postgres
 from tests.stores.test_postgres import place_of
-from tests.system.hosting import Host, agtp, free_port, until
+from tests.system.hosting import BIN, Host, agtp, free_port, until
 from tests.system.raw_link import Answer, RawLink, Reachable, Truncated, client_context
 from tests.system.trail import keys, marks, traced
 
@@ -47,10 +49,16 @@ class Cluster:
     :param names: of the hosts; each has a copy of the first one's keys.
     :param append: more TOML.
     :param make: makes the configuration in a directory.
+    :param program: see :meth:`start`; it makes the store, and is the first host's.
     """
 
     def __init__(
-        self, folder: Path, *names: str, append: str = "", make: Callable[[Path, str], Path] = make_traced
+        self,
+        folder: Path,
+        *names: str,
+        append: str = "",
+        make: Callable[[Path, str], Path] = make_traced,
+        program: Path | None = None,
     ) -> None:
         server = postgres.server()
         self.url = server.url(server.schema(folder))
@@ -58,11 +66,11 @@ class Cluster:
         self.config = make(folder, store + append)
         self.folder = self.config.parent
         self.names = names
-        made = agtp("store", "init", cwd=self.folder)
+        made = agtp("store", "init", cwd=self.folder) if program is None else _init_by(program, self.folder)
         assert made.returncode == 0, made.stderr
         self.hosts: dict[str, Host] = {}
         first, *others = names
-        self.start(first).wait()
+        self.start(first, program=program).wait()
         for name in others:
             shutil.copytree(self.state(first), self.state(name), ignore=shutil.ignore_patterns("host.lock"))
 
@@ -75,7 +83,12 @@ class Cluster:
         return {"AGTPHOST_CLUSTER_NAME": name, "AGTPHOST_STATE_DIR": str(self.state(name))}
 
     def start(
-        self, name: str, fault: str = "", config: Path | None = None, environ: Mapping[str, str] | None = None
+        self,
+        name: str,
+        fault: str = "",
+        config: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        program: Path | None = None,
     ) -> Host:
         """
         Start a host.
@@ -83,9 +96,13 @@ class Cluster:
         :param fault: a name of ``faulty_host.py``.
         :param config: another ``host.toml``.
         :param environ: further variables.
+        :param program: a directory with the package ``agtphost`` of another version.
         """
-        prefix = (sys.executable, str(FAULTY), fault) if fault else ()
-        host = Host(config or self.config, environ={**self.environ(name), **(environ or {})}, prefix=prefix)
+        prefix: tuple[str, ...] = (sys.executable, str(FAULTY), fault) if fault else ()
+        own = self.environ(name)
+        if program is not None:
+            prefix, own["PYTHONPATH"] = (sys.executable,), str(program)
+        host = Host(config or self.config, environ={**own, **(environ or {})}, prefix=prefix)
         host.state = self.state(name)
         self.hosts[name] = host
         return host
@@ -130,6 +147,13 @@ class Cluster:
         for host in self.hosts.values():
             if host.process.poll() is None:
                 host.kill()
+
+
+def _init_by(program: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Make the store by a program of another version."""
+    environ = {**os.environ, "PYTHONPATH": str(program)}
+    command = [sys.executable, str(BIN / "agtp"), "store", "init"]
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True)
 
 
 def probed(group: Cluster, name: str, *edits: tuple[str, str]) -> tuple[Path, str]:
