@@ -33,6 +33,7 @@ INSERT INTO record SELECT {before} + n, (n - 1) % ({chains} - 1) + 2, (n - 1) / 
     CASE WHEN n >= {chains} THEN {before} + n - {chains} + 1 ELSE 0 END, 0, 0, {now}, 200, 'QUERY', '/orders', '',
     signed
 FROM (SELECT n, convert_to(lpad(n::text, 1300, 'x'), 'UTF8') AS signed FROM generate_series(1, {records}) AS n) AS one;
+INSERT INTO record_index SELECT {before} + n, '', '', '/orders', 1 FROM generate_series(1, {records}) AS n;
 UPDATE store SET last = {before} + {records}, issued_at = {now}, news = news + 1
 """
 """Makes records of all chains but the first, of which nothing was signed: no start reads them."""

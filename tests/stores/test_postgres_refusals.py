@@ -19,10 +19,11 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
-from twisted.logger import formatEvent, globalLogPublisher
+from twisted.logger import capturedLogs, formatEvent, globalLogPublisher
 
 from agtphost.audit.drafts import LedgerUnavailable
 from agtphost.stores import StoreError
+from agtphost.stores.lease import Holder
 from agtphost.stores.settings import locate_url
 from tests import postgres
 from tests.audit.drafting import draft, group_writer, sealed
@@ -353,6 +354,7 @@ async def test_a_row_of_the_store_that_is_edited_while_a_host_runs_is_named(
 def test_a_pooler_in_transaction_mode_works(strict: StrictServer, monkeypatch: pytest.MonkeyPatch, aware: bool) -> None:
     """
     Each transaction may have another session of the server: nothing is prepared, and nothing of a session relied on.
+    A standby, which would hear nothing, says so and looks.
 
     The control prepares its statements, as without a pooler: a group fails in another session of the server.
     """
@@ -389,7 +391,20 @@ def test_a_pooler_in_transaction_mode_works(strict: StrictServer, monkeypatch: p
             reader = store.reader()
             assert [reader.record(each).audit_id for each in acknowledged] == acknowledged  # type: ignore[union-attr]
             reader.close()
+            other = place_of(url).lease(Holder(name="b", machine="m", directory="/b"), "agtp.test")
+            with capturedLogs() as events:
+                other.listen(lambda: pytest.fail("a session of the pooler cannot hear"))
+                listener = other._listener
+                listener._thread.join(60)
+            assert not listener._thread.is_alive()
+            (line,) = map(formatEvent, events)
+            assert line.endswith(
+                "is behind a pooler, where a standby cannot hear that the lease is given up; it looks every half second"
+            )
+            assert not other.take()
             store.close()
+            assert other.take()
+            other.give_up()
             check(url, acknowledged)
         finally:
             strict.run("DROP DATABASE pooled WITH (FORCE)")
