@@ -106,3 +106,8 @@ class Limits(Section):
 
     drain_timeout: Seconds = 30.0
     """From SIGTERM to cutting the connections that still wait for an answer."""
+
+    drain_delay: Annotated[float, Field(ge=0, le=3_600)] = 0.0
+    """
+    From SIGTERM on the host is not ready, and for so long it accepts as before: until balancers send nothing any more.
+    """

@@ -28,7 +28,7 @@ RESTART: Mapping[str, frozenset[str]] = {
             *("header_timeout", "body_gap_timeout", "body_min_rate", "idle_timeout", "write_timeout", "connections"),
             *("connections_per_address", "handshakes_per_second_per_address", "exempt_addresses"),
             *("keyed_requests_per_agent", "keyed_octets_per_agent", "keyed_requests_in_all", "keyed_octets_in_all"),
-            *("requests_per_connection", "connection_age", "output_high_water", "drain_timeout"),
+            *("requests_per_connection", "connection_age", "output_high_water", "drain_timeout", "drain_delay"),
         }
     ),
     "store": WHOLE,

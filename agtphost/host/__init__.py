@@ -34,7 +34,8 @@ Services:
 
 - :mod:`.search_engines`: the search engines, one for each ``[search]``
 - :mod:`.operators`: the operators that the configuration lists
-- :mod:`.ordered_services`: start and stop in order; :mod:`.service_manager`: notifications to systemd
+- :mod:`.ordered_services`, with :mod:`.drain_delay`: start and stop in order; :mod:`.service_manager`: notifications
+  to systemd
 - :mod:`.listener`: listeners of AGTP, and the ready line; :mod:`.surfaces`: listeners of HTTP, for :mod:`.bootstrap`,
   :mod:`.own_documents`, :mod:`.agis`, :mod:`.a2a_front`, :mod:`.gateway`, :mod:`.registry_http`, :mod:`.mcp_front`,
   :mod:`.page` and :mod:`.metrics`, which publishes the readings of :mod:`.vitals_reader`; :mod:`.http_clients`: the

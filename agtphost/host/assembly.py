@@ -25,6 +25,7 @@ from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.contract_cleanup import ContractCleanup
 from agtphost.host.core import Core
 from agtphost.host.domains import DomainWatch
+from agtphost.host.drain_delay import DrainDelay
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.expiry_watch import ExpiryWatch
 from agtphost.host.file_rotation import FileRotation
@@ -204,7 +205,7 @@ def _record_services(services: HostServices, generations: Generations, agents: A
 def _outside_services(
     services: HostServices, generations: Generations, manager: ServiceManagerNotifier
 ) -> Iterator[IService]:
-    """Yield the services that take outside events: signals, changed files, connections. The ready line comes last."""
+    """Yield the services that take outside events: signals, changed files, connections."""
     config, loaded, reactor, front = services.config, services.loaded, services.reactor, generations.front
 
     def adopt_key(_: Succession) -> None:
@@ -224,7 +225,8 @@ def _outside_services(
     generations.after_turn(lambda core: access.switch(core.services.config.log.access))
     ending = ExpiryWatch(reactor, lambda: generations.core.services, services.lasting.directory.list_known)
     yield ending
-    look = vitals_reader(services, lambda: generations.core.connected, listening, ending)
+    draining = DrainDelay(reactor, config.limits.drain_delay)
+    look = vitals_reader(services, lambda: generations.core.connected, listening, ending, draining)
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
     operated = build_page_surface(services, front, lambda: generations.core.services.config)
@@ -253,6 +255,8 @@ def _outside_services(
     yield Announcement(
         reactor, listening, generations.core.connected.services, summary, manager.notify_ready, find_hindrance
     )
+    # The last to start is the first to stop.
+    yield draining
 
 
 def _a2a_front(services: HostServices, generations: Generations) -> ServedSurface | None:

@@ -12,6 +12,7 @@ from agtphost import __version__
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.release import OPEN
 from agtphost.dispatch.sessions import ESCALATION
+from agtphost.host.drain_delay import DrainDelay
 from agtphost.host.expiry_watch import ExpiryWatch
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
@@ -52,13 +53,18 @@ class PendingApprovals:
 
 
 def vitals_reader(
-    on: HostServices, connected: Callable[[], Upstreams], listening: ListeningService, ending: ExpiryWatch
+    on: HostServices,
+    connected: Callable[[], Upstreams],
+    listening: ListeningService,
+    ending: ExpiryWatch,
+    draining: DrainDelay,
 ) -> VitalsReader:
     """
     Return a function that reads the host's vital signs; it costs little except one call to the file system.
 
     :param connected: returns the present upstreams.
     :param ending: has the expiry dates.
+    :param draining: knows whether the host was told to stop.
     """
     evidence, tls, running = on.evidence, on.loaded.tls, on.lasting.running
     approvals = PendingApprovals(evidence.held, on.seconds)
@@ -73,6 +79,7 @@ def vitals_reader(
             waiting=len(running),
             connections=listening.connections,
             listening=listening.address is not None,
+            stopping=draining.began,
             healthy=evidence.takes_calls(),
             low=evidence.ledger.low,
             records=evidence.tree.records,

@@ -64,6 +64,9 @@ class Vitals:
 
     connections: int
     listening: bool
+    stopping: bool
+    """Whether the host was told to stop, and accepts for a while yet."""
+
     healthy: bool
     """Whether the ledger takes records."""
 
@@ -119,7 +122,7 @@ class Obstacle:
     """A condition that keeps a host from being ready."""
 
     what: str
-    """The part: ``ledger``, ``listener`` or ``upstream``."""
+    """The part: ``ledger``, ``host``, ``listener`` or ``upstream``."""
 
     why: str
     """A sentence for people, which names only what the operator named."""
@@ -131,6 +134,8 @@ def obstacles(seen: Vitals) -> Iterator[Obstacle]:
         yield Obstacle(what="ledger", why="the disk is nearly full: only vital records are stored")
     elif not seen.healthy:
         yield Obstacle(what="ledger", why="the store takes no records")
+    if seen.stopping:
+        yield Obstacle(what="host", why="it is stopping")
     if not seen.listening:
         yield Obstacle(what="listener", why="the AGTP port does not accept")
     for upstream in seen.upstreams:

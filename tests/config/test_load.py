@@ -75,6 +75,7 @@ def test_limits_are_those_of_the_threat_model(tmp_path: Path) -> None:
         "connection_age": 3600,
         "output_high_water": 65536,
         "drain_timeout": 30,
+        "drain_delay": 0,
     }
 
 

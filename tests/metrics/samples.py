@@ -61,6 +61,7 @@ def vitals(**changes: Any) -> Vitals:
         "waiting": 2,
         "connections": 3,
         "listening": True,
+        "stopping": False,
         "healthy": True,
         "low": False,
         "records": 40,

@@ -140,6 +140,7 @@ def test_what_keeps_a_host_from_being_ready() -> None:
     for seen, what, why in (
         (vitals(healthy=False), "ledger", "the store takes no records"),
         (vitals(healthy=False, low=True), "ledger", "nearly full"),
+        (vitals(stopping=True), "host", "it is stopping"),
         (vitals(listening=False), "listener", "does not accept"),
         (vitals(upstreams=(down,)), "upstream", "mcp.files is failed"),
     ):

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
@@ -29,7 +30,7 @@ from agtphost.identity.certificates import (
 from agtphost.identity.jws import parse_unverified
 from tests.programmes import length
 from tests.rows import each_row
-from tests.system.hosting import Host, running, sample, until
+from tests.system.hosting import Host, free_port, running, sample, until
 from tests.system.raw_link import Answer, RawLink, Truncated, client_context, request
 from tests.system.trail import database, stored, traced, verified
 
@@ -203,6 +204,22 @@ def test_a_call_that_runs_is_answered_before_the_stop(tmp_path: Path) -> None:
         assert link.answer() is None
     assert host.process.wait(60) == 0
     assert answer.audit_id in {record.audit_id for record in stored(database(host))}
+
+
+def test_a_host_accepts_while_balancers_learn_that_it_stops(tmp_path: Path) -> None:
+    """With ``drain_delay`` it is not ready from SIGTERM on, and takes new connections until it ends."""
+    port = free_port()
+    more = f'\n[limits]\ndrain_delay = 1.5\n[metrics]\nlisten = "tcp:{port}:interface=127.0.0.1"\n'
+    host = Host(sample(tmp_path, append=more)).wait()
+    probe = f"http://127.0.0.1:{port}/readyz"
+    assert httpx.get(probe).status_code == 200
+    host.process.send_signal(signal.SIGTERM)
+    until(lambda: "accepts for another 1.5 s" in host.output)
+    answer = httpx.get(probe)
+    assert (answer.status_code, answer.json()["reasons"]) == (503, [{"what": "host", "why": "it is stopping"}])
+    with RawLink(host) as link:
+        assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+    assert host.process.wait(60) == 0
 
 
 def test_a_request_that_listens_holds_no_stop_up(tmp_path: Path) -> None:
