@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,26 +26,23 @@ async def draw(visit: PageVisit) -> PageView:
     """Show a page of the agents that the host knows."""
     name, more = visit.query_word("name"), visit.query_word("more", 4_096)
     since = usage.chosen_range(visit)
-    reply, grants, newest = await gather_replies(
+    reply, calls, latencies, grants = await gather_replies(
         visit.ask.inspect("agents", name=name or None, limit=elements.ROWS, continuation_token=more or None),
+        *usage.usage_questions(visit, since),
         visit.ask.ask("QUERY", agent_rights.PATH),
-        visit.ask.inspect("records", limit=elements.ROWS, **{"from": since}),
     )
-    used = await usage.ask_usage(visit, since)
+    used = usage.Usage(calls=calls, latencies=latencies)
     form = elements.search("/agents", elements.field("name", "Name", "filter-name", name), usage.range_choice(since))
     if not reply.ok:
         return PageView(title="Agents", body=[form, elements.refusal_section("Not shown", reply)])
-    last = _last_calls(newest)
+    last = await _ask_last_calls(visit, [str(entry.get("agent_id")) for entry in reply.entries("agents")])
     rows = [
         (
             tags.a(str(entry.get("name")), href=f"/agents/{in_path(entry.get('agent_id'))}"),
             elements.state(entry.get("status")),
             "hosted" if entry.get("hosted") else "caller",
             *used.cells(usage.AGENTS, str(entry.get("agent_id"))),
-            last.get(
-                str(entry.get("agent_id")),
-                "earlier" if used.has_calls(usage.AGENTS, str(entry.get("agent_id"))) else "-",
-            ),
+            last.get(str(entry.get("agent_id")), "-"),
             _rights(entry, grants),
             entry.get("certificate_days"),
             entry.get("sessions"),
@@ -63,13 +60,16 @@ async def draw(visit: PageVisit) -> PageView:
     return PageView(title="Agents", body=body)
 
 
-def _last_calls(reply: PageReply) -> dict[str, Tag]:
-    """Return the time of the last call of each agent that called lately."""
+async def _ask_last_calls(visit: PageVisit, agents: Sequence[str]) -> dict[str, Tag]:
+    """Return the time of the last call of each of these agents that ever called."""
+    if not agents:
+        return {}
+    (reply,) = await gather_replies(visit.ask.inspect("records", last_of=agents))
     found: dict[str, Tag] = {}
-    for entry in reply.entries("records"):
+    for entry in reply.entries("last"):
         date, _, time = str(entry.get("issued_at", ""))[:19].partition("T")
-        shown = tags.span(elements.unbroken(date), " ", elements.unbroken(f"{time} UTC"))
-        found.setdefault(str(entry.get("caller_id") or ""), shown)
+        shown = tags.span(elements.unbroken(date), " ", elements.unbroken(f"{time.removesuffix('Z')} UTC"))
+        found[str(entry.get("agent_id"))] = shown
     return found
 
 
@@ -87,7 +87,7 @@ async def draw_one(visit: PageVisit) -> PageView:
     """Show one agent, its latest calls, and the form that changes its state."""
     more = visit.query_word("tasks", 4_096) or None
     since = usage.chosen_range(visit)
-    known, latest, events, active, tasks, rights, tools = await gather_replies(
+    known, latest, events, active, tasks, rights, tools, calls, latencies = await gather_replies(
         visit.ask.inspect("agents", agent_id=visit.rest, limit=1),
         visit.ask.inspect("records", caller_id=visit.rest, limit=20),
         visit.ask.inspect("lifecycle", agent_id=visit.rest, limit=20),
@@ -95,6 +95,7 @@ async def draw_one(visit: PageVisit) -> PageView:
         visit.ask.ask("QUERY", "/delegations", _without_none(agent_id=visit.rest, limit=50, continuation_token=more)),
         agent_rights.ask_rights(visit, visit.rest[:256]),
         visit.ask.inspect("tools", limit=elements.ROWS),
+        *usage.usage_questions(visit, since, caller_id=visit.rest),
     )
     entries = known.entries("agents")
     if not known.ok:
@@ -111,16 +112,15 @@ async def draw_one(visit: PageVisit) -> PageView:
             _events(events),
             elements.section("Sessions and suspended tasks", *sessions.tables(active)),
             _tasks(visit.rest, tasks),
-            await _calls(visit, since, latest),
+            _calls(visit, since, latest, usage.Usage(calls=calls, latencies=latencies)),
         ],
     )
 
 
-async def _calls(visit: PageVisit, since: str, latest: PageReply) -> Tag:
+def _calls(visit: PageVisit, since: str, latest: PageReply, used: usage.Usage) -> Tag:
     """Show the numbers of calls of the agent over a range, its tools, and its latest calls."""
     if not latest.ok:
         return elements.refusal_section("Calls", latest)
-    used = await usage.ask_usage(visit, since, caller_id=visit.rest)
     rows = [(each.get("value"), each.get("records"), each.get("refused")) for each in used.ranking(usage.TOOLS)]
     return elements.section(
         "Calls",

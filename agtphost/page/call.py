@@ -68,7 +68,7 @@ async def _ask_further(
     if task:
         asking["task"] = visit.ask.inspect("records", task_id=str(task), limit=50, before=near)
     if question is not None:
-        asking["today"] = visit.ask.ask("INSPECT", "/", {"target": "decision", **question})
+        asking["today"] = visit.ask.inspect("decision", **question)
     for name, linked in zip(("held", "decided"), linked_approval(payload), strict=True):
         if linked:
             asking[name] = visit.ask.inspect("audit", audit_id=linked)

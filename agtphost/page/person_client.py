@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,23 @@ def reply_of(response: Response) -> PageReply:
     )
 
 
+def reply_among(answer: Mapping[str, Any], audit_id: str) -> PageReply:
+    """
+    Return one of the answers of an INSPECT with several questions.
+
+    :param audit_id: of the record of all of them.
+    """
+    status = int(answer.get("status") or 0)
+    result = answer.get("result")
+    return PageReply(
+        status=status,
+        result=result if isinstance(result, dict) else {},
+        document=answer,
+        audit_id=audit_id,
+        continuation=str(answer.get("continuation_token") or ""),
+    )
+
+
 class PersonClient:
     """
     A client of the dispatcher that asks in the name of one person.
@@ -116,13 +133,45 @@ class PersonClient:
         response: Response = await self._dispatcher.dispatch(request, self._session.peer(self._address, rights_of))
         return reply_of(response)
 
-    async def inspect(self, target: str, **given: Any) -> PageReply:
-        """Send an INSPECT without the parameters that are None."""
+    def inspect(self, target: str, **given: Any) -> Question:
+        """Return an INSPECT without the parameters that are None; it is sent when it is awaited or gathered."""
         named = {name: value for name, value in given.items() if value is not None}
-        return await self.ask("INSPECT", "/", {"target": target, **named})
+        return Question(self, {"target": target, **named})
+
+    async def inspect_several(self, questions: Sequence[Question]) -> list[PageReply]:
+        """Send questions in one request, which is one record, and return their answers."""
+        if len(questions) == 1:
+            return [await questions[0]]
+        asked = [question.given for question in questions]
+        reply = await self.ask("INSPECT", "/", {"target": "several", "questions": asked})
+        answers = reply.entries("answers")
+        return [reply_among(each, reply.audit_id) for each in answers] if reply.ok else [reply] * len(questions)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An INSPECT that has not been sent yet; to await it sends it alone."""
+
+    client: PersonClient
+    given: Mapping[str, Any]
+
+    def __await__(self) -> Generator[Any, Any, PageReply]:
+        return self.client.ask("INSPECT", "/", self.given).__await__()
 
 
 async def gather_replies(*waiting: Awaitable[PageReply]) -> list[PageReply]:
-    """Return several answers, requested concurrently, so that their records are written together."""
-    replies: list[PageReply] = await gatherResults([Deferred.fromCoroutine(each) for each in waiting])  # type: ignore[arg-type]
-    return replies
+    """
+    Return several answers, requested concurrently.
+
+    Those of INSPECT are asked for in one request, so that a view is one record and not ten.
+    """
+    questions = [each for each in waiting if isinstance(each, Question)]
+    others = [each for each in waiting if not isinstance(each, Question)]
+    several = questions[0].client.inspect_several(questions) if questions else _answer_nothing()
+    found: list[Any] = await gatherResults([Deferred.fromCoroutine(each) for each in (several, *others)])  # type: ignore[arg-type]
+    answers, replies = iter(found[0]), iter(found[1:])
+    return [next(answers) if isinstance(each, Question) else next(replies) for each in waiting]
+
+
+async def _answer_nothing() -> list[PageReply]:
+    return []

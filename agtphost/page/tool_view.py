@@ -34,11 +34,12 @@ async def draw(visit: PageVisit) -> PageView:
     upstream, _, name = rest.partition(".")
     tool = f"{upstream}.{name}"
     since = usage.chosen_range(visit)
-    listed, definition, agents, latest = await gather_replies(
+    listed, definition, agents, latest, calls, latencies = await gather_replies(
         visit.ask.inspect("tools", upstream=f"{protocol}.{upstream}"[:256], name=tool[:256], limit=elements.ROWS),
         visit.ask.inspect("upstream-definition", upstream=f"{protocol}.{upstream}"[:256], name=name[:256]),
         visit.ask.inspect("agents", limit=elements.ROWS),
         visit.ask.inspect("records", tool=tool[:200], limit=20),
+        *usage.usage_questions(visit, since, tool=tool[:200]),
     )
     if not listed.ok:
         return PageView(title="Tool", status=listed.status, body=[elements.refusal_section("Not shown", listed)])
@@ -50,7 +51,7 @@ async def draw(visit: PageVisit) -> PageView:
     both = both if isinstance(both, dict) else {}
     body = [
         _facts(entry),
-        await _calls(visit, tool, since, latest),
+        _calls(visit, tool, since, latest, usage.Usage(calls=calls, latencies=latencies)),
         await _callers(visit, protocol, tool, agents),
         _definition(visit, entry, definition, both),
     ]
@@ -74,8 +75,7 @@ def _facts(entry: Mapping[str, Any]) -> Tag:
     return elements.section("What is known", elements.facts((name, value) for name, value in pairs if value))
 
 
-async def _calls(visit: PageVisit, tool: str, since: str, latest: PageReply) -> Tag:
-    used = await usage.ask_usage(visit, since, tool=tool[:200])
+def _calls(visit: PageVisit, tool: str, since: str, latest: PageReply, used: usage.Usage) -> Tag:
     content: list[Any] = [elements.search(visit.path, usage.range_choice(since), text="Show")]
     if used.note:
         content.append(tags.p(used.note))

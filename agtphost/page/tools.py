@@ -30,15 +30,16 @@ async def draw(visit: PageVisit) -> PageView:
     words = {name: visit.query_word(name) for name in ("name", "upstream", "state")}
     more = visit.query_word("more", 4_096)
     asked = {name: word or None for name, word in words.items()}
-    reply, tools = await gather_replies(
+    since = usage.chosen_range(visit)
+    reply, tools, calls, latencies = await gather_replies(
         visit.ask.inspect("upstreams"),
         visit.ask.inspect("tools", **asked, limit=elements.ROWS, continuation_token=more or None),
+        *usage.usage_questions(visit, since),
     )
     if not reply.ok:
         return PageView(title="Tools", body=[elements.refusal_section("Not shown", reply)])
     entries = reply.entries("upstreams")
-    since = usage.chosen_range(visit)
-    used = await usage.ask_usage(visit, since)
+    used = usage.Usage(calls=calls, latencies=latencies)
     table = _tools(tools, entries, words, since, used)
     if more:
         # The other parts are on the first page of tools.

@@ -10,21 +10,21 @@ from twisted.web.template import Tag
 
 from agtphost.page import elements
 from agtphost.page.page_visit import PageVisit
-from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.person_client import PageReply, Question
 
 RANGES = (("-1h", "Last hour"), ("-24h", "Last 24 hours"), ("-7d", "Last 7 days"), ("-30d", "Last 30 days"))
 """Ranges of time as the filter language writes them, and their labels."""
 
 DEFAULT = "-24h"
 
-FAILING = "5xx"
-"""The statuses of failed calls, as the filter language writes them."""
-
 TOOLS, AGENTS = "tools", "agents"
 """What calls are counted by: members of the host's answers."""
 
 HEADS = ("Calls", "Refused", "Failed", "p50", "p99")
 """Column heads of :meth:`Usage.cells`."""
+
+NUMBERS = ("records", "refused", "failed")
+"""Members of the host's counts."""
 
 MOST_VALUES = 200
 """Values of a list that the host counts one by one; it leaves out those with the fewest calls."""
@@ -41,9 +41,6 @@ class Usage:
     calls: PageReply
     """The numbers of all calls."""
 
-    failing: PageReply
-    """The numbers of failed calls."""
-
     latencies: PageReply
 
     def cells(self, kind: str, key: str) -> tuple[Any, ...]:
@@ -52,16 +49,11 @@ class Usage:
 
         :param kind: :data:`TOOLS` or :data:`AGENTS`.
         """
-        return (*self._numbers(_find(self.calls, kind, key), _find(self.failing, kind, key)), *self._times(kind, key))
-
-    def has_calls(self, kind: str, key: str) -> bool:
-        """Return whether there was any call of one tool or agent."""
-        return _find(self.calls, kind, key).get("records", 0) > 0
+        return (*self._numbers(_find(self.calls, kind, key)), *self._times(kind, key))
 
     def facts(self, kind: str, key: str) -> Tag:
         """Return the numbers of all calls that were asked for, and the latencies of one tool or agent."""
-        calls, failing = _sum(self.calls), _sum(self.failing)
-        return elements.facts(zip(HEADS, (*self._numbers(calls, failing), *self._times(kind, key)), strict=True))
+        return elements.facts(zip(HEADS, (*self._numbers(_sum(self.calls)), *self._times(kind, key)), strict=True))
 
     def ranking(self, kind: str) -> Sequence[Mapping[str, Any]]:
         """Return the tools or agents with the most calls: their ``value``, ``records``, and ``name`` where known."""
@@ -76,10 +68,10 @@ class Usage:
             return "There are too many records for one look: only the newest part of the range is counted."
         return ""
 
-    def _numbers(self, calls: Mapping[str, int], failing: Mapping[str, int]) -> tuple[Any, Any, Any]:
+    def _numbers(self, calls: Mapping[str, int]) -> tuple[Any, Any, Any]:
         if not self.calls.ok or not calls:
             return "-", "-", "-"
-        failed = failing.get("records", 0)
+        failed = calls.get("failed", 0)
         # Failed calls have a reason, too; refused are only those that the host did not let through.
         return calls.get("records", 0), max(calls.get("refused", 0) - failed, 0), failed
 
@@ -90,20 +82,17 @@ class Usage:
         return _milliseconds(found.get("p50_ms")), _milliseconds(found.get("p99_ms"))
 
 
-async def ask_usage(visit: PageVisit, since: str, **conditions: str) -> Usage:
+def usage_questions(visit: PageVisit, since: str, **conditions: str) -> tuple[Question, Question]:
     """
-    Ask for the calls of a range.
+    Return the questions about the calls of a range; their answers make a :class:`Usage`.
 
     :param since: one of :data:`RANGES`.
     :param conditions: parameters of ``INSPECT target=records`` that narrow them.
     """
-    asked: dict[str, Any] = {"summary": True, "from": since, **conditions}
-    calls, failing, latencies = await gather_replies(
-        visit.ask.inspect("records", **asked),
-        visit.ask.inspect("records", **asked, status=FAILING),
+    return (
+        visit.ask.inspect("records", **{"summary": True, "from": since, **conditions}),
         visit.ask.inspect("latency", **{"from": since}),
     )
-    return Usage(calls=calls, failing=failing, latencies=latencies)
 
 
 def chosen_range(visit: PageVisit) -> str:
@@ -127,13 +116,13 @@ def _find(reply: PageReply, kind: str, key: str) -> Mapping[str, int]:
     entries = reply.entries(kind)
     for entry in entries:
         if entry.get("value") == key:
-            return {name: int(entry.get(name) or 0) for name in ("records", "refused")}
-    return {} if len(entries) >= MOST_VALUES else {"records": 0, "refused": 0}
+            return {name: int(entry.get(name) or 0) for name in NUMBERS}
+    return {} if len(entries) >= MOST_VALUES else dict.fromkeys(NUMBERS, 0)
 
 
 def _sum(reply: PageReply) -> Mapping[str, int]:
     statuses = reply.entries("statuses")
-    return {name: sum(int(entry.get(name) or 0) for entry in statuses) for name in ("records", "refused")}
+    return {name: sum(int(entry.get(name) or 0) for entry in statuses) for name in NUMBERS}
 
 
 def _milliseconds(value: object) -> Any:

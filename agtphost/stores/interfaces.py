@@ -356,6 +356,9 @@ class IRecordReader(Interface):
         :param since: in milliseconds since the Unix epoch.
         """
 
+    def last_calls(callers: Sequence[str], *, stop: Callable[[], bool] = never) -> Mapping[str, int]:
+        """Return the time of each agent's last call with proof of who it is; in milliseconds since the Unix epoch."""
+
     def number_of(audit_id: str) -> int | None:
         """The place of a record among all records, counted from 1."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
+from operator import itemgetter
 from typing import Any
 
 from zope.interface import implementer
@@ -459,6 +460,12 @@ class MemoryStore:
                 first.setdefault(self._by_number[at].facet, self._by_number[at].issued_at)
         new = [facet for facet, issued_at in first.items() if issued_at >= since]
         return new, [facet for facet, issued_at in first.items() if issued_at < since]
+
+    def last_calls(self, callers: Sequence[str], *, stop: Stop = never) -> Mapping[str, int]:
+        """Return when each of these agents called last."""
+        with self._lock:
+            calls = [(row.facet.caller_id, row.issued_at) for row in self._by_number.values()]
+        return {caller: issued_at for caller, issued_at in sorted(calls, key=itemgetter(1)) if caller in callers}
 
     def _highest(self, before: int | None) -> int:
         newest = len(self._by_number) + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from zope.interface import Interface
@@ -39,6 +39,9 @@ class IRecordStore(Interface):
 
     def new_facets(since: int) -> Awaitable[tuple[Sequence[Facet], Sequence[Facet]]]:
         """Return new and other facets; see ``IRecordReader.new_facets``."""
+
+    def last_calls(callers: Sequence[str]) -> Awaitable[Mapping[str, int]]:
+        """Return when each of these agents called last; see ``IRecordReader.last_calls``."""
 
     def number_of(audit_id: str) -> Awaitable[int | None]:
         """The place of a record among all records, counted from 1; None where it is not stored."""

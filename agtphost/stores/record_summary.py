@@ -175,3 +175,18 @@ class SummaryLook(RecordLook):
             first = self._rows(statement, (numbers[middle],))
             low, high = (low, middle) if first and first[0][0] >= self._low else (middle + 1, high)
         return [self._known[each] for each in numbers[low:]], [self._known[each] for each in numbers[:low]]
+
+    def last_calls(self, callers: Sequence[str]) -> Mapping[str, int]:
+        """Return the time of the newest record of each proven caller that has one."""
+        wanted = frozenset(callers)
+        numbers = [number for number, facet in self._known.items() if facet.caller_id in wanted]
+        newest: dict[str, int] = {}
+        statement = (
+            "SELECT f.number, (SELECT r.number FROM record r WHERE r.facet = f.number ORDER BY r.number DESC LIMIT 1) "
+            f"FROM facet f WHERE f.number {self._reader.among}"
+        )
+        for number, last in self._rows(statement, (self._reader.to_list(numbers),)) if numbers else ():
+            if last is not None:
+                caller = self._known[number].caller_id
+                newest[caller] = max(last, newest.get(caller, 0))
+        return {caller: found[1] for caller, number in newest.items() if (found := self._time_of(number)) is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -63,6 +63,10 @@ class OffReactorRecords:
 
     async def new_facets(self, since: int) -> tuple[Sequence[Facet], Sequence[Facet]]:
         found: tuple[Sequence[Facet], Sequence[Facet]] = await self._search(partial(self._reader.new_facets, since))
+        return found
+
+    async def last_calls(self, callers: Sequence[str]) -> Mapping[str, int]:
+        found: Mapping[str, int] = await self._search(partial(self._reader.last_calls, callers))
         return found
 
     async def _search(self, look: Callable[..., Any]) -> Any:

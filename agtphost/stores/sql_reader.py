@@ -8,7 +8,7 @@ A record whose octets are not those that were signed is an error; it is never re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from agtphost.audit.drafts import StoredRecord
@@ -280,6 +280,14 @@ class SqlRecordReader(ABC):
         :raises DamagedRecord: a page of the database is damaged.
         """
         return SummaryLook(self, Search(since=since), None, stop).new_facets()
+
+    def last_calls(self, callers: Sequence[str], *, stop: Stop = never) -> Mapping[str, int]:
+        """
+        Return when each of these agents called last.
+
+        :raises DamagedRecord: a page of the database is damaged.
+        """
+        return SummaryLook(self, Search(), None, stop).last_calls(callers)
 
     def number_of(self, audit_id: str) -> int | None:
         """The place of a record among all records, counted from 1."""

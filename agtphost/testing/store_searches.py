@@ -174,6 +174,17 @@ class SearchCases:
         reader = store.reader()
         assert [number for number, _ in _find_all(reader, Search(text=("needle",)))] == [1]
 
+    def test_the_last_call_of_each_agent_is_found(self, store: IChainStore) -> None:
+        """However many records came later; a caller that only claimed who it is has not called."""
+        self.written(store, draft(ALICE, caller_id=BOB, status=403, reason="scope-missing"), seconds=10)
+        self.written(store, draft(ALICE, caller_id=BOB), draft(BOB, caller_id=ALICE), seconds=20)
+        claimed = {"identity_assurance": "header"}
+        for number in range(6):
+            self.written(store, draft(BOB, caller_id=ALICE), draft("", caller_id=BOB, **claimed), seconds=30 + number)
+        found = store.reader().last_calls([ALICE, BOB, "cc" * 32])
+        assert dict(found) == {ALICE: 35_000, BOB: 20_000}
+        assert dict(store.reader().last_calls([])) == {}
+
     def test_records_are_counted(self, store: IChainStore) -> None:
         """Counts by tool, agent, status and hour are those of the records that a search finds."""
         for hour in range(3):

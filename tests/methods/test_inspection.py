@@ -306,3 +306,44 @@ def test_the_read_mode_is_apart_from_lifecycle_authorization(library: Library) -
 def test_the_handler_is_one(library: Library) -> None:
     """The handler keeps to its interface."""
     assert verifyObject(IBuiltInHandler, Inspection(reading(library.store), ReadACL.PUBLIC, Authorization()))
+
+
+def test_several_questions_have_an_answer_each(library: Library) -> None:
+    """Each is decided as if it came alone: what is refused, unknown or not the caller's is so in its own answer."""
+    questions: list[Any] = [
+        {"target": "chain_head", "agent_id": DESK.agent_id},
+        {"target": "chain", "agent_id": DESK.agent_id, "limit": 1},
+        {"target": "nothing"},
+        {"target": "audit", "audit_id": "x"},
+        {"target": "records"},
+    ]
+    host = library.hosting()
+    status, body = inspect(host, target="several", questions=questions)
+    assert status == 200
+    head, chain, unknown, malformed, records = body["result"]["answers"]
+    assert head["status"] == chain["status"] == 200 and head["result"]["audit_id"] == library.events[-1]
+    assert unknown["status"] == malformed["status"] == 422 and "several" in unknown["remedy"]
+    assert (records["status"], bool(records["reason"])) == (403, True)
+    following = {**questions[1], "continuation_token": chain["continuation_token"]}
+    _, body = inspect(host, target="several", questions=[following])
+    (second,) = body["result"]["answers"]
+    assert second["result"]["records"][0]["seq"] == chain["result"]["records"][0]["seq"] - 1
+
+
+@each_row(
+    "questions",
+    [
+        (None,),
+        ([],),
+        ("vitals",),
+        ([{"target": "chain_head"}] * 17,),
+        (["chain_head"],),
+        ([{"target": "several", "questions": []}],),
+        ([{"target": "feed"}],),
+        ([{"target": "backup"}],),
+    ],
+)
+def test_questions_that_cannot_be_asked_together_are_refused(library: Library, questions: Any) -> None:
+    """As a whole, with the parameter that is wrong."""
+    status, body = inspect(library.hosting(), target="several", questions=questions)
+    assert status == 422 and "questions" in str(body), body

@@ -98,12 +98,11 @@ def test_a_search_costs_little_in_postgresql(store: Any, record_property: Callab
         runs["new"] = lambda: reader.new_facets(RECORDS * STEP // 2)
         for what, run in runs.items():
             server, own, start = measure_server(store), time.process_time(), time.perf_counter()
-            found = run()
+            run()
             own, taken = time.process_time() - own, time.perf_counter() - start
             server = measure_server(store) - server
             print(f"{name}, {what}: {own * 1000:.0f} + {server * 1000:.0f} ms of processors, {taken * 1000:.0f} ms")
             record_property(f"{name}, {what}", round((own + server) * 1000))
             # The database's is counted in steps of 10 ms.
             assert own + server < 0.22, (name, what)
-            assert getattr(found, "before", None) is None or what in ("page", "by hour"), (name, what)
     reader.close()

@@ -74,7 +74,8 @@ class Records:
         A page may have fewer records than ``limit``, or none, although the list goes on. With ``count``, the result has
         ``counts`` in place of ``records``, and those of several pages are added. With ``summary``, it has the counts of
         :func:`agtphost.methods.inspection.record_counts.summary_to_json`; with ``first_since``, what no record before
-        that time has. With ``signed``, each record has its signed octets.
+        that time has; with ``last_of``, when each of these agents called last. With ``signed``, each record has its
+        signed octets.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers; 422 for a filter that cannot be used.
         """
@@ -82,6 +83,8 @@ class Records:
         given = context.input
         if given.get("first_since") is not None:
             return await self._find_new(given)
+        if given.get("last_of") is not None:
+            return await self._find_last(given["last_of"])
         search = self._read_search(given)
         if given.get("summary") in (True, "true"):
             return await self._summarize(search)
@@ -131,6 +134,14 @@ class Records:
         named = {part: self._name_agents(shown[part]) for part in ("agents", "refusals")}
         return {"since": to_stamp(since), **shown, **named}
 
+    async def _find_last(self, agents: object) -> Mapping[str, Any]:
+        """Return when each of these agents called last; those that never called are left out."""
+        if not isinstance(agents, list) or len(agents) > PAGE or not all(map(_is_agent, agents)):
+            explanation = f"The parameter last_of must be a list of at most {PAGE} Agent-IDs."
+            raise parameters.invalid("last_of", explanation, "Send the Agent-IDs that INSPECT target=agents lists.")
+        found = await self._records.last_calls(agents)
+        return {"last": [{"agent_id": agent, "issued_at": to_stamp(at)} for agent, at in sorted(found.items())]}
+
     def _name_agents(self, entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Add the names of agents that the host knows, by the member ``value``."""
         named: list[Mapping[str, Any]] = []
@@ -169,6 +180,10 @@ class Records:
             if agent is not None:
                 shown[member] = agent.name
         return shown
+
+
+def _is_agent(value: object) -> bool:
+    return isinstance(value, str) and is_agent_id(value)
 
 
 def _term(given: Mapping[str, Any], name: str) -> str | None:

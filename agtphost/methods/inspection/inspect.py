@@ -19,6 +19,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.access import ReadACL, RecordAccess
 from agtphost.methods.inspection.proofs import Proofs
+from agtphost.methods.inspection.several import SEVERAL, read_several
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
 
@@ -88,12 +89,17 @@ class Inspection:
         self._first = write_first
 
     async def handle(self, context: BuiltInContext) -> Answer:
+        if context.input.get("target") == SEVERAL:
+            return Answer(result=await read_several(context, self._read))
+        return await self._read(context)
+
+    async def _read(self, context: BuiltInContext) -> Answer:
         target = parameters.require_text(context.input, "target")
         read = self._more_targets.get(target)
         if read is None:
             read = self._targets.get(target)
             if read is None:
-                known = ", ".join((*self._targets, *self._more_targets))
+                known = ", ".join((*self._targets, *self._more_targets, SEVERAL))
                 raise parameters.invalid("target", "That target is not known here.", f"Use one of {known}.")
             self._access.require_reader(context)
         try:

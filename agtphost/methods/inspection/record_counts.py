@@ -17,7 +17,7 @@ MOST_NEW: Final = 50
 
 
 def summary_to_json(found: RecordSummary) -> Mapping[str, Any]:
-    """Return the counts of a look: by slot of time, and by tool, agent, status and reason, each with refusals."""
+    """Return the counts of a look, by slot of time, tool, agent, status and reason; refusals and failures apart."""
     tools, agents, statuses, reasons = (_Sums() for _ in range(4))
     for facet, count in found.facets.items():
         tools.add(_call_name(facet), facet, count)
@@ -69,21 +69,27 @@ def to_stamp(milliseconds: int) -> str:
 
 
 class _Sums:
-    """Sums of calls and refusals by one property."""
+    """Sums of calls, refusals and failures by one property."""
 
     def __init__(self) -> None:
         self._records: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
 
     def add(self, value: str, facet: Facet, count: int) -> None:
         self._records[value] += count
         if facet.reason:
             self._refused[value] += count
+        if facet.status // 100 == 5:
+            self._failed[value] += count
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the values with the most records, each with its sums."""
         ordered = sorted(self._records.items(), key=lambda item: (-item[1], item[0]))[:MOST_VALUES]
-        return [{"value": value, "records": records, "refused": self._refused[value]} for value, records in ordered]
+        return [
+            {"value": value, "records": records, "refused": self._refused[value], "failed": self._failed[value]}
+            for value, records in ordered
+        ]
 
 
 def _call_name(facet: Facet) -> str:
