@@ -78,6 +78,8 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "backup": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "vitals": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
     "upstream-definition": dict.fromkeys(MODES, (NO, NO, NO, NO, NONE)),
+    # Its questions are decided one by one.
+    "several": dict.fromkeys(MODES, (OK, OK, OK, OK, OK)),
     # Its delegator's, and for those above it; for others there is none.
     "delegated-task": dict.fromkeys(MODES, (WHO, WHO, OK, NONE, OK)),
 }
@@ -176,6 +178,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "feed": {"target": "feed", "moment": "opens"},
         "backup": {"target": "backup", "moment": "begins"},
         "vitals": {"target": "vitals"},
+        "several": {"target": "several", "questions": [{"target": "records"}]},
         "upstream-definition": {"target": "upstream-definition", "upstream": "mcp.none", "name": "none"},
         "delegated-task": {"target": "delegated-task", "delegation_id": delegated.result["delegation_id"]},
     }
@@ -233,3 +236,20 @@ def test_status_by_target_mode_and_caller(target: str, who: str, mode: tuple[str
         text = reply.body.decode()
         assert reply.remedy and table.operator not in text
         assert agent_id(host, "rival") not in text
+
+
+@each_row("who", CALLERS)
+def test_a_question_among_several_is_decided_as_if_it_came_alone(
+    who: str, mode: tuple[str, Host], table: Table
+) -> None:
+    """No caller reads by several questions what one question would be refused."""
+    name, host = mode
+    targets = [target for target in EXPECTED if target not in ("several", "feed", "backup")]
+    with table.client(host, who) as client:
+        for begin in range(0, len(targets), 16):
+            some = targets[begin : begin + 16]
+            reply = client.call(
+                host.uri, "INSPECT", input={"target": "several", "questions": [table.targets[each] for each in some]}
+            )
+            statuses = [answer["status"] for answer in reply.json()["result"]["answers"]]
+            assert statuses == [EXPECTED[each][name][CALLERS.index(who)] for each in some], some
