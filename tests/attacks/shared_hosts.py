@@ -26,7 +26,6 @@ from tests.attacks.catalogue import (
     parsers,
     people,
     schemas,
-    shares,
     unread,
     upstreams,
     ways,
@@ -69,10 +68,20 @@ HOSTS: dict[str, tuple[Configure, ...]] = {
     "with two providers": (ways.with_ways,),
     "filled by one": (held.needs_approval, crowds.few_keys, held.few_keys),
     "filled by many": (crowds.crowd,),
-    "with few calls a minute": (shares.sharing,),
-    "with room for gifts": (shares.generous,),
 }
 """The hosts of the shortened run, and how each is configured."""
+
+_SPENDING = "tests/dispatch/test_spending_table.py::test_what_is_made_and_stored_is_charged"
+_SHARES = "tests/methods/standard/test_shares.py"
+
+IN_MEMORY = {
+    "many-calls-in-one": _SPENDING,
+    "much-stored-for-one": _SPENDING,
+    "filled-collection": f"{_SHARES}::test_one_agent_has_half_and_the_next_one_half_of_the_rest",
+    "gifts-to-one": f"{_SHARES}::test_what_others_hand_over_leaves_an_agent_room",
+    "held-queue": f"{_SHARES}::test_one_agent_has_half_of_a_queue_in_its_hands",
+}
+"""Attacks without a shortened form, and the test of the suite that makes each on a host in memory."""
 
 LAST = ("crowded-keys", "revoked-meanwhile")
 """After which another attack on the same host would find nothing to fill, or no caller."""
@@ -91,10 +100,8 @@ def sharing(attack: Attack) -> str:
 
 def shared_host(attack: Attack) -> str:
     """Return the name of the host of the shortened run, one of :data:`HOSTS`."""
-    if attack.configure is shares.sharing:
-        return "with few calls a minute"
-    if attack.configure is shares.generous:
-        return "with room for gifts"
+    if attack.name in IN_MEMORY:
+        return attack.name
     if attack.alone and attack.configure is not crowds.crowd:
         return "filled by one"
     if attack.alone:
@@ -147,8 +154,10 @@ class Hosts:
 
 
 SHORT = sorted(
-    (attack for attack in ATTACKS if not attack.lasts), key=lambda attack: (sharing(attack), attack.name in LAST)
+    (attack for attack in ATTACKS if not attack.lasts and (CHOSEN.whole or attack.name not in IN_MEMORY)),
+    key=lambda attack: (sharing(attack), attack.name in LAST),
 )
+"""The attacks of this run."""
 
 
 FIRST = [attack for attack in SHORT if shared_host(attack) in ONE_MODULE]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attack import Attack
-from tests.attacks.shared_hosts import ATTACKS, FIRST, FURTHER, SHORT, Hosts, withstands
+from tests.attacks.shared_hosts import ATTACKS, FIRST, FURTHER, IN_MEMORY, SHORT, Hosts, withstands
 from tests.attacks.shared_hosts import hosts as hosts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +27,15 @@ def test_both_modules_have_all_attacks() -> None:
     """Each attack of the programme is a test of one of the two modules."""
     assert sorted(attack.name for attack in (*FIRST, *FURTHER)) == sorted(attack.name for attack in SHORT)
     assert min(len(FIRST), len(FURTHER)) > 40
+
+
+def test_attacks_without_a_shortened_form_are_made_in_memory() -> None:
+    """Each of them is an attack, and its test in memory exists; no other attack is left out but by its length."""
+    names = {attack.name for attack in ATTACKS}
+    assert set(IN_MEMORY) <= names
+    assert [wrong for test in IN_MEMORY.values() for wrong in missing(f"``{test}``", names)] == []
+    short = {attack.name for attack in ATTACKS if not attack.lasts} - set(IN_MEMORY)
+    assert {attack.name for attack in SHORT} - set(IN_MEMORY) == short
 
 
 def rows(text: str) -> list[tuple[str, str, str]]:
