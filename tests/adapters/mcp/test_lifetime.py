@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred
 from agtphost.adapters.mcp.stdio import TERMINATE_SECONDS, StdioLink
 from agtphost.upstream.failures import UpstreamFailure, UpstreamLost
 from agtphost.upstream.log import UpstreamLog
+from tests import forking
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, hostile, until
 
 HOST = """
@@ -91,11 +92,10 @@ async def test_the_group_is_only_killed_after_its_two_seconds() -> None:
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_nothing_outlives_the_host(ending: signal.Signals, tmp_path: Path) -> None:
     """T-MC-70, security invariant 15: the host is killed, segfaults or stops; the server and its daemons are gone."""
-    host = subprocess.Popen(
-        [sys.executable, "-c", HOST, *hostile("children", tmp_path / "pids")],
-        stdout=subprocess.PIPE,
-        cwd=os.getcwd(),
-    )
+    program = tmp_path / "host.py"
+    program.write_text(HOST)
+    command = [sys.executable, program, *hostile("children", tmp_path / "pids")]
+    host = forking.start(command, stdout=subprocess.PIPE)
     try:
         assert host.stdout is not None
         assert select.select([host.stdout], [], [], 20)[0]
