@@ -77,5 +77,5 @@ def nothing_left(request: pytest.FixtureRequest) -> None:
     """Leave the last view, so that it asks for nothing more, and take what stands on the console."""
     browser = request.getfixturevalue("browser") if "browser" in request.fixturenames else None
     if isinstance(browser, Browser):
-        browser.open("about:blank")
+        browser.leave()
         browser.said()

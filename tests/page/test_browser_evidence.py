@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture
 def browser(window: Browser, site: Site) -> Browser:
     window.said()
-    enter(window, site)
+    window.beginning(lambda: enter(window, site))
     return window
 
 
@@ -187,6 +187,7 @@ def test_another_key_than_the_links_is_red(browser: Browser, site: Site) -> None
     good, lines, text = verify(browser, "[data-verify]")
     assert good and lines["key"].startswith("note ") and "on the host's word" in lines["key"], text
     browser.quiet()
+    browser.forget()
 
 
 def test_a_kept_proof_is_verified_without_the_host(browser: Browser, site: Site, tmp_path: Path) -> None:

@@ -39,10 +39,15 @@ def address(site: Site, path: str = "/", name: str = "127.0.0.1") -> str:
 
 def enter(browser: Browser, site: Site, *words: str) -> None:
     """By a new link, as somebody who clicks on it."""
-    browser.open("about:blank")
+    browser.leave()
     browser.forget()
     browser.open(site.link(*words))
     browser.one("html[data-ready] header nav")
+
+
+def entered(browser: Browser, site: Site) -> None:
+    """With a session of this host, which a test before may have begun."""
+    browser.beginning(lambda: enter(browser, site))
 
 
 def decision(site: Site, known: str) -> tuple[str, str]:
@@ -100,11 +105,11 @@ def test_entering(browser: Browser, site: Site) -> None:
 def test_a_link_is_used_twice(browser: Browser, site: Site) -> None:
     """The second time it opens nothing, and the page says what may have happened."""
     link = site.link()
-    browser.open("about:blank")
+    browser.leave()
     browser.open(link)
     browser.one("header nav")
     browser.forget()
-    browser.open("about:blank")
+    browser.leave()
     browser.open(link)
     until(lambda: "used already" in browser.text)
     assert not browser.all("header nav")
@@ -136,7 +141,8 @@ def test_without_a_script_everything_is_there(site: Site, tmp_path: Path) -> Non
 def test_a_decision_with_its_reason(browser: Browser, site: Site, button: str, status: str) -> None:
     """Looked at, typed, clicked: it is what the host has on record, and the view says under which Audit-ID."""
     known = escalated(site, f"task-click-{status}")
-    enter(browser, site)
+    entered(browser, site)
+    browser.open(address(site))
     browser.follow('header nav a[href="/inbox"]')
     browser.type(f'#item-{known} [name="reason"]', "the customer asked for it")
     browser.follow(f'#item-{known} [value="{button}"]')
@@ -149,7 +155,8 @@ def test_a_decision_with_its_reason(browser: Browser, site: Site, button: str, s
 def test_a_decision_by_the_keyboard_alone(browser: Browser, site: Site) -> None:
     """From the top of the page to the button, and every stop on the way can be seen."""
     known = escalated(site, "task-keyboard")
-    enter(browser, site)
+    entered(browser, site)
+    browser.open(address(site))
     tab_to(browser, 'header nav a[href="/inbox"]')
     press_enter(browser)
     tab_to(browser, f'#item-{known} [name="reason"]')
@@ -165,7 +172,7 @@ def test_a_decision_by_the_keyboard_alone(browser: Browser, site: Site) -> None:
 def test_two_decide_at_once(browser: Browser, site: Site) -> None:
     """Whoever is second is told that it was decided, and changes nothing."""
     known = escalated(site, "task-two")
-    enter(browser, site)
+    entered(browser, site)
     browser.open(address(site, "/inbox"))
     other = site.browser()
     form = other.get("/inbox").page.form("/do/decide", target_id=known)
@@ -228,7 +235,8 @@ def test_a_certificate_ends_in_the_middle_of_a_session(browser: Browser, site: S
 def test_another_sites_form_does_nothing(browser: Browser, site: Site) -> None:
     """Posted from another port of this machine, with the cookie, and from another name, without it: 403 each time."""
     known = escalated(site, "task-forged")
-    enter(browser, site)
+    entered(browser, site)
+    browser.open(address(site))
     csrf = browser.attribute_of('input[name="csrf"]', "value")
     form = (
         f"<form method='post' action='{address(site, '/do/decide')}'><input type='hidden' name='csrf' value='{csrf}'>"
@@ -266,7 +274,7 @@ def test_a_name_bound_to_this_address_is_not_this_host(site: Site, tmp_path: Pat
 
 def test_the_feed_under_load(browser: Browser, site: Site) -> None:
     """Hundreds of calls a second go by: what can be read stays, the newest is there, and nothing is said twice."""
-    enter(browser, site)
+    entered(browser, site)
     browser.open(address(site, "/calls"))
     browser.one('table[data-feed="open"]')
     with client_of(site.host) as client:
@@ -290,7 +298,8 @@ def test_an_agent_is_stopped_by_the_keyboard_alone(browser: Browser, site: Site)
     options = {"cert": demo / "agent.pem", "key": demo / "agent.key", "connections": 1}
     with Client(trust=site.host.state / "ca.pem", **options) as client:
         assert client.call(site.host.uri, "DISCOVER", "/methods").status == 200
-        enter(browser, site)
+        entered(browser, site)
+        browser.open(address(site))
         tab_to(browser, 'header nav a[href="/agents"]')
         press_enter(browser)
         browser.one("main table")

@@ -45,8 +45,15 @@ QUIET = (
     "--no-first-run",
     "--no-proxy-server",
     "--lang=en",
+    # One process for all documents and one for the rest: a document that begins a process costs as much as a view, and
+    # so does each process of a browser that starts.
+    "--in-process-gpu",
+    "--disable-software-rasterizer",
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
+    "--disable-features=SpareRendererForSitePerProcess,BackForwardCache,IsolateOrigins,site-per-process",
 )
-"""No window, no names looked up, nothing asked of anybody but the host of the test."""
+"""No window, no names looked up, nothing asked of anybody but the host of the test; few processes."""
 
 
 DEATHS: list[str] = []
