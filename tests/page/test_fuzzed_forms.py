@@ -1,7 +1,8 @@
 """
 Forms of the page, and views of items, with any text in them: each is answered, and never by a failure.
 
-The examples are the same in every run: the profile of the suite derives them from the test itself.
+The examples are the same in every run of the suite: its profile derives them from the test itself. ``--programmes``
+draws twenty times as many.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from hypothesis import strategies as st
 from agtphost.page.actions import ACTIONS
 from tests.page.page_in_memory import PageInMemory
 from tests.page.test_filters_fuzz import HOSTILE, faults_of
+from tests.programmes import length
+
+pytestmark = pytest.mark.programme
 
 SOUND = {
     "back": "/",
@@ -48,7 +52,7 @@ WORDS = st.sampled_from(
     ]
 )
 TEXT = WORDS | st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-EXAMPLES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EXAMPLES = settings(max_examples=length(30, 400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
