@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 from tests.page.browser import Browser
 
 WIDTHS = (390, 768, 1440)
@@ -44,3 +46,19 @@ return wrong;
 def faults_of_layout(browser: Browser) -> list[str]:
     """Return what is broken or too wide in the view as it is."""
     return [str(each) for each in browser.run(BROKEN, LONGEST_WORD)]
+
+
+def at_each_width(browser: Browser, show: Callable[[], object], widths: Sequence[int]) -> Iterator[int]:
+    """
+    Show a view at one width after the other, and yield each while it is as wide.
+
+    A style sheet heeds another width at once. What a script draws, it draws for the width at which the view is shown: a
+    view with a chart is shown again.
+
+    :param show: opens the view, and waits for its script.
+    """
+    for number, width in enumerate(widths):
+        browser.wide(width)
+        if number == 0 or browser.all("svg.chart"):
+            show()
+        yield width

@@ -34,9 +34,13 @@ def call_much(site: Site, rounds: int = 6) -> None:
 
 
 @contextmanager
-def busy(folder: Path) -> Iterator[Site]:
-    """Serve the host."""
+def busy(folder: Path, rounds: int = 6) -> Iterator[Site]:
+    """
+    Serve the host.
+
+    :param rounds: of calls; axe-core takes half a second of processor time for the rows of six.
+    """
     with served(folder, eager=True) as site:
-        call_much(site)
+        call_much(site, rounds)
         escalated(site, "task-of-views")
         yield site

@@ -13,6 +13,7 @@ from tests.page.browser import Browser
 from tests.page.browsing import Site
 from tests.page.many_calls import busy, call_much
 from tests.page.test_browser_journeys import address, enter
+from tests.rows import each_row
 from tests.system.hosting import until
 
 ALTER = """
@@ -66,7 +67,7 @@ def test_what_is_listed_is_what_was_signed(browser: Browser, site: Site) -> None
     browser.quiet()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("member", "text"),
     [
         ("status", "200"),
@@ -89,14 +90,20 @@ def test_an_altered_cell_of_a_list_turns_red(browser: Browser, site: Site, membe
     )
 
 
-@pytest.mark.parametrize("member", ["status", "reason", "called", "payload", "request_hash", "audit_id"])
-def test_an_altered_cell_of_a_call_turns_red(browser: Browser, site: Site, member: str) -> None:
-    """So does one of the view of one call."""
+@pytest.fixture
+def one_call(browser: Browser, site: Site) -> str:
+    """The path of a call's view, in which nothing was altered: the control."""
     show(browser, site, "/calls?filter=agent:demo+reason:not-found")
     path = urlsplit(browser.attribute_of("tr[data-record] a.id", "href")).path
     show(browser, site, path)
     assert verify(browser, "[data-verify]")[0] == "ok" and not wrong_cells(browser)
-    show(browser, site, path)
+    return path
+
+
+@each_row("member", ["status", "reason", "called", "payload", "request_hash", "audit_id"])
+def test_an_altered_cell_of_a_call_turns_red(browser: Browser, site: Site, one_call: str, member: str) -> None:
+    """So does one of the view of one call."""
+    show(browser, site, one_call)
     browser.run(ALTER, f'[data-shown="{member}"]', "altered")
     result, said = verify(browser, "[data-verify]")
     assert result == "bad" and wrong_cells(browser) == [member], said

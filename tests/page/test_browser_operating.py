@@ -9,10 +9,13 @@ import pytest
 
 from tests.page.browser import Browser, shown
 from tests.page.browsing import Site, served
-from tests.page.layout_check import WIDTHS, faults_of_layout
+from tests.page.layout_check import WIDTHS, at_each_width, faults_of_layout
 from tests.page.test_browser_journeys import address, enter
 from tests.page.test_inbox import escalated
 from tests.system.hosting import Host, until
+
+SCHEMES = {WIDTHS[0]: ("dark",), WIDTHS[-1]: ("light",)}
+"""At which widths axe-core looks at which scheme: a scheme changes colours, and no box."""
 
 MORE = """
 [mcp.server.tools.delete_note]
@@ -65,18 +68,19 @@ def test_views_are_whole_at_three_widths_and_in_two_schemes(browser: Browser, si
     """No word is broken, nothing scrolls sideways, axe-core finds nothing serious, the console is quiet."""
     wrong = []
     for name, path in paths(site).items():
-        for scheme, widths in (("light", WIDTHS), ("dark", WIDTHS[:1])):
-            browser.scheme(scheme)
-            for width in widths:
-                browser.wide(width)
-                browser.said()
-                browser.open(address(site, path))
-                browser.one("html[data-ready]")
+
+        def show(path: str = path) -> None:
+            browser.open(address(site, path))
+            browser.one("html[data-ready]")
+
+        for width in at_each_width(browser, show, WIDTHS):
+            found = [*faults_of_layout(browser), *browser.said()]
+            for scheme in SCHEMES.get(width, ()):
+                browser.scheme(scheme)
                 browser.screenshot(f"operating-{name}-{scheme}-{width}")
-                found = (*faults_of_layout(browser), *browser.said())
-                wrong += [f"{name} {scheme} {width}: {each}" for each in found]
-            wrong += [f"{name} {scheme}: {each}" for each in browser.findings()]
-    browser.scheme("light")
+                found += browser.findings()
+            browser.scheme("light")
+            wrong += [f"{name} {width}: {each}" for each in found]
     browser.wide(1280)
     assert not wrong, shown(wrong)
 

@@ -17,6 +17,7 @@ from selenium.common.exceptions import (
 
 from tests.page.browser import Browser
 from tests.page.static_site import STATIC, serving
+from tests.rows import each_row
 from tests.system.hosting import until
 
 OCTETS = 60 << 10
@@ -105,15 +106,18 @@ def browser(window: Browser) -> Browser:
 
 def visit(browser: Browser, address: str) -> None:
     """A view, once its script has run, with an empty console before."""
-    browser.open("about:blank")
+    browser.leave()
     browser.said()
     browser.open(address)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1280])
+@each_row(("width", "scheme"), [(320, "dark"), (1280, "light")])
 def test_everything_that_views_are_made_of_can_be_read(browser: Browser, site: str, width: int, scheme: str) -> None:
-    """Narrow and wide, light and dark: nothing beyond the window's edge, no finding of axe-core, a quiet console."""
+    """
+    Narrow and wide, light and dark: nothing beyond the window's edge, no finding of axe-core, a quiet console.
+
+    Each width has one scheme, as a scheme changes colours, and no box.
+    """
     browser.scheme(scheme)
     browser.wide(width)
     visit(browser, f"{site}/")

@@ -1,4 +1,7 @@
-"""Every view in Chromium: by axe-core in both colour schemes, narrow and wide, and whatever it points at is there."""
+"""
+Every view in Chromium: by axe-core in both colour schemes, and by the boxes of its cells at the widths of a telephone,
+a tablet and a desk; and whatever it points at is there.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.page.browser import Browser, shown
-from tests.page.browsing import Site, served
+from tests.page.browsing import Site
+from tests.page.layout_check import WIDTHS, at_each_width, faults_of_layout
+from tests.page.many_calls import busy
 from tests.page.test_browser_journeys import address, enter
-from tests.page.test_inbox import escalated
 
 MARKS = {
     "data-verify",
@@ -57,10 +61,7 @@ return found;
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with served(tmp_path_factory.mktemp("page")) as site:
-        escalated(site, "task-of-views")
-        for words in (("tools", "call", "files.list_files"), ("tools", "call", "files.read_file", "path=none")):
-            site.host.agtp(*words)
+    with busy(tmp_path_factory.mktemp("page"), rounds=2) as site:
         yield site
 
 
@@ -100,23 +101,60 @@ def test_there_are_views(paths: list[str]) -> None:
     assert len(paths) >= 10
 
 
+NARROWEST = 320
+"""In CSS pixels: a desk's window at four times its size."""
+
+SCHEMES = {NARROWEST: "dark", WIDTHS[-1]: "light"}
+"""At which widths axe-core looks at which scheme."""
+
+
 def test_nobody_is_kept_out_by_a_view(browser: Browser, site: Site, paths: list[str]) -> None:
-    """No serious finding of axe-core, nothing beyond the edge of a narrow window, a quiet console: in each scheme."""
+    """
+    No serious finding of axe-core, no word is broken, nothing is too wide, a quiet console.
+
+    In each scheme, and down to the narrowest window, in which words may be broken.
+    """
     wrong = []
     for path in paths:
-        for scheme, width in (("light", 1280), ("dark", 320)):
-            browser.scheme(scheme)
-            browser.wide(width)
-            browser.said()
+
+        def show(path: str = path) -> None:
             browser.open(address(site, path))
             browser.one("html[data-ready]")
-            name = path.strip("/").split("/")[0] or "now"
-            browser.screenshot(f"view-{name}{'-one' if path.count('/') > 1 else ''}-{scheme}-{width}")
-            wrong += [f"{path} {scheme}: {each}" for each in (*browser.findings(), *browser.said())]
-            wrong += [f"{path} {scheme}: {browser.overflow()} pixels too wide"] * (browser.overflow() > 0)
-    browser.scheme("light")
+
+        name = path.strip("/").split("/")[0] or "now"
+        for width in at_each_width(browser, show, (NARROWEST, *WIDTHS)):
+            found = list(browser.said())
+            if width == NARROWEST:
+                found += [f"{browser.overflow()} pixels too wide"] * (browser.overflow() > 0)
+            else:
+                found += faults_of_layout(browser)
+            if width in SCHEMES:
+                browser.scheme(SCHEMES[width])
+                browser.screenshot(f"view-{name}{'-one' if path.count('/') > 1 else ''}-{SCHEMES[width]}-{width}")
+                found += browser.findings()
+                browser.scheme("light")
+            wrong += [f"{path} at {width}: {each}" for each in found]
     browser.wide(1280)
     assert not wrong, shown(wrong)
+
+
+def test_a_broken_word_is_noticed(browser: Browser, site: Site) -> None:
+    """The control: a narrow cell, and one that is too wide."""
+    browser.open(address(site))
+    browser.run("""
+    const put = (tag, text, width) => {
+      const made = document.createElement(tag);
+      made.textContent = text;
+      made.style.width = width;
+      made.style.maxWidth = 'none';
+      made.style.overflowWrap = 'anywhere';
+      document.querySelector('main').append(made);
+    };
+    put('p', 'refused', '2em');
+    put('p', 'x', '9000px');
+    """)
+    found = faults_of_layout(browser)
+    assert any("broken: refused" in each for each in found) and any("too wide" in each for each in found), found
 
 
 STATUSES = """
@@ -192,7 +230,7 @@ def test_what_is_not_there_is_noticed(browser: Browser, site: Site) -> None:
       document.querySelector('main').append(made);
     };
     put('div', {'data-verifies': 'x'});
-    put('a', {href: '/no-such-view'});
+    put('a', {href: '/a-view-of-nobody'});
     put('a', {href: 'https://elsewhere.example/'});
     put('form', {method: 'post', action: '/do/no-such-thing'});
     put('label', {for: 'nobody'});
@@ -204,5 +242,5 @@ def test_what_is_not_there_is_noticed(browser: Browser, site: Site) -> None:
     finally:
         browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
     browser.said()
-    for word in ("data-verifies", "/no-such-view", "elsewhere.example", "/do/no-such-thing", "nobody"):
+    for word in ("data-verifies", "/a-view-of-nobody", "elsewhere.example", "/do/no-such-thing", "nobody"):
         assert any(word in each for each in found), (word, found)
