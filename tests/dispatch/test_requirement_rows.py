@@ -32,7 +32,7 @@ def test_the_response_line_has_version_status_and_text(status: int) -> None:
     octets = serialize_response(Response(status=status, headers=Headers([("Server-ID", "host.test")]), body=b""))
     line = LINE.match(octets)
     assert line is not None, octets
-    assert (int(line[1]), bool(line[2])) == (status, True)
+    assert (int(line[1]), line[2].decode()) == (status, Status(status).phrase)
 
 
 def test_a_text_of_its_own_is_in_the_response_line() -> None:
