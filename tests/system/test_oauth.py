@@ -15,6 +15,9 @@ from tests.system.provider import Provider, providing
 CANARY = "canary-7f3a91d2"
 
 SETTINGS = """
+[log]
+access = true
+
 [policies.oauth]
 required_on_methods = ["BOOK"]
 
@@ -65,11 +68,12 @@ def test_a_credential_is_required_where_the_operator_says(host: Host) -> None:
 
 
 def test_a_valid_one_is_lifted_into_the_record(host: Host, provider: Provider) -> None:
-    """AGTP-291: who the agent acts for is signed."""
+    """AGTP-291: who the agent acts for is signed, and named in the access line of the call."""
     status, body = book(host, f"Authorization: Bearer {provider.token(sub='alice@example.com')}")
     assert status == 200, body
     newest = host.agtp_json("audit", "walk", "librarian", "-n", "1")[0]
     assert newest["payload"]["acting_principal_id"] == "alice@example.com"
+    until(lambda: any("BOOK" in line and "alice@example.com" in line for line in host.output.splitlines()))
 
 
 @pytest.mark.parametrize(("claims", "detail"), [({"aud": "another"}, "oauth-audience"), ({"exp": 1}, "oauth-expired")])
