@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,6 +21,12 @@ from tests.system.up_host import Up, typed
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(page.name for page in DOCS.glob("*.rst"))
+STATUSES = tomllib.loads((Path(__file__).parent / "exit_statuses.toml").read_text())
+"""By page and command, the exit status of each time that the page has it; all others end with 0."""
+
+Statuses = Mapping[str, Iterator[int]]
+STANDS_FOR = {r"\b[0-9a-f]{4}\.\.\.": "[0-9a-f]{8,}", r"\b\d{4}-\.\.\.Z": r"\d{4}-[0-9T:.-]+Z", r"\.\.\.": ".*"}
+"""What a page writes for an identifier, for a time, and for any text of a line that it leaves out."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +49,27 @@ def blocks_of(text: str) -> list[str]:
 
 
 def steps(page: str) -> list[Step]:
-    """The commands of a page: ``$ command  # status``, then lines that its output has."""
-    return [step for block in blocks(page) for step in steps_of(block)]
+    """Return the commands of a page, each ``$ command``, with the lines of output that follow it."""
+    statuses = statuses_of(page)
+    return [step for block in blocks(page) for step in steps_of(block, statuses)]
 
 
-def steps_of(block: str) -> list[Step]:
-    """The same of one block, in which they come first or not at all."""
+def statuses_of(page: str) -> Statuses:
+    """Return the exit statuses of a page's commands, to be taken one after the other by :func:`steps_of`."""
+    return {command: iter(statuses) for command, statuses in STATUSES.get(page, {}).items()}
+
+
+def steps_of(block: str, statuses: Statuses | None = None) -> list[Step]:
+    """
+    Return the commands of one block, in which they come first or not at all.
+
+    :param statuses: of the page's commands; what is not in there ends with 0.
+    """
     found: list[Step] = []
     for line in block.replace("\\\n", " ").splitlines():
         if line.startswith("$ "):
-            command, _, status = line[2:].partition("  # ")
-            found.append(Step(command, int(status or 0), ()))
+            command = line[2:]
+            found.append(Step(command, next((statuses or {})[command]) if command in (statuses or {}) else 0, ()))
         elif found and block.startswith("$ ") and line:
             last = found.pop()
             found.append(Step(last.command, last.status, (*last.shown, line.rstrip())))
@@ -101,9 +118,28 @@ def playing(wanted: Sequence[Step]) -> Iterator[Player]:
 
 
 def shows(step: Step, status: int, output: str) -> None:
-    """It ended as the page says, and each line that the page shows is part of what it said, in this order."""
+    """
+    Check that a command ended as its page says, and printed each line that the page shows, in this order.
+
+    A line is whole, or says with ``...`` where it is cut: :data:`STANDS_FOR`. Widths of columns do not count.
+    """
     assert status == step.status, f"{step.command}\n{output}"
-    at = 0
-    for part in map(str.strip, step.shown):
-        at = output.find(part, at)
-        assert at >= 0, f"{part!r} is not shown by\n{step.command}\n{output}"
+    lines = iter(_squeeze(line) for line in output.splitlines())
+    for shown in map(_squeeze, step.shown):
+        wanted = _line_pattern(shown)
+        assert any(wanted.fullmatch(line) for line in lines), f"{shown!r} is not shown by\n{step.command}\n{output}"
+
+
+def _squeeze(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _line_pattern(shown: str) -> re.Pattern[str]:
+    parts = re.split("|".join(f"({form})" for form in STANDS_FOR), shown)
+    # Each part of text is followed by one group a form, of which the one that was found is not None.
+    step = len(STANDS_FOR) + 1
+    found = re.escape(parts[0])
+    for at in range(1, len(parts), step):
+        cut = next(number for number, each in enumerate(parts[at : at + step - 1]) if each is not None)
+        found += [*STANDS_FOR.values()][cut] + re.escape(parts[at + step - 1])
+    return re.compile(found)

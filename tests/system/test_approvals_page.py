@@ -15,7 +15,7 @@ import pytest
 from tests import forking
 from tests.system.held_calls import decide, fingerprint, held_sample, note, operator
 from tests.system.hosting import Host, running, until
-from tests.system.pages import DOCS, Player, Step, blocks, playing, steps, steps_of
+from tests.system.pages import DOCS, Player, Step, blocks, playing, statuses_of, steps, steps_of
 
 pytestmark = pytest.mark.slow
 
@@ -101,13 +101,14 @@ def _plain(line: str) -> str:
 def scenes() -> Iterator[tuple[str, list[Step]]]:
     """Each piece of configuration, with the commands up to the next one."""
     scene: tuple[str, list[Step]] = ("", [])
+    statuses = statuses_of(PAGE)
     for block in blocks(PAGE):
         configuration, dollar, story = f"\n{block}".partition("\n$ ")
         if re.match(r"\[\[?[a-z]", configuration.strip()):
             if scene[0]:
                 yield scene
             scene = (configuration.strip(), [])
-        scene[1].extend(steps_of(f"{dollar}{story}".strip("\n")))
+        scene[1].extend(steps_of(f"{dollar}{story}".strip("\n"), statuses))
     yield scene
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner, Result
 from agtphost.cli.root import agtp as command
 from tests.rows import each_row
 from tests.system.hosting import Host, free_port, running, sample
-from tests.system.pages import DOCS, PAGES, Step, blocks, blocks_of, playing, shows, steps, steps_of
+from tests.system.pages import DOCS, PAGES, STATUSES, Step, blocks, blocks_of, playing, shows, steps, steps_of
 from tests.system.up_host import typed
 
 PLAYED = {
@@ -160,4 +161,40 @@ def test_control_an_output_that_is_not_shown_is_noticed(host: Host) -> None:
     status, output = typed(host.config.parent, "agtp can demo DISCOVER /methods")
     assert status == 0 and "no: demo may not" not in output
     with pytest.raises(AssertionError, match="is not shown by"):
-        shows(Step("agtp can demo DISCOVER /methods", 0, ("no: demo may not",)), status, output)
+        shows(Step("agtp can demo DISCOVER /methods", 0, ("no: demo may not...",)), status, output)
+
+
+@each_row(
+    ("shown", "line", "alike"),
+    [
+        ("status  active", "  status           active", True),
+        ("active", "status           active", False),
+        ("record verified: 3984...", "record verified: 939150cea39a2ccdf07e9be4df78fdd4", True),
+        ("record verified: 3984...", "record verified: none", False),
+        ("2  2026-...Z  active", "2    2029-11-28T17:05:04.218Z  active", True),
+        ("2  2026-...Z  active", "2    never  active", False),
+        ("has version ...; run ...", "has version 12; run a later one", True),
+        ("has version ...; run ...", "has version 12, run a later one", False),
+    ],
+)
+def test_a_line_of_a_page_is_whole_or_says_where_it_is_cut(shown: str, line: str, alike: bool) -> None:
+    """A fragment of a line is no line; identifiers and times are any of their kind."""
+    step = Step("true", 0, ("before", shown))
+    if alike:
+        shows(step, 0, f"before\nbetween\n{line}\n")
+        return
+    with pytest.raises(AssertionError, match="is not shown by"):
+        shows(step, 0, f"before\nbetween\n{line}\n")
+
+
+def test_no_page_has_marks_of_exit_statuses() -> None:
+    """
+    Statuses other than 0 are in ``exit_statuses.toml``, where each row is of a command that a page has so many times.
+
+    A reader took ``# 1`` behind a command for a part of it.
+    """
+    assert [step.command for page in PAGES for step in steps(page) if re.search(r"  # \d+$", step.command)] == []
+    for page, statuses in STATUSES.items():
+        found = Counter(step.command for step in steps(page))
+        assert {command: found[command] for command in statuses} == {key: len(each) for key, each in statuses.items()}
+        assert all(map(any, statuses.values())), page
