@@ -98,12 +98,12 @@ def test_every_reason_is_used() -> None:
 
 
 def test_every_row_is_whole() -> None:
-    """The name is that of the token, which stands for itself; the sentences end; it is from somewhere."""
+    """The name is that of the token; meaning and remedy are sentences; a source is named."""
     for name, reason in Reason.__members__.items():
         assert reason == str(reason) == reason.value == name.lower().replace("_", "-")
         assert reason.statuses and len(set(reason.statuses)) == len(reason.statuses), reason
         assert reason.source and reason.meaning.endswith("."), reason
-        assert not reason.remedy or reason.remedy.endswith((".", "?")), reason
+        assert reason.remedy.endswith("."), reason
 
 
 def test_a_refusal_says_what_its_reason_does() -> None:
