@@ -437,17 +437,19 @@ and the reason given here, and nothing of it is done; where all owners together 
 Before all together reach their bound, each owner has a share, which shrinks with what is free: an eighth of the whole
 where half is free, a thousandth where a tenth is. What has finished counts as free. One alone reaches its own bound all
 the same; a hundred owners that take all they can leave a fourteenth free, and the first item of an owner needs room
-alone. What an owner has stays: nothing is forgotten to make room for somebody else. Stored answers follow the same
+alone. What an owner has stays: nothing is evicted to make room for another owner. Stored answers follow the same
 rule.
 
-Where items belong to somebody else than who causes them, as notifications do, whoever causes them has such a share
+Where one agent causes items that belong to another, as with notifications, the agent that causes them has such a share
 too.
 
-Items of a collection and work of a queue are shared likewise. One agent has at most ``max_share`` of what the others
+Items of a collection and work of a queue are shared in the same way. One agent has at most ``max_share`` of
+what the others
 leave free of ``max_items``, a half unless the collection says otherwise; all agents of one owner together have what
 two of them could take one after the other, three quarters. Each agent may have one item as long as there is any room.
-An item counts for the agent that entered it, whoever owns it later. Beyond that a call is 429 ``owner-share-used``.
-By PULL one agent holds at most the same part of the items that are in nobody else's hands, and always one; the answer
+An item counts for the agent that entered it, also after it changes its owner. Beyond that a call is 429
+``owner-share-used``.
+By PULL one agent holds at most the same part of the items that no other agent holds, and always one; the answer
 then has ``left_for_others``. A single worker gets through all of a queue, part after part.
 
 What one request costs
@@ -455,7 +457,8 @@ What one request costs
 
 Each request counts as one call of its caller's rate (``[limits] requests_per_minute``), and so does each call that it
 makes inside the host: of a BATCH, a CHAIN, RUN, a recipe, a batch of inputs of a card, a function's ``invoke``, and
-of a workflow that goes on by itself, whose steps count whether or not they are left out. A request that says how many
+of a workflow that runs in the background, whose steps count whether or not they are left out. A request that
+says how many
 calls it makes pays for all of them before the first one. Where fewer are left it is refused, and nothing of it is
 done: 429 ``rate-limited`` with ``Retry-After``, ``cost`` and ``left``. One request makes at most 1,000 calls in all,
 ten deep; a BATCH or a batch of a card has no batch and no RUN among its calls: 422 ``invocation-too-deep``.
@@ -463,11 +466,13 @@ ten deep; a BATCH or a batch of a card has no batch and no RUN among its calls: 
 One call pays for 6,000 octets of what is stored: its record, the records of interim messages, state items, and the
 stored answer of a keyed request. Pages that the store fills for them are counted, so that the database's file grows
 by less than 8,000 octets for each call. A call that does nothing but store items, such as IMPORT, REGISTER or NOTIFY
-to a group, is refused where it costs more than is left: 429 with ``cost``. Whatever else was done is owed, and the
-next request waits until it is paid. With 600,000 requests a minute, which is the default, nobody notices; a host that
-sets 60 takes an IMPORT of 40 short rows at once, and not one of 500.
+to a group, is refused where it costs more than is left: 429 with ``cost``. All other work is owed, and the
+next request waits until it is paid. With 600,000 requests a minute, which is the default, this is not
+noticeable; a host that
+sets 60 takes an IMPORT of 40 short rows immediately, and not one of 500.
 
-Answers that nobody reads are not on the list, for they end with their connection. A peer that has taken nothing for
+Answers that wait for a slow reader are not on the list, for they end with their connection. A peer that has
+taken nothing for
 ``write_timeout`` is cut. Where more than 1 MiB of an answer waits for it, it has to take 64 KiB in 5 seconds; where
 more than 2 MiB do, something in each second. So one that reads nothing has 2 MiB at the most after one to two seconds,
 and what counts is what its system acknowledges, so that a slow reader of a large answer gets all of it. Answers of more
@@ -475,7 +480,8 @@ than 1 MiB have 40 MiB for all peers of a listener, everything that waits 128 Mi
 
 Neither are large bodies and computations that wait for their turn: they end with their calls. Of bodies of more than
 16 KiB 16 MiB of one caller wait and 32 MiB of all, for 30 seconds; of computations 128 of one caller and 512 of all,
-whose requests have 2 and 8 MiB. A worker process has 20 MiB of its own and 128 MiB for a computation; there are two.
+whose requests have 2 and 8 MiB. A worker process has 20 MiB for its program and 128 MiB for a computation;
+there are two.
 
 State items
 -----------
@@ -496,7 +502,7 @@ Requests with an ``Idempotency-Key``: {keys} keys and {octets} MiB of answers an
 certificate assurance. All agents together have {keys_in_all} keys and {octets_in_all} MiB (``keyed_requests_in_all``,
 ``keyed_octets_in_all``), in shares as above. Beyond either a new key is refused: 429 ``idempotency-quota``, with
 ``Retry-After``, and nothing is done; a key that was acknowledged is answered for its {hours} hours, whatever comes
-meanwhile. Of an answer longer than {longest} KiB, or one for which there is no room, the hash is kept; its repeat is
+meanwhile. Of an answer longer than {longest} KiB, or one that does not fit, the hash is kept; its repeat is
 answered 409 ``idempotency-result-not-kept``. Answers stay in the database and are read when a key is repeated.
 Where the host follows a clock that went far ahead, or starts long after its newest record, they are kept for as much
 longer as that was, for another day: :doc:`operations`, "The clock".
