@@ -16,8 +16,8 @@ from tests import forking
 from tests.page.browser import Browser
 from tests.page.browsing import Site, served
 from tests.page.test_browser_journeys import address, enter
-from tests.system import changing_server
-from tests.system.hosting import until
+from tests.page.test_inbox import TOOLS
+from tests.system.hosting import agtp, until
 from tests.system.up_host import VERIFIER
 
 TOOL = "files.list_files"
@@ -27,8 +27,6 @@ TOOL = "files.list_files"
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A host with two agents, one operator, and some calls."""
     with served(tmp_path_factory.mktemp("page"), append=ANNA, eager=True, prepare=prepare) as site:
-        command(site, "agent", "create", "clerk", "--scope", "documents:query")
-        command(site, "reload")
         yield site
 
 
@@ -41,16 +39,28 @@ role = "administrator"
 
 
 def prepare(config: Path) -> None:
-    """Give anna a certificate; whose it is, the configuration says."""
-    words = ("cert", "issue", "client", "anna", "--ca", "state/ca.pem", "-o", "anna.pem")
-    done = forking.agtp(*words, cwd=config.parent)
-    assert done.returncode == 0, done.stderr
+    """Give anna a certificate, whose name the configuration says, and make an agent."""
+    for words in (
+        ("cert", "issue", "client", "anna", "--ca", "state/ca.pem", "-o", "anna.pem"),
+        ("agent", "create", "clerk", "--scope", "documents:query"),
+    ):
+        done = agtp(*words, cwd=config.parent)
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
 def browser(window: Browser, site: Site) -> Browser:
     window.wide(1280)
     return window
+
+
+def be(browser: Browser, site: Site, *words: str) -> None:
+    """Enter, unless the window has this person's session already."""
+    browser.open(address(site, "/config"))
+    person = "anna" if words else "registrar"
+    if not any(person in text for text in browser.texts_of("header .person")):
+        browser.said()
+        enter(browser, site, *words)
 
 
 def command(site: Site, *words: str) -> str:
@@ -70,7 +80,7 @@ def agent_id(site: Site, name: str) -> str:
 
 def call_tool(client: Client, site: Site, tool: str, **arguments: Any) -> int:
     said = {"tool": tool, "arguments": arguments}
-    given = {"action": "mcp.tools.call", "payload_type": "application/vnd.mcp+json", "payload": said}
+    given = {"action": "mcp.tools.call", "payload_type": TOOLS, "payload": said}
     return int(client.call(site.host.uri, "EXECUTE", "/", given).status)
 
 
@@ -86,10 +96,11 @@ def test_an_incident(browser: Browser, site: Site, tmp_path: Path) -> None:
     with client_of(site, "clerk") as client:
         for _ in range(3):
             assert client.call(site.host.uri, "QUERY", "/library/9780142437230").status == 200
-            assert call_tool(client, site, TOOL) == 262
-        enter(browser, site)
+            assert call_tool(client, site, TOOL) == 455
+        be(browser, site)
         # What: the Overview says why calls were refused, and leads to them.
-        browser.follow('main a[href*="reason=scope-required"]')
+        browser.follow('header nav a[href="/"]')
+        browser.follow('main a[href*="reason=scope"]')
         refused = browser.texts_of("tr[data-record].refused")
         assert len(refused) == 3 and all(TOOL in row and "clerk" in row for row in refused)
         assert verify(browser, "[data-verify-list]") == "ok"
@@ -119,7 +130,8 @@ def test_a_weeks_review(browser: Browser, site: Site) -> None:
     with client_of(site, "demo") as client:
         assert [call_tool(client, site, TOOL) for _ in range(2)] == [200, 200]
         assert client.call(site.host.uri, "DISCOVER", "/nothing").status == 404
-    enter(browser, site)
+    be(browser, site)
+    browser.follow('header nav a[href="/"]')
     browser.follow('main a[href="/?from=-7d"]')
     rows = browser.texts_of("main tbody tr")
     assert any(TOOL in row for row in rows) and any(row.startswith("demo") for row in rows)
@@ -131,7 +143,7 @@ def test_a_weeks_review(browser: Browser, site: Site) -> None:
     assert "mcp:tools:execute" in demo and "UTC" in demo, demo
     browser.open(address(site, "/tools?range=-7d"))
     listed = next(row for row in browser.texts_of("main tbody tr") if row.startswith(TOOL))
-    assert "active" in listed or "up" in listed, listed
+    assert listed.split()[1:3] == ["on", "5"] and "mcp:tools:execute" in listed, listed
     browser.open(address(site, "/calls?filter=agent:demo+from:-7d"))
     browser.one("html[data-ready]")
     assert verify(browser, "[data-verify-list]") == "ok"
@@ -142,12 +154,12 @@ def test_a_new_tool_is_introduced(browser: Browser, site: Site) -> None:
     """Its calls wait for a person, who decides in the inbox; the next call is made, and the record says by whom."""
     words = site.host.config.parent / "words"
     words.write_text("Adds up.\nNothing else.")
-    server = forking.mcp_server(Path(changing_server.__file__), words)
-    command(site, "upstream", "add", "sums", *map(str, server))
+    server = forking.mcp_server(Path(__file__).parents[1] / "system" / "changing_server.py", words)
+    entry = f'\n[[mcp.server]]\nname = "sums"\ncommand = {json.dumps(server)}\nstart = "eager"\n'
     with site.host.config.open("a") as file:
-        file.write('\n[mcp.server.tools.work]\napproval = "required"\n')
+        file.write(f'{entry}[mcp.server.tools.work]\napproval = "required"\n')
     command(site, "reload")
-    enter(browser, site, "--cert", "anna.pem")
+    be(browser, site, "--cert", "anna.pem")
     browser.open(address(site, "/tools/mcp.sums.work"))
     assert "approval by a person" in browser.text or "by a person" in browser.text
     assert "Adds up." in browser.text
@@ -161,7 +173,8 @@ def test_a_new_tool_is_introduced(browser: Browser, site: Site) -> None:
         assert "ticket 4711" in browser.text or "accepted" in browser.text
         assert call_tool(client, site, "sums.work", amount=1) == 200
     browser.open(address(site, "/calls?filter=tool:sums.work"))
-    assert len(browser.texts_of("tr[data-record]")) == 2
+    made, *_, asked = browser.texts_of("tr[data-record]")
+    assert "demo" in made and " 200 " in made and "approval-required" in asked
     browser.open(address(site, "/calls?filter=operator:anna+method:CONFIRM"))
     (decided,) = browser.texts_of("tr[data-record]")
     assert "anna" in decided
@@ -170,7 +183,7 @@ def test_a_new_tool_is_introduced(browser: Browser, site: Site) -> None:
 
 def test_an_operator_leaves(browser: Browser, site: Site) -> None:
     """The open page of a person whose entry is gone shows nothing more; what was done before still has the name."""
-    enter(browser, site, "--cert", "anna.pem")
+    be(browser, site, "--cert", "anna.pem")
     demo = f"/agents/{agent_id(site, 'demo')}"
     browser.open(address(site, demo))
     browser.type('form[action="/do/lifecycle"] [name="reason"]', "a test")
