@@ -115,7 +115,9 @@ def _past(asked: CallQuery, reply: PageReply, counted: PageReply) -> Tag:
         content.append(tags.div(**{"data-verify-list": f"/evidence/list?{again}"}))
     before = reply.result.get("before")
     if before is not None:
-        content.append(tags.p(tags.a("Older calls", href=asked.link(before=str(before)), rel="next")))
+        reached = str(reply.result.get("reached") or "")[:19].replace("T", " ").removesuffix("Z")
+        said = f" Looked back to {reached} UTC; older calls may match as well." if reached else ""
+        content.append(tags.p(tags.a("Older calls", href=asked.link(before=str(before)), rel="next"), said))
     damaged = reply.entries("damaged")
     if damaged:
         rows = [(entry.get("number"), entry.get("why")) for entry in damaged]

@@ -411,7 +411,7 @@ class MemoryStore:
         found: list[tuple[int, StoredRecord]] = []
         damaged: list[tuple[int, str]] = []
         with self._lock:
-            at = self._highest(before)
+            at, newest = self._highest(before), self._highest(None)
             while at > 1 and len(found) + len(damaged) < limit:
                 at -= 1
                 row = self._by_number[at]
@@ -424,7 +424,8 @@ class MemoryStore:
                 else:
                     if search.says(record):
                         found.append((at, record))
-        return LatestRecords(records=found, damaged=damaged, before=at if at > 1 else None)
+            reached = self._by_number[at].issued_at if 1 < at < newest else None
+        return LatestRecords(records=found, damaged=damaged, before=at if at > 1 else None, reached=reached)
 
     def count(self, by: CountedBy, before: int | None, search: Search, *, stop: Stop = never) -> RecordCounts:
         """Count the records of all chains that a search finds."""

@@ -282,7 +282,11 @@ class RecordLook:
                     self._at, width = bottom, min(width * 4, self._widest)
             if self._is_over or (decoded >= LOOKED_INSIDE and not self._search.index_only):
                 break
-        return LatestRecords(records=found, damaged=damaged, before=self._at if self._at > self._low else None)
+        before = self._at if self._at > self._low else None
+        reached = None if before is None else self._time_of(before)
+        return LatestRecords(
+            records=found, damaged=damaged, before=before, reached=None if reached is None else reached[1]
+        )
 
     def _numbers(self, bottom: int, most: int) -> list[int]:
         """Return the largest numbers of a window whose records the index finds."""

@@ -273,6 +273,9 @@ class LatestRecords:
     before: int | None
     """Where to go on; None where everything was looked at."""
 
+    reached: int | None = None
+    """The time of the record at that place, in milliseconds since the Unix epoch: how far back the look came."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordCounts:

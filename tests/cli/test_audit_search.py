@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from agtphost.audit.filters import FIELDS
 from agtphost.cli.audit.commands import command
 from agtphost.cli.completion_sources import attach
 from agtphost.cli.root import agtp
+from agtphost.stores import open_store
+from agtphost.testing.store_drafts import KEYS, draft, write_drafts
 from tests.cli.conftest import Run
 
 
@@ -52,3 +55,28 @@ def test_a_wrong_filter_is_refused_here(run: Run, folder: Path, words: tuple[str
     """No host is asked: exit status 2, with what is wrong and what to write."""
     done = run("audit", *words)
     assert done.exit_code == 2 and said in done.output, done.output
+
+
+def test_a_search_for_a_rare_text_ends_and_goes_on(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says how far it looked, and with which option the rest is looked at; with --all it comes to the end itself."""
+    store = open_store(f"sqlite:{tmp_path / 'records.sqlite3'}", create=True)
+    for number in range(12):
+        write_drafts(store, draft(path="/needle" if number == 1 else "/hay"), seconds=1_000 + number)
+    for name, value in (
+        ("cli.audit.search.open_records", lambda config: nullcontext(store.reader())),
+        ("cli.audit.search.signing_keys", lambda host: KEYS),
+        ("cli.audit.search.MOST_LOOKS", 2),
+        ("stores.record_look.LOOKED_INSIDE", 3),
+    ):
+        monkeypatch.setattr(f"agtphost.{name}", value)
+    asked = ("audit", "search", "--offline", "text:needle")
+    first = run(*asked)
+    assert first.exit_code == 0 and "/needle" not in first.output, first.output
+    assert "looked back to 1970-01-01T00:16:46Z, and older records may match: go on with --before 7" in first.output
+    rest = run(*asked, "--before", "7")
+    assert "/needle" in rest.output and "go on" not in rest.output, rest.output
+    assert "/needle" in run(*asked, "--all").output
+    assert "go on" not in run(*asked, "--before", "4", "-n", "1").output
+    store.close()

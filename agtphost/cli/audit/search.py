@@ -28,6 +28,7 @@ from agtphost.client.local_host import LocalHost
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import envelope
 from agtphost.stores.record_search import CountedBy
+from agtphost.vocabulary import times
 
 if TYPE_CHECKING:
     from agtphost.audit.drafts import StoredRecord
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 PAGE = 200
 """Records of one answer."""
+
+MOST_LOOKS = 40
+"""Answers of one command without ``--all``: 120,000 records are read for a text that hardly any record has."""
 
 COUNTED = tuple(each.value for each in CountedBy)
 
@@ -63,6 +67,7 @@ class Found:
 @click.argument("query", metavar="[FILTER]...", nargs=-1)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="Records to show.")
 @click.option("--all", "everything", is_flag=True, help="Show all that match.")
+@click.option("--before", type=click.IntRange(min=1), help="Go on below this place among all records.")
 @click.option("--count", "counted", type=click.Choice(COUNTED), help="Count the records instead, by this.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for a spreadsheet.")
 @click.option("--ids", is_flag=True, help="Print only the full Audit-IDs, for other commands.")
@@ -74,6 +79,7 @@ def search_command(
     query: Sequence[str],
     number: int,
     everything: bool,
+    before: int | None,
     counted: str | None,
     as_csv: bool,
     ids: bool,
@@ -89,6 +95,9 @@ def search_command(
     meets all of them. The hash and signature of every record shown are verified; counts are the host's own. Only
     operators may search: without --cert and --as, the registrar of the configured host asks.
 
+    A text is looked for in the records themselves, 3,000 in an answer: without --all the command ends after 40
+    answers, and says how far it came.
+
     \b
     Examples:
       agtp audit search --tool files.read_file --from 2026-11-27T10:00Z --until 2026-11-27T11:00Z --all
@@ -99,7 +108,7 @@ def search_command(
     if as_csv and as_json:
         raise WrongInput("--csv and --json are both given", "Give one of them.")
     wanted = read_filter(given, " ".join(query))
-    source: _Host | _Store = _Store(where, wanted) if offline else _Host(where, wanted)
+    source: _Host | _Store = (_Store if offline else _Host)(where, wanted, before)
     if counted is not None:
         _print_counts(source.count(CountedBy(counted)), counted, labels(where), as_json, as_csv)
         return
@@ -116,12 +125,26 @@ def search_command(
     else:
         names = labels(where)
         print_table(("NUMBER", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (each.row(names) for each in found))
+    if source.unread is not None:
+        place, reached = source.unread
+        click.echo(
+            f"looked back to {reached or f'record {place}'}, and older records may match: go on with --before {place}, "
+            "give --from, or look at all with --all",
+            err=True,
+        )
 
 
 class _Host:
-    """Records of a running host, read by INSPECT."""
+    """
+    Records of a running host, read by INSPECT.
 
-    def __init__(self, where: Connection, wanted: RecordFilter) -> None:
+    :param before: the place to begin below; None: at the newest.
+    """
+
+    def __init__(self, where: Connection, wanted: RecordFilter, before: int | None) -> None:
+        self.unread: tuple[int, str] | None = None
+        """Where records begin that were not looked at, and their time; None where all were, or enough was found."""
+        self._before = before
         self._target = resolve(where, identity=REGISTRAR)
         self._filter = wanted.to_text()
 
@@ -130,6 +153,8 @@ class _Host:
         asked: dict[str, Any] = {"target": "records", "limit": PAGE, **more}
         if self._filter:
             asked["filter"] = self._filter
+        if self._before is not None:
+            asked["before"] = self._before
         while True:
             answer = inspect(client, self._target, asked)
             yield answer
@@ -145,17 +170,20 @@ class _Host:
         left = most
         with open_client(self._target) as client:
             keys = keys_of_host(self._target, client)
-            for answer in self._answers(client, signed=True):
+            for looks, answer in enumerate(self._answers(client, signed=True), 1):
                 for damaged in entries_of(answer.get("damaged"), "records"):
                     click.echo(f"record {damaged.get('number')} of the store is damaged", err=True)
                 for listed in entries_of(answer.get("records"), "records"):
-                    entry, place = entry_of(listed, keys), listed.get("number")
+                    entry, number = entry_of(listed, keys), listed.get("number")
                     yield Found(
-                        number=place if isinstance(place, int) else 0, chain=str(listed.get("chain")), entry=entry
+                        number=number if isinstance(number, int) else 0, chain=str(listed.get("chain")), entry=entry
                     )
                     left = None if left is None else left - 1
                     if left == 0:
                         return
+                if looks >= MOST_LOOKS and most is not None and isinstance(place := answer.get("before"), int):
+                    self.unread = place, str(answer.get("reached") or "")
+                    return
 
     def count(self, by: CountedBy) -> Counter[str]:
         """Count all records."""
@@ -168,18 +196,26 @@ class _Host:
 
 
 class _Store:
-    """Records of the configured host's store, which need not be open."""
+    """
+    Records of the configured host's store, which need not be open.
 
-    def __init__(self, where: Connection, wanted: RecordFilter) -> None:
+    :param before: the place to begin below; None: at the newest.
+    """
+
+    def __init__(self, where: Connection, wanted: RecordFilter, before: int | None) -> None:
+        self.unread: tuple[int, str] | None = None
+        """As for a host."""
+        self._before = before
         self._config = require_config(where, "an offline search")
         self._search = to_search(wanted, where)
         self._keys = signing_keys(LocalHost.of(self._config))
 
     def records(self, most: int | None) -> Iterator[Found]:
         """Yield at most so many records, newest first."""
-        left, before = most, None
+        left, before, looks = most, self._before, 0
         with open_records(self._config) as reader:
             while left is None or left > 0:
+                looks += 1
                 page = reader.latest(before, PAGE if left is None else min(PAGE, left), self._search)
                 if page.damaged:
                     raise Unverified(page.damaged[0][1], "Run agtp audit verify, which lists all that is damaged.")
@@ -188,6 +224,10 @@ class _Store:
                 left = None if left is None else left - len(page.records)
                 before = page.before
                 if before is None:
+                    return
+                if looks >= MOST_LOOKS and left is not None and left > 0:
+                    reached = "" if page.reached is None else times.stamp(page.reached / 1_000)
+                    self.unread = before, reached
                     return
 
     def _verify(self, record: StoredRecord) -> Entry:
@@ -206,7 +246,7 @@ class _Store:
         return counts
 
     def _count_parts(self, reader: IRecordReader, by: CountedBy) -> Iterator[Mapping[str, int]]:
-        before = None
+        before = self._before
         while True:
             page = reader.count(by, before, self._search)
             yield page.counts

@@ -71,11 +71,11 @@ class Records:
         """
         List records as ``{"records": [...], "before": N}``; ``before`` continues the list, and is null at its end.
 
-        A page may have fewer records than ``limit``, or none, although the list goes on. With ``count``, the result has
-        ``counts`` in place of ``records``, and those of several pages are added. With ``summary``, it has the counts of
-        :func:`agtphost.methods.inspection.record_counts.summary_to_json`; with ``first_since``, what no record before
-        that time has; with ``last_of``, when each of these agents called last. With ``signed``, each record has its
-        signed octets.
+        A page may have fewer records than ``limit``, or none, although the list goes on; ``reached`` says to what time
+        it came. With ``count``, the result has ``counts`` in place of ``records``, those of several pages to be added.
+        With ``summary``, it has the counts of :func:`agtphost.methods.inspection.record_counts.summary_to_json`; with
+        ``first_since``, what no record before that time has; with ``last_of``, when each of these agents called last.
+        With ``signed``, each record has its signed octets.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers; 422 for a filter that cannot be used.
         """
@@ -96,6 +96,7 @@ class Records:
             "records": await self._list(found, signed=given.get("signed") in (True, "true")),
             "damaged": [{"number": number, "why": why} for number, why in found.damaged],
             "before": found.before,
+            **({} if found.reached is None else {"reached": to_stamp(found.reached)}),
         }
 
     def _read_search(self, given: Mapping[str, Any]) -> Search:
