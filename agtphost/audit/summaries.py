@@ -26,6 +26,9 @@ READS = "reads_summed_up"
 MOST_ORIGINS = 1_024
 """Origins that are counted apart while a summary grows; those beyond it together."""
 
+MOST_COUNTED = 4_096
+"""Audit-IDs of counted reads of lists that are remembered, of some 250 octets each."""
+
 MOST_RECORDS = 16
 """Records of one time and kind: those of the origins with the most, and one for all others."""
 
@@ -248,6 +251,7 @@ class Summaries:
         self._now = now
         self._open: dict[tuple[Kind, Origin], Summary] = {}
         self._lists = ListReads()
+        self._counted: dict[str, str] = {}
         self._id = ""
 
     def __len__(self) -> int:
@@ -289,6 +293,16 @@ class Summaries:
             return ""
         self._lists.add(key, now, session)
         return self._current_id(now)
+
+    def note_counted(self, audit_id: str, summary_id: str) -> None:
+        """Remember which summary counts a read of a list, by the Audit-ID that its answer has and no record."""
+        if len(self._counted) >= MOST_COUNTED:
+            del self._counted[next(iter(self._counted))]
+        self._counted[audit_id] = summary_id
+
+    def find_counted(self, audit_id: str) -> str:
+        """Return the id of the summary that counts the read of a list with this Audit-ID; empty for none known."""
+        return self._counted.get(audit_id, "")
 
     def note_list(self, key: Hashable, caller: Hashable, answer: str, record: Mapping[str, Any], audit_id: str) -> None:
         """

@@ -413,7 +413,9 @@ class Dispatcher:
                 refusal = after_handler(objection) if performed else objection
                 return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
             if listed is not None and (summary_id := self._refusals.sum_up_list(exchange, listed)):
-                return self._answer_summed_up(exchange, outcome, summary_id)
+                response = self._answer_summed_up(exchange, outcome, summary_id)
+                self._refusals.note_counted(exchange.call.audit_id, summary_id)
+                return response
             summary_id = self._refusals.summed_up(exchange, outcome, performed=performed)
             if summary_id:
                 response = self._answer_summed_up(exchange, outcome, summary_id)

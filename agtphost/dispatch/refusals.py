@@ -187,6 +187,10 @@ class RefusalRecords:
             return ""
         return self._summaries.add_list(read.key, read.answer, exchange.session_id or "")
 
+    def note_counted(self, audit_id: str, summary_id: str) -> None:
+        """Remember which summary counts the read of a list that was answered with this Audit-ID."""
+        self._summaries.note_counted(audit_id, summary_id)
+
     def note_list(self, read: ListRead, record: Mapping[str, Any], audit_id: str) -> None:
         """Remember that a read of a list has a durable record."""
         self._summaries.note_list(read.key, read.caller, read.answer, record, audit_id)

@@ -442,6 +442,7 @@ def _inspection(
         services.lasting.continuations,
         more=services.registry.targets,
         write_first=evidence.summarizing.write,
+        find_summary=evidence.summarizing.find_counted,
     )
 
 

@@ -65,6 +65,10 @@ class SummaryWriter(Service):
         self._timer = LoopingCall(self._write_if_healthy)
         self._timer.clock = clock
 
+    def find_counted(self, audit_id: str) -> str:
+        """Return the id of the summary that counts the read of a list with this Audit-ID; empty for none known."""
+        return self._summaries.find_counted(audit_id)
+
     def startService(self) -> None:
         """Start the periodic summaries."""
         super().startService()  # type: ignore[no-untyped-call]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.client.sync import Client
 from tests.system.hosting import Host, agtp, running, sample
 
 TOOL = "files.list_files"
@@ -115,3 +116,20 @@ def test_a_stopped_store_is_searched(tmp_path: Path) -> None:
     counted = agtp("audit", "search", "--offline", "--count", "tool", cwd=config.parent)
     assert TOOL in counted.stdout
     assert agtp("audit", "search", "agent:demo", cwd=config.parent).returncode == 3
+
+
+def test_a_counted_read_of_a_list_leads_to_its_summary(host: Host) -> None:
+    """Its Audit-ID has no record: the refusal says what happened, and ends in the command that shows the summary."""
+    demo = host.state / "agents" / "demo"
+    given = {"trust": host.state / "ca.pem", "cert": demo / "agent.pem", "key": demo / "agent.key"}
+    with Client(**given) as client:
+        first, second = (client.call(host.uri, "DISCOVER", "/tools") for _ in range(2))
+    summary_id = str(second.headers.get("audit-summary"))
+    refused = host.agtp("audit", "get", str(second.headers.get("audit-id")))
+    assert refused.returncode == 1 and "read an unchanged list once more" in refused.stderr
+    assert f"`agtp audit get {summary_id}`" in refused.stderr
+    shown = host.agtp_json("audit", "get", summary_id)
+    assert shown["verified"] and shown["payload"]["summary_id"] == summary_id
+    assert str(first.headers.get("audit-id")) in json.dumps(shown["payload"])
+    unknown = host.agtp("audit", "get", f"{summary_id[:-4]}0000")
+    assert unknown.returncode == 2 and "no record of the host is the summary" in unknown.stderr

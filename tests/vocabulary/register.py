@@ -120,6 +120,14 @@ CACHES: Final = (
         at_the_cap="further origins are summed up together",
     ),
     _cache(
+        "audit.summaries:Summaries._counted",
+        "Audit-IDs of reads of lists that were counted and have no record, so that ``agtp audit get`` names the summary",
+        4_096,
+        MIB,
+        lives="until further ones come, or the process ends",
+        at_the_cap="the oldest goes",
+    ),
+    _cache(
         "audit.list_reads:ListReads._read",
         "lists that known callers read within a minute, so that further reads of them are counted",
         4_096,

@@ -9,6 +9,7 @@
 - :mod:`.follow`: ``agtp audit follow``: print records as they are made
 - :mod:`.prove`: ``agtp audit prove`` and ``agtp audit checkpoint``: prove that records are in an append-only log
 - :mod:`.search`: ``agtp audit search``: find records of all chains, and count them
+- :mod:`.summary`: find the event of a summary, for ``agtp audit get``
 - :mod:`.filter_options`: the options of the filter language; :mod:`.record_table`: records as rows of a table
 - :mod:`.report`: ``agtp audit report``: an export as a readable page and as a spreadsheet
 - :mod:`.report_page`: the page of ``agtp audit report``

@@ -16,6 +16,7 @@ from agtphost.cli.audit.follow import follow_command
 from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.report import report_command
 from agtphost.cli.audit.search import search_command
+from agtphost.cli.audit.summary import find_summary, is_summary_id
 from agtphost.cli.audit.verify import verify_command
 from agtphost.cli.exchange import inspect, open_client, signing_keys
 from agtphost.cli.groups import VerbGroup
@@ -47,10 +48,21 @@ def get(audit_id: str, where: Connection, as_json: bool) -> None:
     """
     Fetch one record, and verify it.
 
+    For the id of a summary, which an answer without a record of its own has as Audit-Summary, this is the event that
+    counts such calls; only operators may ask for it.
+
     \b
     Example:
       agtp audit get AUDIT_ID --json
     """
+    if is_summary_id(audit_id):
+        entry = find_summary(where, audit_id)
+        if as_json:
+            print_json({"audit_id": entry.audit_id, "payload": entry.payload, "verified": entry.signed})
+            return
+        print_summary({"audit_id": entry.audit_id, **entry.payload})
+        click.echo("record verified" if entry.signed else "the record is not signed, so it proves nothing")
+        return
     audit_id = audit_id_of(where, audit_id)
     target = resolve(where)
     with open_client(target) as client:

@@ -56,6 +56,7 @@ class Inspection:
     :param continuations: makes the tokens of streams that are longer than an answer.
     :param more: further targets, each of which decides who may ask.
     :param write_first: writes what is not in the host's own chain yet, before an operator reads that.
+    :param find_summary: returns the id of the summary that counts the call of an Audit-ID; empty for none.
     """
 
     kind = "built_in"
@@ -70,6 +71,7 @@ class Inspection:
         *,
         more: Mapping[str, Target] | None = None,
         write_first: Callable[[], Awaitable[None]] | None = None,
+        find_summary: Callable[[str], str] = lambda audit_id: "",
     ) -> None:
         self._continuations = continuations or Continuations()
         self._records = records
@@ -87,6 +89,7 @@ class Inspection:
         }
         self._more_targets: Mapping[str, Target] = {} if more is None else more
         self._first = write_first
+        self._find_summary = find_summary
 
     async def handle(self, context: BuiltInContext) -> Answer:
         if context.input.get("target") == SEVERAL:
@@ -118,12 +121,26 @@ class Inspection:
         # Core v08 section 7.2.4 demands 403 of who may not read a record: so it is 403 where there is none, too.
         self._access.require_subject(context, {str(payload.get("agent_id", "")), str(payload.get("caller_id", ""))})
         if record is None:
-            raise not_found(Reason.RECORD_NOT_FOUND, "No record has that Audit-ID.")
+            raise self._no_record(audit_id)
         shown = {"audit_id": audit_id, **entry(record, payload)}
         if record.format == envelope.JWS and context.invocation is not None and context.invocation.two_tokens:
             # Deployed clients, known by their request line, read the record at the top of the body.
             return Answer(result=shown, beside={envelope.JWS: shown[envelope.JWS]})
         return shown
+
+    def _no_record(self, audit_id: str) -> Refusal:
+        """Return the refusal for an Audit-ID without a record, with what happened to a call that was counted."""
+        if summary_id := self._find_summary(audit_id):
+            return not_found(
+                Reason.RECORD_NOT_FOUND,
+                f"That call read an unchanged list once more, so it has no record; summary {summary_id} counts it.",
+                remedy=f"`agtp audit get {summary_id}` shows the summary, which names the record of the first read.",
+            )
+        return not_found(
+            Reason.RECORD_NOT_FOUND,
+            "No record has that Audit-ID.",
+            remedy="Check the identifier. An answer with Audit-Summary has no record of its own: give that id.",
+        )
 
     async def _chain_head(self, context: BuiltInContext) -> Mapping[str, Any]:
         chain = await self._named_chain(context)
