@@ -99,7 +99,7 @@ class RecordSigner:
         protected, signer = self._with
         octets = sign_compact(protected, encode_payload(payload), signer)
         digest = sha256(octets).digest()
-        return Signature(octets.decode("ascii"), octets, digest, digest.hex())
+        return tuple.__new__(Signature, (octets.decode("ascii"), octets, digest, digest.hex()))
 
     def seal(self, octets: bytes) -> bytes:
         """Return the signature over octets other than a record's; without a key the SHA-256, which proves nothing."""

@@ -216,7 +216,7 @@ class Ledger:
 
     def look(self) -> None:
         """Notice a disk that others have filled up since anybody looked; see :class:`agtphost.iagtp.ILedger`."""
-        if self._space.stale() and self.healthy and not self._space.enough_now():
+        if time.monotonic() > self._space.stale_from and self.healthy and not self._space.enough_now():
             self._low = True
             self._decline(self._space.shortage)
             # The writer may be waiting for something to write, and is to look for room now.

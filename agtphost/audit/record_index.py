@@ -82,9 +82,13 @@ def index_record(payload: Mapping[str, object]) -> RecordIndex:
             if "tier" not in payload and method not in FLOOR_METHODS:
                 known_method = ""
         if "session_id" in payload:
-            session = to_index_text(payload["session_id"])
+            given = payload["session_id"]
+            plain = type(given) is str and len(given) <= MOST_CHARACTERS and "\0" not in given
+            session = given if plain else to_index_text(given)  # type: ignore[assignment]
         if "task_id" in payload:
-            task = to_index_text(payload["task_id"])
+            given = payload["task_id"]
+            plain = type(given) is str and len(given) <= MOST_CHARACTERS and "\0" not in given
+            task = given if plain else to_index_text(given)  # type: ignore[assignment]
         if caller and "caller_principal_id" not in payload and "identity_assurance" in payload:
             claimed = payload["identity_assurance"] == "header"
     status = ("status" in payload and payload["status"]) or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -44,6 +45,9 @@ class Space:
         self._report = report
         self._seen = 0.0
         self._quick = quick
+        self.stale_from = 0.0 if quick else math.inf
+        """When the last look is too old for a handler to run on it, in seconds of :func:`time.monotonic`."""
+
         self.shortage = f"less than {floor} octets are free on the store's disk"
         """The message where :meth:`enough` is False."""
 
@@ -51,13 +55,11 @@ class Space:
         """Whether it is time to look again."""
         return time.monotonic() - self._seen > SPACE_SECONDS
 
-    def stale(self) -> bool:
-        """Whether the last look is too old for a handler to run on it."""
-        return self._quick and time.monotonic() - self._seen > STALE_SECONDS
-
     def enough(self) -> bool:
         """Whether the floor is free."""
         self._seen = time.monotonic()
+        if self._quick:
+            self.stale_from = self._seen + STALE_SECONDS
         return self._free() >= self._floor
 
     def enough_now(self) -> bool:

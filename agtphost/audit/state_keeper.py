@@ -226,10 +226,16 @@ class StateKeeper:
         """Return what the next transaction counts with."""
         return Tally(self._rows.copy(), self._log, self._number)
 
-    def adopt(self, tally: Tally, records: int) -> None:
-        """A transaction is through: these are the digests now, with so many records in the store."""
-        self._rows, self._log, self._number = tally.rows, tally.log, tally.number
-        self._records, self.pending = records, None
+    def adopt(self, tally: Tally | None, records: int) -> None:
+        """
+        Adopt the digests of a committed transaction, after which the store has so many records.
+
+        :param tally: None: the transaction changed nothing that is counted.
+        """
+        self._records = records
+        if tally is not None:
+            self._rows, self._log, self._number = tally.rows, tally.log, tally.number
+            self.pending = None
 
     # What was signed
 

@@ -164,7 +164,7 @@ class EntryCollector:
 
     def _may_hand_over_large(self) -> bool:
         rested = self._resting is None or self._large_octets > MOST_OCTETS
-        return bool(self._large) and rested and (self._large_next or not self._entries)
+        return rested and (self._large_next or not self._entries)
 
     def _turn_over(self) -> None:
         """A turn of the reactor has ended: hand over what it collected, unless the next one will add to it."""
@@ -172,7 +172,7 @@ class EntryCollector:
         self._held_back = None
         if self._under_way:
             return
-        if self._may_hand_over_large():
+        if self._large and self._may_hand_over_large():
             self._hand_over_large()
             return
         wait = self.grouping.wait(len(self._entries))

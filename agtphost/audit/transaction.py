@@ -10,7 +10,7 @@ without a record. One event of the host's own chain, the last record of the grou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,6 +57,7 @@ from agtphost.vocabulary.bounds import Answers
 _RECORD: Final = int(RecordKind.RECORD)
 _EVENT: Final = int(RecordKind.EVENT)
 _JWS: Final = int(RecordFormat.JWS)
+_make: Final = tuple.__new__
 
 
 class Submission:
@@ -96,7 +97,7 @@ class Claim:
 Entry = Submission | Claim
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Basis:
     """The state that a transaction starts from: the writer's memory, which it does not change."""
 
@@ -120,12 +121,12 @@ class Basis:
     running: Set[bytes]
     """Keyed requests that this process is running."""
 
-    keep: int
-    """Milliseconds for which a keyed request is remembered."""
+    keep: Callable[[], int]
+    """Returns the milliseconds for which a keyed request is remembered."""
 
     answers: Answers
-    tally: Tally | None
-    """The digests of the tables of state; None: none are kept."""
+    tally: Callable[[], Tally] | None
+    """Makes the digests of the tables of state, which most transactions do not change; None: none are kept."""
 
 
 class Group:
@@ -154,7 +155,8 @@ class Group:
         self.claimed: list[ReservationRow] = []
         self.abandoned: list[bytes] = []
         self._next = basis.last_number + 1
-        self.tally = basis.tally
+        self.tally: Tally | None = None
+        """The digests of the tables of state after it; None: it changes none."""
         self._before: dict[tuple[str, str], ItemRow | None] = {}
 
     # Records
@@ -202,6 +204,7 @@ class Group:
 
     def _seal_more(self, submission: Submission, draft: Draft) -> None:
         """Seal a record together with its changes. Every step that can fail comes before the first effect."""
+        self._begin_tally()
         held = self._held_rows(draft.changes)
         stored = None if draft.event is None else self._store.lifecycle_row(draft.event.agent_id)
         if draft.event is not None and (status := stored and stored.status) != draft.event.expected_status:
@@ -358,13 +361,21 @@ class Group:
             form = int(signed_as)
         facet, method, path, caller, session, task = index_record(payload)
         at = number, chain, seq + 1, digest, previous, kind, form, issued_at
-        row = RecordRow(*at, facet.status, method, path, caller, octets, session, task, facet)
-        return Head(chain, number, seq + 1, audit_id, issued_at), row, Sealed(jws, audit_id, text, number=number)
+        # Made without the constructors of the classes, each of which is a Python function more for each record.
+        row = _make(RecordRow, (*at, facet.status, method, path, caller, octets, session, task, facet))
+        below = _make(Head, (chain, number, seq + 1, audit_id, issued_at))
+        return below, row, _make(Sealed, (jws, audit_id, text, None, None, number))
 
     # The tables of state
 
+    def _begin_tally(self) -> None:
+        """Count what changes in the tables of state from here on, if digests are kept of them."""
+        if self.tally is None and self._basis.tally is not None:
+            self.tally = self._basis.tally()
+
     def baseline(self, event_type: str, fields: Mapping[str, Any]) -> None:
         """Sign every row of state as it is, with an event of the host's chain; nothing before it counts."""
+        self._begin_tally()
         tally = self.tally
         assert tally is not None
         self._store.clear_state_changes()
@@ -373,6 +384,7 @@ class Group:
 
     def expire(self, rows: Sequence[ItemRow]) -> None:
         """Remove state items that have expired; the end of the group signs that."""
+        self._begin_tally()
         for row in rows:
             gone = row._replace(value=None)
             if self.tally is not None:
@@ -397,7 +409,7 @@ class Group:
     def quotas(self) -> Quotas:
         """Return the use of keyed requests by the agents of this transaction."""
         if self._quotas is None:
-            self._quotas = Quotas(self._store, self._now, self._basis.keep, self._basis.answers)
+            self._quotas = Quotas(self._store, self._now, self._basis.keep(), self._basis.answers)
         return self._quotas
 
     def _sign_answer(self, draft: Draft, key: ReservationKey) -> bytes:
@@ -436,7 +448,7 @@ class Group:
         known = self._store.reservations([claim.name for claim in claims])
         running = self._basis.running
         new: set[bytes] = set()
-        expired = self._now - self._basis.keep
+        expired = self._now - self._basis.keep()
         for claim in claims:
             row = known.get(claim.name)
             in_progress = claim.name in running or claim.name in new

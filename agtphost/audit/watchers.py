@@ -6,6 +6,7 @@ nothing is made for them, so that a host without them pays one test for each gro
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from types import GeneratorType
 
 from twisted.logger import Logger
 
@@ -64,7 +65,7 @@ class Watchers:
         for watcher in self._watchers:
             try:
                 going = watcher(group)
-                if isinstance(going, Generator):
+                if isinstance(going, GeneratorType):  # The abstract class asks in Python.
                     yield from going
             except Exception:
                 self.discard(watcher)
@@ -74,16 +75,6 @@ class Watchers:
 def _observe(draft: Draft, sealed: Sealed, now: float, chain: str, durable: bool) -> ObservedRecord:
     # The clock may have gone back: a duration is never negative.
     seconds = None if draft.began is None else max(now - draft.began, 0.0)
-    return ObservedRecord(
-        sealed.audit_id,
-        sealed.issued_at,
-        sealed.jws,
-        sealed.number,
-        chain,
-        durable,
-        seconds,
-        draft.caller,
-        draft.payload,
-        draft.called,
-        draft.rule,
-    )
+    named = draft.caller, draft.payload, draft.called, draft.rule
+    values = (sealed.audit_id, sealed.issued_at, sealed.jws, sealed.number, chain, durable, seconds, *named)
+    return tuple.__new__(ObservedRecord, values)  # Without a Python function for each record.

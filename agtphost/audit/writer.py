@@ -190,7 +190,7 @@ class GroupWriter:
                 running=self.running,
                 keep=self._keep,
                 answers=self._answers,
-                tally=None if self.states is None else self.states.tally(),
+                tally=None if self.states is None else self.states.tally,
             )
         )
         if self.states is not None and self.states.pending is not None:
@@ -211,7 +211,7 @@ class GroupWriter:
         self._heads.update(group.heads)
         self._last_number += len(group.rows)
         self._latest = group.issued_at
-        if self.states is not None and group.tally is not None:
+        if self.states is not None:
             self.states.adopt(group.tally, self._last_number)
         for agent_id, state in group.states.items():
             if stops(state):
@@ -281,7 +281,7 @@ class GroupWriter:
         :return: whether there may be more.
         """
         now = self.milliseconds()
-        more = self._store.forget(now - self._keep, self.running)
+        more = self._store.forget(now - self._keep(), self.running)
         if idle and self.states is not None and time.monotonic() - self._expired_at < EXPIRY_SECONDS:
             return more
         self._expired_at = time.monotonic()
@@ -309,9 +309,8 @@ class GroupWriter:
         """The time of the newest record, in milliseconds since the Unix epoch; 0 in an empty store."""
         return self._latest
 
-    @property
     def _keep(self) -> int:
-        """Milliseconds of the host's time for which a keyed request is remembered."""
+        """Return the milliseconds of the host's time for which a keyed request is remembered."""
         return int((self._keep_for + self._leaped()) * 1000)
 
     def milliseconds(self) -> int:

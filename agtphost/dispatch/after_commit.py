@@ -20,9 +20,3 @@ def changes(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
     finished = () if approval is None else approval.finishing()
     followed = () if follow is None else follow.changes(int(outcome.status), outcome.reason, outcome.body)
     return (*finished, *followed, *opened)
-
-
-def mark_durable(exchange: Exchange, outcome: Outcome) -> None:
-    """Note that the changes are durable."""
-    if exchange.peer.follow is not None and not outcome.continuation:
-        exchange.peer.follow.mark_durable()

@@ -176,8 +176,8 @@ def charge_record(
             octets += stored_octets(min(len(outcome.body), link.keeps))
     if draft.reservation is not None:
         octets += stored_octets(min(len(draft.result), ANSWERS.longest))
-    further = _further(exchange, octets)
-    if further and charges is not None:
+    # Most calls store less than they have paid for.
+    if exchange.stored + octets >= OCTETS_PER_CALL and charges is not None and (further := _further(exchange, octets)):
         charges.owe(exchange, further)
     exchange.stored += octets
 

@@ -31,7 +31,7 @@ from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.handler_wait import as_deferred, continue_coroutine, in_time, limit_time
 from agtphost.dispatch.in_flight import InFlightWork
-from agtphost.dispatch.invocation import Interim
+from agtphost.dispatch.invocation import Interim, Invocation
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.required_agents import after_handler, refuse_stopped_call
@@ -335,7 +335,9 @@ class Dispatcher:
 
     def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
         """Return the context that an operator's code gets."""
-        exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
+        invocation = Invocation(self, exchange, interim)
+        if exchange.unseen:
+            exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
         handler: Any = exchange.binding.handler  # type: ignore[union-attr]
         if handler.kind == "composition":
             invocation.announce(handler.steps)
@@ -427,7 +429,8 @@ class Dispatcher:
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.performed = performed
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
-        draft.changes += after_commit.changes(exchange, outcome)
+        if exchange.peer.follow is not None or exchange.approval is not None or exchange.opens is not None:
+            draft.changes += after_commit.changes(exchange, outcome)
         if draft.changes:
             charge_changes(self.charges, exchange, draft, outcome)
         if outcome.continuation:
@@ -456,7 +459,8 @@ class Dispatcher:
         charge_record(self.charges, exchange, draft, sealed, outcome)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
-        after_commit.mark_durable(exchange, outcome)
+        if exchange.peer.follow is not None and not outcome.continuation:
+            exchange.peer.follow.mark_durable()
         if listed is not None and self._refusals is not None:
             self._refusals.note_list(listed, draft.payload, sealed.audit_id)
         return self._sealer.response(exchange, outcome, response_id, sealed)

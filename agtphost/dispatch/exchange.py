@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
@@ -26,9 +27,8 @@ from agtphost.wire.events import Request
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def _nothing() -> Mapping[str, Any]:
-    """Return one empty, read-only mapping for all exchanges."""
-    return _NOTHING
+_nothing = repeat(_NOTHING).__next__
+"""Returns one empty, read-only mapping for all exchanges; no Python function, as each exchange calls it four times."""
 
 
 @dataclass(slots=True)

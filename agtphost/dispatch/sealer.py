@@ -124,7 +124,8 @@ class Sealer:
 
     def plain(self, exchange: Exchange, result: Any) -> Outcome:
         """The outcome of a handler that answered with its result alone."""
-        return Outcome(Status.OK, self.envelope(exchange, 200, result), self._answer_type(exchange))
+        kind = self._answer_type(exchange) if exchange.method == "EXECUTE" else media_types.AGTP_JSON
+        return Outcome(Status.OK, self.envelope(exchange, 200, result), kind)
 
     def interim(self, exchange: Exchange, event: Mapping[str, Any], token: str) -> Outcome:
         """An interim message: design decision 11."""
@@ -209,7 +210,7 @@ class Sealer:
         agent = exchange.agent
         refused, trial = bool(outcome.reason), bool(exchange.peer.rights_of)
         server_level = refused or trial or agent is None or binding is None or binding.server_level
-        caller = exchange.accountable
+        caller = None if trial else exchange.caller
         # A stranger gets the record, too: unless the answer tells whether the agent is known, the record does not.
         named = exchange.doubted is not None and not outcome.cause
         payload: dict[str, object] = {
@@ -227,7 +228,7 @@ class Sealer:
             "request_hash": sha256(request.line + request.body).hexdigest(),
             "result_hash": outcome.digest or sha256(outcome.body).hexdigest(),
         }
-        _name(exchange, payload, principal=exchange.assurance >= self._proven)
+        _name(exchange, payload, caller if exchange.assurance >= self._proven else None)
         if refused:
             payload["reason"] = outcome.reason
             evidence = evidence_of(exchange, outcome)
@@ -256,7 +257,8 @@ class Sealer:
             payload["invoked"] = list(exchange.invoked)
         if exchange.purchase is not None:
             _name_parties(exchange.purchase, payload)
-        if (lineage := exchange.lineage) is not None:
+        lineage = exchange.peer.delegation if exchange.granted is None else exchange.granted.lineage
+        if lineage is not None:
             payload["delegation"] = lineage.members()
             payload["prior_actions"] = [{"agent_id": lineage.chain[-2], "audit_id": lineage.audit_id}]
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
@@ -412,14 +414,13 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
             _extend(payload, {"input_shape": shape})
 
 
-def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) -> None:
+def _name(exchange: Exchange, payload: dict[str, object], caller: Agent | None) -> None:
     """
     Add to a record who answers for the caller, and the session, task and principal that the request named.
 
-    :param principal: whether the caller is proven to be the agent; strangers must not learn the owner of an agent.
+    :param caller: None where it is not proven to be the agent: strangers must not learn the owner of an agent.
     """
-    caller = exchange.accountable
-    if caller is not None and principal:
+    if caller is not None:
         # Who answers for the caller, as its Identity Document has it (core v08 section 10.2).
         payload["caller_principal_id"] = caller.owner_id or caller.principal
     if exchange.session_id is not None:

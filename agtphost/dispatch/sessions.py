@@ -240,7 +240,7 @@ class SessionRegistry:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, held: StateTable | None = None) -> None:
         self._certified = DurableSessionTable(clock, MOST_SESSIONS, StateTable() if held is None else held)
-        self._tables: dict[Assurance, SessionTable] = {
+        self.tables: dict[Assurance, SessionTable] = {
             assurance: self._certified if assurance is Assurance.CERTIFICATE else SessionTable(clock, MOST_UNPROVEN)
             for assurance in Assurance
             if assurance
@@ -250,7 +250,7 @@ class SessionRegistry:
         self, session_id: str, agent_id: str, identity: str, assurance: Assurance = Assurance.CERTIFICATE
     ) -> Session | None:
         """Note a session; return None where it belongs to another agent or identity, or has ended."""
-        return self._tables[assurance].note(session_id, agent_id, identity)
+        return self.tables[assurance].note(session_id, agent_id, identity)
 
     def changes(self, session: Session) -> tuple[Change, ...]:
         """Return the changes for the record of a call that succeeded in a session of a certified agent."""
@@ -266,22 +266,22 @@ class SessionRegistry:
 
     def list_sessions(self, agent_id: str | None) -> Iterator[tuple[str, str, str, float]]:
         """Yield Agent-ID, Session-ID, assurance and idle seconds of each that goes on; of one agent or of all."""
-        for assurance, table in self._tables.items():
+        for assurance, table in self.tables.items():
             for owner, session_id, idle in table.list_sessions(agent_id):
                 yield owner, session_id, assurance.label, idle
 
     def knows(self, session_id: str, agent_id: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
         """Return whether the agent used the session at that assurance, and it has not ended."""
-        return self._tables[assurance].knows(session_id, agent_id)
+        return self.tables[assurance].knows(session_id, agent_id)
 
     def end(self, agent_id: str) -> None:
         """End every session in an agent's name: none of them goes on, should the agent come back."""
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.end(agent_id)
 
     def has_ended(self, session_id: str, agent_id: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
         """Return whether the caller's session ended with its agent."""
-        return self._tables[assurance].has_ended(session_id, agent_id)
+        return self.tables[assurance].has_ended(session_id, agent_id)
 
     def note_state(self, agent_id: str, state: LifecycleState) -> None:
         """Take notice of an agent's new lifecycle state."""

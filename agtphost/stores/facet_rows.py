@@ -29,7 +29,8 @@ class FacetNumbers:
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
         self._known: dict[Facet, int] = {}
-        self._uncommitted = False
+        self.uncommitted = False
+        """Whether the present transaction has added rows."""
 
     def find(self, facet: Facet) -> int:
         """Return the number of a facet; add its row if there is none."""
@@ -42,7 +43,7 @@ class FacetNumbers:
         if row is None:
             row = self._execute(_NEXT).fetchone()
             self._execute(_ADD, (row[0], digest, *facet))
-            self._uncommitted = True
+            self.uncommitted = True
         if type(row[0]) is not int:
             raise DamagedRow("facet", str(row[0]), "number is of the wrong type")
         if len(self._known) >= MOST_IN_MEMORY:
@@ -50,16 +51,12 @@ class FacetNumbers:
         self._known[facet] = row[0]
         return row[0]
 
-    def note_commit(self) -> None:
-        """Keep the numbers that the transaction added."""
-        self._uncommitted = False
-
     def note_rollback(self) -> None:
         """Forget the numbers of rows that are not there any more."""
-        if self._uncommitted:
+        if self.uncommitted:
             self.forget()
 
     def forget(self) -> None:
         """Forget every number, as another writer may have replaced the store."""
         self._known.clear()
-        self._uncommitted = False
+        self.uncommitted = False

@@ -199,7 +199,7 @@ class RateGate:
                 self.charge(exchange, exchange.request.method, 1)
             return
         exchange.counted = True
-        caller = exchange.accountable
+        caller = None if peer.rights_of else exchange.caller
         now = self._now()
         if caller is None or (exchange.assurance is Assurance.HEADER and self._counts_by_address(peer)):
             self._nameless(exchange, now)

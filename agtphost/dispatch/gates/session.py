@@ -38,7 +38,8 @@ class SessionGate:
         if session_id is not None:
             certificate = exchange.peer.certificate
             identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
-            session = self._sessions.note(session_id, caller.agent_id, identity, exchange.assurance)
+            table = self._sessions.tables[exchange.assurance]
+            session = table.note(session_id, caller.agent_id, identity)
             if session is None:
                 if self._sessions.has_ended(session_id, caller.agent_id, exchange.assurance):
                     raise _session_ended()
