@@ -38,6 +38,9 @@ AFTER_FAILURE = 5.0
 
 AFTER_REFUSAL = 60.0
 
+SHORTEST = 1.0
+"""Seconds from one subscription's beginning to the next: a host that stops ends each that it is asked for at once."""
+
 UPDATED = "notifications/resources/updated"
 LISTS = {
     "toolsListChanged": "notifications/tools/list_changed",
@@ -202,13 +205,13 @@ class ChangeFeed:
     async def _listen(self, uris: frozenset[str], turn: _HostSubscription) -> None:
         wanted = uris
         while True:
-            pause = AFTER_FAILURE
+            pause, begun = AFTER_FAILURE, self._clock.seconds()
             try:
                 asking = self._link.execute(self._operation(wanted), lambda event: self._take(event, turn))
                 turn.request = Deferred.fromCoroutine(_reply_of(asking))
                 reply = await turn.request
                 if reply.ok:
-                    pause = 0.0
+                    pause = max(0.0, begun + SHORTEST - self._clock.seconds())
                 else:
                     pause = AFTER_REFUSAL
                     if turn.fail(refusal_fault(reply, modern=True)) and uris:

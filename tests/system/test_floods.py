@@ -25,7 +25,7 @@ from tests.system.raw_link import RawLink, client_context, request
 FAULTY = Path(__file__).with_name("faulty_host.py")
 TIMES = length(1, 5)
 SILENT = SLOW = length(60, 1_500)
-UNREADING = 20
+UNREADING = length(8, 20)
 IDLE = length(150, 1000)
 LIMIT = 3
 """Seconds: what the tests set the timers to."""
@@ -274,9 +274,10 @@ BOUND = UNREADING * 2 * 1024 * KIB + SLACK
 """P12: 2 MiB each."""
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 def test_peers_that_do_not_read_are_cut_and_cost_little(host: Host) -> None:
-    """P12, T-PL-10: 20 peers pipeline requests of 20 octets without reading a single answer."""
+    """P12, T-PL-10: 20 peers, shortened 8, pipeline requests of 20 octets without reading a single answer."""
     with watching(host) as watch:
         cut = pipeline_without_reading(host, UNREADING, 300)
     ends = [seconds for seconds in cut if seconds is not None]
@@ -287,9 +288,10 @@ def test_peers_that_do_not_read_are_cut_and_cost_little(host: Host) -> None:
     assert_unharmed(watch)
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 def test_large_pages_that_nobody_reads_cost_little(host: Host) -> None:
-    """20 peers ask for pages of up to 500 records, and read none; 2 MiB each."""
+    """20 peers, shortened 8, ask for pages of up to 500 records, and read none; 2 MiB each."""
     with RawLink(host) as link:
         for _ in range(500):
             assert link.ask("DISCOVER", "/").status == 200

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 from agtphost.cli.scaffold import optional_sections
+from tests import forking
 from tests.system.hosting import agtp, free_port, running
+from tests.system.up_host import MODULE_PYTEST
 
 GIT = ("git", "-c", "user.name=me", "-c", "user.email=me@example.com", "-c", "init.defaultBranch=main")
 
 
 def run(*words: str | Path, cwd: Path) -> str:
     """A command that succeeds, and what it says."""
-    done = subprocess.run([*map(str, words)], cwd=cwd, capture_output=True, text=True)
+    done = forking.run(words, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -51,7 +52,7 @@ def test_a_clone_is_a_deployment(tmp_path: Path) -> None:
         "tests/test_greeting.py",
     ]
     assert f"--config {folder}/host.toml" in (clone / "systemd/agtphost.service").read_text()
-    assert " passed" in run(sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-c", os.devnull, ".", cwd=clone)
+    assert " passed" in run(sys.executable, MODULE_PYTEST, "-q", "-p", "no:xdist", "-c", os.devnull, ".", cwd=clone)
     assert agtp("check", cwd=clone).returncode == 0
     with running(clone / "host.toml") as host:
         done = host.agtp("call", "-", "QUERY", "/greeting/Ada", "--verify")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -200,21 +201,28 @@ def delegation_of(host: Host, buyer: str) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Mode:
+    """A host with one mode, and a client of each caller, which keeps its connection."""
+
+    name: str
+    host: Host
+    clients: dict[str, Client]
+
+
 @pytest.fixture(scope="module", params=MODES)
-def mode(table: Table, request: pytest.FixtureRequest) -> Iterator[tuple[str, Host]]:
+def mode(table: Table, request: pytest.FixtureRequest) -> Iterator[Mode]:
     """The same store, served in each mode."""
     name = str(request.param)
     audit = f'\n[audit]\nread_acl = "{name}"\noperators = ["{table.operator}"]\n'
     table.config.write_text(table.plain + audit)
-    with running(table.config) as host:
-        yield name, host
+    with running(table.config) as host, ExitStack() as stack:
+        yield Mode(name, host, {who: stack.enter_context(table.client(host, who)) for who in CALLERS})
 
 
-def test_the_table_names_every_target(mode: tuple[str, Host], table: Table) -> None:
+def test_the_table_names_every_target(mode: Mode, table: Table) -> None:
     """The host's own list of targets has none that the table lacks."""
-    _, host = mode
-    with table.client(host, "operator") as client:
-        reply = client.call(host.uri, "INSPECT", input={"target": "everything"})
+    reply = mode.clients["operator"].call(mode.host.uri, "INSPECT", input={"target": "everything"})
     assert reply.status == 422
     named = set(reply.remedy.removeprefix("Use one of ").rstrip(".").split(", "))
     assert named == {given["target"] for given in table.targets.values()}
@@ -222,34 +230,28 @@ def test_the_table_names_every_target(mode: tuple[str, Host], table: Table) -> N
 
 @each_row("who", CALLERS)
 @each_row("target", EXPECTED)
-def test_status_by_target_mode_and_caller(target: str, who: str, mode: tuple[str, Host], table: Table) -> None:
+def test_status_by_target_mode_and_caller(target: str, who: str, mode: Mode, table: Table) -> None:
     """AGTP-192, AGTP-200 to 203: the status of each; no refusal tells the operators or another agent's identifier."""
-    name, host = mode
-    with table.client(host, who) as client:
-        reply = client.call(host.uri, "INSPECT", input=table.targets[target])
-    expected = EXPECTED[target][name][CALLERS.index(who)]
+    reply = mode.clients[who].call(mode.host.uri, "INSPECT", input=table.targets[target])
+    expected = EXPECTED[target][mode.name][CALLERS.index(who)]
     assert reply.status == expected, reply.json()
     if reply.status in (WHO, NO):
         if target not in OWN_RULES:
-            assert reply.json()["read_acl"] == name
+            assert reply.json()["read_acl"] == mode.name
             assert reply.reason == ("acl-anonymous-blocked" if reply.status == WHO else "acl-not-permitted")
         text = reply.body.decode()
         assert reply.remedy and table.operator not in text
-        assert agent_id(host, "rival") not in text
+        assert agent_id(mode.host, "rival") not in text
 
 
 @each_row("who", CALLERS)
-def test_a_question_among_several_is_decided_as_if_it_came_alone(
-    who: str, mode: tuple[str, Host], table: Table
-) -> None:
+def test_a_question_among_several_is_decided_as_if_it_came_alone(who: str, mode: Mode, table: Table) -> None:
     """No caller reads by several questions what one question would be refused."""
-    name, host = mode
     targets = [target for target in EXPECTED if target not in ("several", "feed", "backup")]
-    with table.client(host, who) as client:
-        for begin in range(0, len(targets), 16):
-            some = targets[begin : begin + 16]
-            reply = client.call(
-                host.uri, "INSPECT", input={"target": "several", "questions": [table.targets[each] for each in some]}
-            )
-            statuses = [answer["status"] for answer in reply.json()["result"]["answers"]]
-            assert statuses == [EXPECTED[each][name][CALLERS.index(who)] for each in some], some
+    for begin in range(0, len(targets), 16):
+        some = targets[begin : begin + 16]
+        questions = [table.targets[each] for each in some]
+        given = {"target": "several", "questions": questions}
+        reply = mode.clients[who].call(mode.host.uri, "INSPECT", input=given)
+        statuses = [answer["status"] for answer in reply.json()["result"]["answers"]]
+        assert statuses == [EXPECTED[each][mode.name][CALLERS.index(who)] for each in some], some

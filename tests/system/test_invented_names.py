@@ -13,11 +13,12 @@ import pytest
 from agtphost.stores.settings import locate_url
 from agtphost.vocabulary import media_types
 from tests import postgres
+from tests.programmes import length
 from tests.system.hosting import Host, running, sample
 from tests.system.raw_link import RawLink, client_context, request
 from tests.system.trail import database
 
-REQUESTS = 5_000
+REQUESTS = length(1_200, 5_000)
 LINKS = 4
 PIPELINED = 25
 
@@ -98,9 +99,14 @@ def configured(folder: Path, store: str) -> tuple[Path, str]:
     return sample(folder, append=f'{SETTINGS}\n[store]\nurl = "{url}"\n'), url
 
 
+@pytest.mark.programme
 @pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=postgres.needed)])
 def test_invented_names_are_no_facets(tmp_path: Path, store: str) -> None:
-    """Of 5,000 requests with new names of every kind, no facet has one; methods and texts of records find each."""
+    """
+    Of 5,000 requests with new names of every kind, no facet has one; methods and texts of records find each.
+
+    Shortened, of 1,200: a hundred names of each kind, any of which would be more facets than there may be.
+    """
     config, url = configured(tmp_path, store)
     with running(config) as host:
         host.agtp("tools", "call", "files.list_files")

@@ -120,7 +120,7 @@ def test_from_nothing_to_the_first_verified_call(tmp_path: Path) -> None:
     """
     With ``--programmes``, everything is installed as well: both commands of a fresh machine within 45 seconds.
 
-    Otherwise what is installed here is used, and the host alone has to be as quick.
+    Otherwise what is installed here is used, and forked, and nothing is said of the time.
     """
     home = tmp_path / "home"
     home.mkdir()
@@ -132,11 +132,12 @@ def test_from_nothing_to_the_first_verified_call(tmp_path: Path) -> None:
         pip = [str(room / "bin" / "pip"), "install", "-q", f"{DOCS.parent}[samples]"]
         subprocess.run(pip, check=True, env={**os.environ, "HOME": str(home)}, timeout=600)
         agtp = room / "bin" / "agtp"
-    host = subprocess.Popen([agtp, "up", "work"], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=bare)
+    begin = subprocess.Popen if CHOSEN.whole else forking.start
+    host = begin([agtp, "up", "work"], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=bare)
     try:
         assert host.stdout is not None and any(line.startswith("ready") for line in host.stdout)
         call = [agtp, "tools", "call", "files.read_file", "path=welcome.txt", "--config", "work"]
-        done = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path, env=bare, timeout=60)
+        done = forking.run(call, cwd=tmp_path, env=bare)
         assert done.returncode == 0 and "record verified" in done.stderr + done.stdout, done.stdout + done.stderr
         print(f"{time.monotonic() - began:.1f} s")
         if CHOSEN.whole:

@@ -21,7 +21,7 @@ from tests import forking
 from tests.programmes import CHOSEN, length, seed_of_chance
 from tests.system.hosting import BIN, free_port
 
-ENDPOINTS = length(300, 5_000)
+ENDPOINTS = length(100, 5_000)
 VENDORS = length(2, 10)
 
 SECONDS, MEGABYTES = 16.0, 400.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,9 @@ from pathlib import Path
 
 from tests import forking
 from tests.system.hosting import BIN, newcomer, until
+
+MODULE_PYTEST = Path(__file__).with_name("module_pytest.py")
+"""Runs as ``python -m pytest`` does: a file, which :mod:`tests.forking` forks."""
 
 VERIFIER = Path(__file__).resolve().parents[2] / "packages" / "agtp-verify" / "agtp_verify.py"
 
@@ -104,7 +108,7 @@ def typed(folder: Path, line: str, environ: dict[str, str] | None = None) -> tup
         text=True,
         cwd=folder,
         timeout=300,
-        env={**newcomer(beside(folder), _verifier()), **(environ or {})},
+        env={**newcomer(beside(folder), _programs()), **(environ or {})},
         input=PASSWORD if "pkcs12 -export" in line else "",
         start_new_session=True,
     )
@@ -112,14 +116,23 @@ def typed(folder: Path, line: str, environ: dict[str, str] | None = None) -> tup
 
 
 @cache
-def _verifier() -> Path:
+def _programs() -> Path:
     """
-    A directory with ``agtp-verify``.
+    A directory with ``agtp-verify``, and with ``pytest`` and ``python -m pytest``, which fork.
 
-    It is a distribution of its own, which tests/supply/test_verifier.py installs; here, as it lies in the source.
+    The verifier is a distribution of its own, which tests/supply/test_verifier.py installs; here, as it lies in the
+    source.
     """
-    file = Path(forking.path()).parent / "verifier" / "agtp-verify"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(f'#!/bin/sh\nexec {sys.executable} -I {VERIFIER} "$@"\n')
-    file.chmod(0o755)
-    return file.parent
+    folder = Path(forking.path()).parent / "programs"
+    folder.mkdir(exist_ok=True)
+    pytest, module = (shlex.join(forking.launched(forking.product(), file)) for file in (BIN / "pytest", MODULE_PYTEST))
+    python = shlex.quote(str(Path(forking.path(), "python")))
+    for name, text in {
+        "agtp-verify": f'exec {sys.executable} -I {VERIFIER} "$@"',
+        "pytest": f'exec {pytest} "$@"',
+        "python": f'case "$1 $2" in "-m pytest") shift 2; exec {module} "$@";; esac\nexec {python} "$@"',
+    }.items():
+        file = folder / name
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+    return folder

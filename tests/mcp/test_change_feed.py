@@ -1,0 +1,63 @@
+"""A caller's subscription at the host: begun again where it ended, and never in a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from agtphost.client.mcp.addresses import Addresses
+from agtphost.client.reply import Reply
+from agtphost.mcp.changes import SHORTEST, ChangeFeed
+from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
+from agtphost.wire.headers import Headers
+
+
+class Link:
+    """
+    A host that acknowledges each subscription.
+
+    :param lasting: whether a subscription lasts until the test ends it; otherwise it ends with its acknowledgement.
+    """
+
+    def __init__(self, *, lasting: bool) -> None:
+        self.lasting = lasting
+        self.asked: list[Deferred[None]] = []
+
+    async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
+        """Answer ``mcp.subscriptions.listen``."""
+        assert operation.action == "mcp.subscriptions.listen" and on_event is not None
+        event: Mapping[str, Any] = {"type": "acknowledged"}
+        on_event(event)
+        end: Deferred[None] = Deferred()
+        self.asked.append(end)
+        if self.lasting:
+            await end
+        return Reply(status=200, text="OK", headers=Headers([]), body=b"{}", request_line=b"")
+
+
+def begin(*, lasting: bool) -> tuple[Link, Clock]:
+    """Return a host and a clock, with a feed that has begun."""
+    link, clock = Link(lasting=lasting), Clock()
+    feed = ChangeFeed(cast("McpHostLink", link), Addresses(), clock)
+    Deferred.fromCoroutine(feed.begin())
+    return link, clock
+
+
+def test_a_host_that_ends_each_subscription_is_asked_once_a_second() -> None:
+    """A host that stops does so until its last connection has ended: each of thousands would be on record."""
+    link, clock = begin(lasting=False)
+    clock.pump([SHORTEST / 100] * 1_000)
+    assert 10 <= len(link.asked) <= 11
+
+
+def test_a_subscription_that_lasted_is_begun_again_immediately() -> None:
+    """Nothing that changes in between would be announced."""
+    link, clock = begin(lasting=True)
+    clock.advance(SHORTEST)
+    assert len(link.asked) == 1
+    link.asked[0].callback(None)
+    clock.advance(0)
+    assert len(link.asked) == 2
