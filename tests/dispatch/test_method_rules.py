@@ -52,11 +52,17 @@ def test_what_is_not_in_the_catalog_is_459(method: str) -> None:
     assert body["close_matches"] == list(SHIPPED.close_matches(method))
 
 
+@pytest.fixture
+def host() -> DispatchHost:
+    """One host for all rows of a table."""
+    return DispatchHost()
+
+
 @each_row("method", [*STANDARD, *DEMOTED, *FLOOR])
-def test_a_catalogued_method_is_never_459(method: str) -> None:
+def test_a_catalogued_method_is_never_459(host: DispatchHost, method: str) -> None:
     """METH-066, AGTP-255, API-015: on a path that nobody registered it is 404, on another's path 405."""
-    assert DispatchHost().ask(method, "/nowhere").status == 404
-    assert DispatchHost().ask(method, "/desk").status in (405, 422)
+    assert host.ask(method, "/nowhere").status == 404
+    assert host.ask(method, "/desk").status in (405, 422)
 
 
 def test_a_good_method_on_a_known_path_is_405_with_what_is_allowed() -> None:

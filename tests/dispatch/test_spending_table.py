@@ -288,7 +288,7 @@ def test_what_is_made_and_stored_is_charged(name: str, tmp_path_factory: Any) ->
     host.made = 0
     charged, octets = host.charged, host.octets
     statuses = set()
-    for number in range(length((way.repeats + 1) // 2, way.repeats)):
+    for number in range(length((way.repeats + 3) // 4, way.repeats)):
         answer = way.make(host, number)
         statuses.add(getattr(answer, "status", 200))
         host.turn(way.wait)
