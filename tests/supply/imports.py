@@ -24,6 +24,8 @@ class Import:
 def imports(source: str) -> tuple[Import, ...]:
     """Every one in a module's text."""
 
+    by_name = "import_module" in source
+
     def walk(node: ast.AST, when: When) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
@@ -39,7 +41,7 @@ def imports(source: str) -> tuple[Import, ...]:
                     top = name.partition(".")[0]
                     if top not in sys.stdlib_module_names and top != "agtphost":
                         yield Import(top, when)
-            else:
+            elif by_name or not isinstance(child, ast.expr):  # No other import is in an expression, and most nodes are.
                 if (name := _by_name(child)) is not None:
                     yield Import(name, when)
                 yield from walk(child, when)

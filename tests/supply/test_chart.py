@@ -19,7 +19,7 @@ import yaml
 
 from agtphost.cluster.pod_label import LABEL
 from agtphost.config.limits import Limits
-from tests import postgres, pypi
+from tests import forking, postgres, pypi
 from tests.cluster.hosts import FAULTY
 from tests.cluster.kubernetes import kubernetes
 from tests.supply.lock import ROOT
@@ -233,7 +233,7 @@ def make_deployment(folder: Path, url: str, *, kubernetes: bool) -> Path:
     (password,) = [line for block in found for line in block.splitlines() if line.startswith("openssl rand")]
     (folder / "etc").mkdir()
     commands = f"{commands}\n{password}\n"
-    environ = {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
+    environ = {"PATH": f"{forking.path()}:{BIN}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
     done = subprocess.run(["/bin/sh", "-ec", commands], cwd=folder, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     config = folder / "deployment" / "host.toml"
@@ -279,7 +279,7 @@ def run_container(container: Mapping[str, Any], places: Mapping[str, Path], cwd:
     for mounted, here in places.items():
         script = re.sub(rf"{re.escape(mounted)}(?=[/\s]|$)", str(here), script)
     values = {each["name"]: each["value"] for each in container.get("env", ())}
-    environ = {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(cwd), "LANG": "C.UTF-8", **values}
+    environ = {"PATH": f"{forking.path()}:{BIN}:/usr/bin:/bin", "HOME": str(cwd), "LANG": "C.UTF-8", **values}
     environ |= {name: str(places[value]) for name, value in values.items() if value in places}
     line = [*container["command"], script]
     done = subprocess.run(line, cwd=cwd, env=environ, capture_output=True, text=True, timeout=120)

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import tarfile
 import zipfile
 from email.message import Message
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.programmes import CHOSEN
 from tests.supply import release
 from tests.supply.release import ReleaseError
 from tests.supply.source_tree import copy_tree
-from tests.supply.test_supply import PROJECT
+from tests.supply.test_supply import PROJECT, tracked
 from tests.system.hosting import BIN, agtp, free_port, newcomer, until
 
 BORROWED = Path(twisted.__file__).parents[1]
@@ -44,6 +45,13 @@ def test_the_metadata_is_whole(built: tuple[Path, Path]) -> None:
         assert release.check_metadata(release.read_metadata(path)) == []
         assert __version__ in path.name
     assert __version__ == "0.2.0"
+
+
+def test_sample_and_pages_are_in_the_sdist(built: tuple[Path, Path]) -> None:
+    """All of both, beside the code and its tests."""
+    with tarfile.open(built[1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"{folder}/{name}" for folder in ("etc", "docs") for name in tracked(folder)} <= names
 
 
 FAULTS = {

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -309,17 +308,6 @@ def test_sample_and_pages_are_in_the_wheel(unpacked: Path, tmp_path: Path) -> No
 
 OPERATORS = ("compose.ha.yaml", "grafana", "haproxy.cfg", "helm", "prometheus", "systemd")
 """Below etc, for those who run hosts, and no part of the sample."""
-
-
-def test_sample_and_pages_are_in_the_sdist(tmp_path: Path) -> None:
-    """All of both, beside the code and its tests."""
-    source = copy(tmp_path / "source")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path / "built")]
-    subprocess.run(command, cwd=source, check=True, capture_output=True)
-    (built,) = (tmp_path / "built").glob("*.tar.gz")
-    with tarfile.open(built) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {f"{folder}/{name}" for folder in ("etc", "docs") for name in tracked(folder)} <= names
 
 
 @pytest.fixture(scope="module")
