@@ -105,7 +105,8 @@ def test_what_an_attack_finds_is_told(template: Path, tmp_path: Path) -> None:
     )
     result = against(template, tmp_path, None, attack)
     assert "gave way: the host told a secret" in result.failures
-    assert any("before the attack, call: 429" in failure for failure in result.failures), "configure was not heeded"
+    # Before the attack, or beside it where a busy machine lets the callers make few calls.
+    assert any("call: 429" in failure for failure in result.failures), "configure was not heeded"
 
 
 def test_amend_adds_and_replaces(tmp_path: Path) -> None:
