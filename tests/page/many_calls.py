@@ -34,13 +34,9 @@ def call_much(site: Site, rounds: int = 6) -> None:
 
 
 @contextmanager
-def busy(folder: Path, rounds: int = 6) -> Iterator[Site]:
-    """
-    Serve the host.
-
-    :param rounds: of calls; axe-core takes half a second of processor time for the rows of six.
-    """
+def busy(folder: Path) -> Iterator[Site]:
+    """Serve the host."""
     with served(folder, eager=True) as site:
-        call_much(site, rounds)
+        call_much(site)
         escalated(site, "task-of-views")
         yield site

@@ -1,41 +1,21 @@
-"""Views of an operator's work in Chromium: inbox, agents, tools, access, configuration; and a host that restarts."""
+"""Views of an operator's work in Chromium: a tool that is tried, and a host that restarts."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
-from tests.page.browser import Browser, shown
+from tests.page.browser import Browser
 from tests.page.browsing import Site, served
-from tests.page.layout_check import WIDTHS, at_each_width, faults_of_layout
 from tests.page.test_browser_journeys import address, enter
 from tests.page.test_inbox import escalated
 from tests.system.hosting import Host, until
 
-SCHEMES = {WIDTHS[0]: ("dark",), WIDTHS[-1]: ("light",)}
-"""At which widths axe-core looks at which scheme: a scheme changes colours, and no box."""
-
-MORE = """
-[mcp.server.tools.delete_note]
-approval = "required"
-"""
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with served(tmp_path_factory.mktemp("page"), append=MORE, eager=True) as site:
-        for number in range(3):
-            escalated(site, f"task-{number}", "Which of the two invoices is meant?")
-        escalated(site, "task-other", "May the customer have a discount of 20 %?")
-        for words in (
-            ("tools", "call", "files.list_files"),
-            ("tools", "call", "files.read_file", "path=none"),
-            ("tools", "call", "files.delete_note", "name=old"),
-            ("agent", "grant", "demo", "files.*", "QUERY /library/{isbn}", "--for", "7d"),
-        ):
-            site.host.agtp(*words)
+    with served(tmp_path_factory.mktemp("page"), eager=True) as site:
         yield site
 
 
@@ -43,46 +23,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def browser(window: Browser, site: Site) -> Browser:
     window.beginning(lambda: enter(window, site))
     return window
-
-
-def agent(site: Site) -> str:
-    return str(json.loads((site.host.state / "agents/demo/document.json").read_text())["agent_id"])
-
-
-def paths(site: Site) -> dict[str, str]:
-    """The views of this module, and the names of their screenshots."""
-    return {
-        "inbox": "/inbox",
-        "inbox-decided": "/inbox?show=decided",
-        "agents": "/agents?range=-1h",
-        "agent": f"/agents/{agent(site)}",
-        "tools": "/tools",
-        "tool": "/tools/mcp.files.search_text",
-        "access": f"/can?agent={agent(site)}&what=tool+files.read_file",
-        "config": "/config?compare=yes",
-        "sessions": "/sessions",
-    }
-
-
-def test_views_are_whole_at_three_widths_and_in_two_schemes(browser: Browser, site: Site) -> None:
-    """No word is broken, nothing scrolls sideways, axe-core finds nothing serious, the console is quiet."""
-    wrong = []
-    for name, path in paths(site).items():
-
-        def show(path: str = path) -> None:
-            browser.open(address(site, path))
-            browser.one("html[data-ready]")
-
-        for width in at_each_width(browser, show, WIDTHS):
-            found = [*faults_of_layout(browser), *browser.said()]
-            for scheme in SCHEMES.get(width, ()):
-                browser.scheme(scheme)
-                browser.screenshot(f"operating-{name}-{scheme}-{width}")
-                found += browser.findings()
-            browser.scheme("light")
-            wrong += [f"{name} {width}: {each}" for each in found]
-    browser.wide(1280)
-    assert not wrong, shown(wrong)
 
 
 def test_a_tool_is_tried_by_keyboard_and_mouse(browser: Browser, site: Site) -> None:

@@ -5,16 +5,18 @@ a tablet and a desk; and whatever it points at is there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.page.browser import Browser, shown
-from tests.page.browsing import Site
+from tests.page.browsing import Site, served
 from tests.page.layout_check import WIDTHS, at_each_width, faults_of_layout
-from tests.page.many_calls import busy
+from tests.page.many_calls import APPROVAL, call_much
 from tests.page.test_browser_journeys import address, enter
+from tests.page.test_inbox import escalated
 
 MARKS = {
     "data-verify",
@@ -61,7 +63,21 @@ return found;
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with busy(tmp_path_factory.mktemp("page"), rounds=2) as site:
+    """
+    With something in every view, also of what an operator decides and grants.
+
+    Calls are few: axe-core takes a hundredth of a second of processor time for each row.
+    """
+    with served(tmp_path_factory.mktemp("page"), append=APPROVAL, eager=True) as site:
+        call_much(site, 2)
+        for number in range(3):
+            escalated(site, f"task-{number}", "Which of the two invoices is meant?")
+        escalated(site, "task-other", "May the customer have a discount of 20 %?")
+        for words in (
+            ("tools", "call", "files.delete_note", "name=old"),
+            ("agent", "grant", "demo", "files.*", "QUERY /library/{isbn}", "--for", "7d"),
+        ):
+            site.host.agtp(*words)
         yield site
 
 
@@ -90,6 +106,16 @@ def paths(window: Browser, site: Site) -> list[str]:
     return views(window, site)
 
 
+def full_paths(site: Site) -> list[str]:
+    """Views of one thing, and views with all that a query adds to them."""
+    document = json.loads((site.host.state / "agents/demo/document.json").read_text())
+    agent = str(document["agent_id"])
+    return [
+        *("/inbox?show=decided", "/agents?range=-1h", f"/agents/{agent}", "/tools/mcp.files.search_text"),
+        *(f"/can?agent={agent}&what=tool+files.read_file", "/config?compare=yes"),
+    ]
+
+
 def paths_of(browser: Browser, selector: str) -> list[str]:
     """Where links lead to, of one moment: rows of a feed come and go."""
     found = browser.asked(lambda: [str(link.get_attribute("href")) for link in browser.all(selector)])
@@ -115,13 +141,18 @@ def test_nobody_is_kept_out_by_a_view(browser: Browser, site: Site, paths: list[
     In each scheme, and down to the narrowest window, in which words may be broken.
     """
     wrong = []
-    for path in paths:
+    full = full_paths(site)
+    # A view that has more with a query is looked at with it.
+    plain = [path for path in paths if path not in {"/agents", "/can", "/config", *full}]
+    assert len(plain) + 3 <= len(paths)
+    for path in (*plain, *full):
 
         def show(path: str = path) -> None:
             browser.open(address(site, path))
             browser.one("html[data-ready]")
 
-        name = path.strip("/").split("/")[0] or "now"
+        home = urlsplit(path).path
+        name = home.strip("/").split("/")[0] or "now"
         for width in at_each_width(browser, show, (NARROWEST, *WIDTHS)):
             found = list(browser.said())
             if width == NARROWEST:
@@ -130,7 +161,7 @@ def test_nobody_is_kept_out_by_a_view(browser: Browser, site: Site, paths: list[
                 found += faults_of_layout(browser)
             if width in SCHEMES:
                 browser.scheme(SCHEMES[width])
-                browser.screenshot(f"view-{name}{'-one' if path.count('/') > 1 else ''}-{SCHEMES[width]}-{width}")
+                browser.screenshot(f"view-{name}{'-one' if home.count('/') > 1 else ''}-{SCHEMES[width]}-{width}")
                 found += browser.findings()
                 browser.scheme("light")
             wrong += [f"{path} at {width}: {each}" for each in found]
