@@ -17,8 +17,10 @@ from click.testing import CliRunner
 
 from agtphost.cli.root import agtp
 from agtphost.contract.service import UPSTREAM_ERRORS
+from tests import forking
 from tests.rows import each_row
 from tests.supply.test_supply import PROJECT
+from tests.system.up_host import module
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.rst")), *(ROOT / name for name in ("README.rst", "CONTRIBUTING.rst"))]
@@ -275,8 +277,8 @@ def test_a_selection_of_tests_is_not_empty() -> None:
             together.setdefault(tuple(word for word in words if word not in paths), set()).update(paths)
     assert len(together) >= 2
     for options, paths in together.items():
-        asked = [sys.executable, "-m", "pytest", *options, *sorted(paths), "-n", "0", "--collect-only", "-q"]
-        done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        asked = module("pytest", *options, *sorted(paths), "-n", "0", "--collect-only", "-q")
+        done = forking.run(asked, cwd=ROOT, timeout=300)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         assert re.search(r"^[1-9][0-9/]* tests collected", done.stdout, re.MULTILINE), done.stdout[-2000:]
         for path in paths:
@@ -286,7 +288,9 @@ def test_a_selection_of_tests_is_not_empty() -> None:
 def test_the_smallest_selection_runs() -> None:
     """By word, as documented."""
     (line,) = [line for line in SELECTIONS if " -k " in line]
-    done = subprocess.run([sys.executable, *line.split()[1:]], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    program, option, *words = line.split()
+    assert (program, option) == (".venv/bin/python", "-m")
+    done = forking.run(module(*words), cwd=ROOT, timeout=300)
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,21 +13,17 @@ import agtphost
 import agtphost.client
 import agtphost.testing
 from agtphost import iagtp
+from tests import forking
 from tests.programmes import length
+from tests.system.up_host import module
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def build(source: Path, target: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """The documented command, with other directories, and with options."""
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    return subprocess.run(
-        [*command, *options, "-d", str(target / "doctrees"), str(source), str(target / "html")],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=300,
-    )
+    """The documented command, forked, with other directories, and with options."""
+    command = module("sphinx", "-W", "--keep-going", "-q", "-b", "html", *options)
+    return forking.run([*command, "-d", target / "doctrees", source, target / "html"], cwd=ROOT, timeout=300)
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ COMMANDS = {
 
 
 @pytest.mark.programme
-@pytest.mark.parametrize("name", length(("a table", "wrong usage", "a failure"), tuple(COMMANDS)))
+@pytest.mark.parametrize("name", length(("a table", "a failure"), tuple(COMMANDS)))
 def test_a_forked_command_writes_the_same_and_ends_the_same(name: str, tmp_path: Path) -> None:
     """Standard output, standard error and the exit status."""
     words = [BIN / "agtp", *COMMANDS[name]]

@@ -16,7 +16,7 @@ import pytest
 
 from tests import forking
 from tests.system.hosting import BIN, Host, running, sample, until
-from tests.system.up_host import MODULE_PYTEST
+from tests.system.up_host import module
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "extending"
 
@@ -233,7 +233,7 @@ def test_a_store_that_is_not_there_yet_is_told(installed: Path, tmp_path: Path) 
 
 def test_the_suite_for_stores_runs_in_the_package(source: Path, installed: Path) -> None:
     """The tests of the pages, as their author runs them: those of the store, and of the handler in a host in memory."""
-    command = [sys.executable, MODULE_PYTEST, "-q", "-p", "no:cacheprovider", "tests"]
+    command = module("pytest", "-q", "-p", "no:cacheprovider", "tests")
     done = forking.run(command, cwd=source, timeout=120, env={**os.environ, **environ(installed)})
     assert done.returncode == 0 and re.search(r"^2\d passed", done.stdout, re.MULTILINE), done.stdout + done.stderr
 

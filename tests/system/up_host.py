@@ -15,13 +15,18 @@ from pathlib import Path
 from tests import forking
 from tests.system.hosting import BIN, newcomer, until
 
-MODULE_PYTEST = Path(__file__).with_name("module_pytest.py")
-"""Runs as ``python -m pytest`` does: a file, which :mod:`tests.forking` forks."""
+_FORKED_MODULE = Path(__file__).with_name("forked_module.py")
+_FORKED_UP = Path(__file__).with_name("forked_up.py")
 
 VERIFIER = Path(__file__).resolve().parents[2] / "packages" / "agtp-verify" / "agtp_verify.py"
 
 PASSWORD = "a password\n" * 2
 """What a person types who is asked for a new one: without a terminal, openssl reads it from the standard input."""
+
+
+def module(name: str, *words: str | Path) -> list[str]:
+    """Return the words of ``python -m MODULE``, with which :func:`tests.forking.run` forks."""
+    return [sys.executable, str(_FORKED_MODULE), name, *map(str, words)]
 
 
 def beside(folder: Path) -> Path:
@@ -36,8 +41,9 @@ class Up:
         self.folder = folder
         self.lines: list[str] = []
         self._last = last
+        forked = [sys.executable, _FORKED_UP, forking.path()] if "--hosts" in words else [BIN / "agtp"]
         self.process = forking.start(
-            [BIN / "agtp", "up", *words],
+            [*forked, "up", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -125,12 +131,14 @@ def _programs() -> Path:
     """
     folder = Path(forking.path()).parent / "programs"
     folder.mkdir(exist_ok=True)
-    pytest, module = (shlex.join(forking.launched(forking.product(), file)) for file in (BIN / "pytest", MODULE_PYTEST))
+    pytest, of_module = (
+        shlex.join(forking.launched(forking.product(), file)) for file in (BIN / "pytest", _FORKED_MODULE)
+    )
     python = shlex.quote(str(Path(forking.path(), "python")))
     for name, text in {
         "agtp-verify": f'exec {sys.executable} -I {VERIFIER} "$@"',
         "pytest": f'exec {pytest} "$@"',
-        "python": f'case "$1 $2" in "-m pytest") shift 2; exec {module} "$@";; esac\nexec {python} "$@"',
+        "python": f'case "$1 $2" in "-m pytest") shift; exec {of_module} "$@";; esac\nexec {python} "$@"',
     }.items():
         file = folder / name
         file.write_text(f"#!/bin/sh\n{text}\n")
