@@ -24,10 +24,10 @@ KINDS = (HOST, HTTPS, AGENT, CLIENT, AUTHORITY, LIST, GRANT)
 """Every kind of what ends."""
 
 REMEDIES = {
-    HOST: "put a renewed one in its place: the host takes it within seconds",
+    HOST: "renew it with `agtp cert renew`: the host takes it within seconds",
     HTTPS: "put a renewed one in its place, and run `agtp reload`",
     AGENT: "agtp agent renew {name}",
-    AUTHORITY: "nothing that it issued is believed after that: issue with another one in time",
+    AUTHORITY: "after that, certificates that it issued are refused: have them issued by another one in time",
     LIST: "agtp cert crl writes the next",
     CLIENT: "have it issued again",
 }

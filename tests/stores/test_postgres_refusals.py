@@ -178,6 +178,32 @@ def test_a_right_password_is_taken_and_shown_nowhere(strict: StrictServer) -> No
     assert b"hunter2" not in Path("/proc/self/cmdline").read_bytes() + strict.log.read_bytes()
 
 
+@each_row(
+    ("command", "rights", "said"),
+    [
+        ("create", None, "has no such schema, or the user no right on it; create it, grant the user CREATE and USAGE"),
+        ("open", None, "has no store that this user may use"),
+        ("create", "USAGE", "the user has no right"),
+    ],
+)
+def test_a_user_without_rights_is_told_what_to_grant(
+    strict: StrictServer, tmp_path: Path, command: str, rights: str | None, said: str
+) -> None:
+    """
+    A schema on which the user has no right looks to it like none: the message names the right too.
+
+    It said to create the schema, and to make an empty store, which an operator must not do whose store is there.
+    """
+    schema = strict.schema(tmp_path / f"{command}{rights}")
+    strict.run(f"REVOKE ALL ON SCHEMA {schema} FROM plain", f"REVOKE ALL ON SCHEMA {schema} FROM public")
+    if rights:
+        strict.run(f"GRANT {rights} ON SCHEMA {schema} TO plain")
+    place = place_of(strict.remote(options=f"sslmode=require&options=-csearch_path%3D{schema}"))
+    with pytest.raises(StoreError) as caught:
+        place.create("agtp.test") if command == "create" else place.open_reader()
+    assert said in str(caught.value)
+
+
 def test_the_certificate_of_the_server_is_verified(strict: StrictServer, tmp_path: Path) -> None:
     """TLS: a server without it, one of another name, an expired one, one of another authority are refused."""
     options = f"sslmode=verify-full&sslrootcert={strict.authority}"

@@ -48,6 +48,9 @@ COMMANDS = ("agtp", "agtp-catalog-diff")
 PATIENCE = 300.0
 """Seconds after which a command that does not end, or a host that is not ready, has failed."""
 
+INSTALL_PATIENCE = 1500.0
+"""The same for a program that installs: on a busy machine a fresh environment with all dependencies takes minutes."""
+
 Say = Callable[[str], object]
 Story = Sequence[tuple[str, int, tuple[str, ...]]]
 """Lines of a shell, each with its exit status and what its output has."""
@@ -192,7 +195,12 @@ def run(*words: str | Path, cwd: Path, **environ: str) -> str:
     command = [str(word) for word in words]
     try:
         done = subprocess.run(
-            command, cwd=cwd, env=stranger(cwd, **environ), capture_output=True, text=True, timeout=PATIENCE
+            command,
+            cwd=cwd,
+            env=stranger(cwd, **environ),
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_PATIENCE if "install" in command else PATIENCE,
         )
     except subprocess.TimeoutExpired:
         raise ReleaseError(f"{' '.join(command)} does not end") from None

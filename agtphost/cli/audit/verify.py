@@ -199,7 +199,10 @@ def _store(config: Config, chains: tuple[str, ...], *, witnessed: bool = True) -
     """
     keys = local_keys(LocalHost.of(config))
     if config.audit.signing and not keys:
-        raise WrongInput("the host's public signing key is missing", "Restore the .pub file of [audit] key.")
+        raise WrongInput(
+            "the host's public signing key is missing",
+            "The first start of a host makes it; if this host ran before, restore the .pub file of [audit] key.",
+        )
     verifier = Verifier(keys, allow_unsigned=not config.audit.signing)
     # Read the witness file before the store, because the store may grow in between.
     seen = None if chains or not witnessed else _read_witness(config, keys, verifier)

@@ -152,7 +152,10 @@ def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> t
     copy, made = folder / "store", folder / "backup"
     keys = signing_keys(LocalHost.of(config))
     if config.audit.signing and not keys:
-        raise WrongInput("the host's public signing key is missing", "Restore the .pub file of [audit] key.")
+        raise WrongInput(
+            "the host's public signing key is missing",
+            "The first start of a host makes it; if this host ran before, restore the .pub file of [audit] key.",
+        )
     try:
         store = locate_store(config.store)
         needed = 2 * store.size()

@@ -8,9 +8,10 @@ from typing import Final
 
 _STATES: Final[Mapping[str, str]] = {
     "28P01": "the password is wrong or missing; correct [store] password",
-    "28000": "the server admits this user from here in no way; correct the user in [store] url, or pg_hba.conf",
+    "28000": "the server does not admit this user from here; correct the user in [store] url, or pg_hba.conf",
     "3D000": "the server has no such database; create it, or correct its name in [store] url",
-    "3F000": "the database has no such schema; create it, or correct the search_path in [store] url",
+    "3F000": "the database has no such schema, or the user no right on it; create it, grant the user CREATE and USAGE, "
+    "or correct the search_path in [store] url",
     "42501": "the user has no right to do that; grant it CREATE and USAGE on the schema, and rights on its tables",
     "42P01": "a table of the store is missing; make the store with `agtp store init`",
     "25006": "it takes no writes; name the primary server in [store] url",

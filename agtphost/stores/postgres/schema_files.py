@@ -211,8 +211,8 @@ def read_row(session: Session) -> StoreRow:
     row = find_row(session)
     if row is None:
         raise StoreError(
-            f"{session.name} has no store. Run `agtp store init` to make an empty one; if this host ran before, "
-            "restore the database from its backup instead"
+            f"{session.name} has no store that this user may use. Run `agtp store init` to make an empty one; if this "
+            "host ran before, grant the user USAGE on the schema, or restore the database from its backup instead"
         )
     return row
 
