@@ -118,7 +118,7 @@ def require_usable(place: Path) -> None:
     store = locate_store(config.store)
     if not has_database(place) and (store.file is None or store.may_exist()):
         raise WrongInput(
-            f"the host of {place} has its records in {store.name}; several hosts need a PostgreSQL of their own",
+            f"the host of {place} has its records in {store.name}; several hosts need their own PostgreSQL",
             "Choose another directory.",
         )
     if config.metrics is not None:

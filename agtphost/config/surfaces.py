@@ -198,7 +198,7 @@ def _listener(config: Config, surface: Surface) -> Iterator[ConfigFault]:
     if listener.kind in ("ssl", "tcp", "tcp6") and "=" not in listener.port and not is_port(listener.port):
         yield ConfigFault(
             location=place,
-            message=f"has the port {listener.port[:32]!r}, which is no number from 1 to 65535",
+            message=f"has the port {listener.port[:32]!r}, which is not a number from 1 to 65535",
             hint=f'such as listen = "{listener.kind}:8443:interface=127.0.0.1"',
         )
         return

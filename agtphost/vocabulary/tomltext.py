@@ -208,7 +208,7 @@ def _cure(text: str, number: int, what: str) -> str:
     plain = line.translate(_TYPED)
     if plain != line and parses(plain):
         odd = next(char for char in line if ord(char) in _TYPED)
-        return f"replace U+{ord(odd):04X}, which is no ASCII character, by what the keyboard has, or remove it"
+        return f"replace U+{ord(odd):04X}, which is not ASCII, with a character of the keyboard, or remove it"
     for ending in ('"', "'", '"]', '"}', "]", "}", '"""'):
         if parses(line + ending):
             return f"end this line with {ending}"

@@ -135,7 +135,7 @@ def test_roots_closed_directory_is_refused(tmp_path: Path) -> None:
 @postgres.needed
 @pytest.mark.parametrize(
     ("append", "store", "message"),
-    [("", True, "several hosts need a PostgreSQL of their own"), ("[metrics]\nlisten = 'tcp:0'\n", False, "[metrics]")],
+    [("", True, "several hosts need their own PostgreSQL"), ("[metrics]\nlisten = 'tcp:0'\n", False, "[metrics]")],
 )
 def test_a_directory_of_another_host_is_refused(tmp_path: Path, append: str, store: bool, message: str) -> None:
     """One with records in SQLite, or with a port for each host; nothing in it is changed."""

@@ -44,7 +44,7 @@ def test_listeners_are_told_apart(listen: str, listener: Listener, local: bool) 
 @each_row("port", ["99999", "65536", "http", "-1", "8 0", ""])
 def test_a_listener_has_the_number_of_a_port(port: str, tmp_path: Path) -> None:
     """``agtp check`` says so; before, the host started without that listener and logged a line."""
-    with pytest.raises(ConfigurationError, match="is no number from 1 to 65535"):
+    with pytest.raises(ConfigurationError, match="is not a number from 1 to 65535"):
         load(written(tmp_path, f"[metrics]\nlisten = 'tcp:{port}:interface=127.0.0.1'\n"), {})
 
 
