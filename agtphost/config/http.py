@@ -194,7 +194,7 @@ def options_of(listen: str) -> frozenset[str]:
 
 def certificates_count(listen: str | None, wanted: bool, client_auth: str) -> bool:
     """
-    Whether clients of a listener can prove by certificate who they are.
+    Return whether clients of a listener can prove by certificate who they are.
 
     :param wanted: whether its section asks for that.
     :param client_auth: of ``[tls]``.

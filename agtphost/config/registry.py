@@ -136,7 +136,7 @@ class RegistrySection(HttpSection):
 
 
 def registry_faults(given: RegistrySection | None) -> Iterator[ConfigFault]:
-    """Every fault of the section whose single keys are sound."""
+    """Yield the faults of ``[registry]`` that span several keys."""
     if given is None:
         return
     origins = [provider.origin for provider in given.provider]

@@ -39,7 +39,7 @@ class SchemaPool:
 
     def compile(self, schema: Mapping[str, Any], role: Role, *, strict: bool) -> CompiledSchema:
         """
-        Return a compiled schema, or one that is certain to compile; equal schemas in the same role are one object.
+        Return a compiled schema, shared by equal schemas of the same role; compile it at its first use if it is sound.
 
         :raises agtphost.contract.schemas.SchemaError: with every fault found.
         """

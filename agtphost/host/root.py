@@ -173,7 +173,7 @@ class HostService(Service):
     @contextmanager
     def _refusing(self) -> Iterator[None]:
         """
-        Report what keeps the host from starting.
+        Report an error of the enclosed block that keeps the host from starting.
 
         :raises StartFailed: instead of the errors that have a message for the operator.
         """

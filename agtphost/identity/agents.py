@@ -100,7 +100,7 @@ class Agent:
         self, *, status: str | None = None, updated_at: str | None = None, methods: Iterable[str] = ()
     ) -> dict[str, Any]:
         """
-        The Identity Document for a response: core v08 section 6.3.
+        Return the Identity Document for a response: core v08 section 6.3.
 
         :param status: the lifecycle state of this moment; None for the document's own.
         :param updated_at: when it changed, RFC 3339.

@@ -219,7 +219,7 @@ def _check_claims(claims: Mapping[str, Any], issuer: TokenIssuer, now: float) ->
 
 
 def _texts(value: object, *, whole: bool = False) -> set[str]:
-    """The texts of a claim that is one text or a list of them; empty for anything else."""
+    """Return the texts of a claim that is one text or a list of them; empty for anything else."""
     if isinstance(value, str):
         return {value} if whole else set(value.split())
     if isinstance(value, list) and all(isinstance(item, str) for item in value):

@@ -189,7 +189,7 @@ def issue_list(
     days: int = LIST_DAYS,
 ) -> x509.CertificateRevocationList:
     """
-    An authority's next revocation list: everything in the one before, and more.
+    Issue an authority's next revocation list: everything in the one before, and more.
 
     :param now: UTC.
     :param revoke: serial numbers with a key of :data:`REASONS` each.

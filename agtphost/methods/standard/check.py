@@ -133,7 +133,7 @@ class Check:
         return _one("server", name, STATES.get(state, DOWN), state=state)
 
     async def _card(self, context: BuiltInContext, card_id: str) -> Component:
-        """A card of the registry, as ``QUERY /cards/{id}`` shows it to the caller."""
+        """Check a card of the registry, as ``QUERY /cards/{id}`` shows it to the caller."""
         if self._parts.find("FIND", "/cards") is None or not card_id.isascii() or "/" in card_id or not card_id:
             raise Refusal(Reason.NOTHING_TO_CHECK, details={"parameter": "target"})
         try:
