@@ -25,7 +25,7 @@ class DrainDelay(Service):
         self._reactor = reactor
         self._seconds = seconds
         self.began = False
-        """Whether the host was told to stop; it is not ready from then on."""
+        """Whether the host got SIGTERM; it is not ready from then on."""
 
     def stopService(self) -> Deferred[None]:
         """Wait, with everything else in service."""

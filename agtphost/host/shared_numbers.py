@@ -2,7 +2,7 @@
 Numbers of published contents in a store that several hosts share, so that no number is used for two contents.
 
 Theory of operation. The store has one row with the history and the numbers up to which the host that holds the lease
-may go; it is no record. That host reads it when it takes over and allots some more numbers to itself by one write,
+may go; it adds no record. That host reads it when it takes over and allots some more numbers to itself by one write,
 before it publishes anything. From then on it gives numbers without waiting for the database, and each change is written
 later, by the ledger's writer thread, together with the next limit. Another host that takes over begins above the limit
 that it finds. So numbers that were published and not written are left out, and none is used again.

@@ -64,7 +64,7 @@ def vitals_reader(
 
     :param connected: returns the present upstreams.
     :param ending: has the expiry dates.
-    :param draining: knows whether the host was told to stop.
+    :param draining: knows whether the host got SIGTERM.
     """
     evidence, tls, running = on.evidence, on.loaded.tls, on.lasting.running
     approvals = PendingApprovals(evidence.held, on.seconds)

@@ -65,7 +65,7 @@ class Vitals:
     connections: int
     listening: bool
     stopping: bool
-    """Whether the host was told to stop, and accepts for a while yet."""
+    """Whether the host got SIGTERM, and still accepts."""
 
     healthy: bool
     """Whether the ledger takes records."""

@@ -263,11 +263,7 @@ class ILease(Interface):
         """
 
     def listen(wake: Callable[[], object]) -> None:
-        """
-        Call a function, in any thread, when a host gives the lease up, if the store can tell.
-
-        It may be called without a reason, and it may not be called; so whoever waits looks now and then, too.
-        """
+        """Call a function, in any thread, when a host may have given the lease up; a store may never call it."""
 
     def stop_listening() -> None:
         """Stop calling the function."""

@@ -221,6 +221,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.expiry_watch:ExpiryWatch._logged_at",
             "host.publication:Publication._forms",
             "host.registry:BindingRegistry._targets",
+            "host.shared_numbers:SharedNumbers._limits",
+            "host.shared_numbers:SharedNumbers._used",
             "host.file_rotation:FileRotation._seen",
             "identity.authorities:ClientAuthorities._mandates",
             "identity.cached_encoding:EncodedItemCache._items",

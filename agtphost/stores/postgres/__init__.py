@@ -8,7 +8,9 @@ A store in a PostgreSQL database, for several machines.
 - :mod:`.schema_files`: how a store is made, and whether this program can use it; ``schema/`` has the tables
 - :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`); :mod:`.statements`: what it says;
   :mod:`.block_writing`: its part that writes blocks of facets and times
-- :mod:`.lease`: the right to write to it (:class:`~agtphost.stores.interfaces.ILease`)
+- :mod:`.index_filling`: rows of the index for records that a host of an earlier version wrote
+- :mod:`.lease`: the right to write to it (:class:`~agtphost.stores.interfaces.ILease`); :mod:`.listening`: hears that
+  it was given up
 - :mod:`.processes`: the hosts that run on it
 - :mod:`.reading`: the reading side (:class:`~agtphost.iagtp.IRecordReader`); :mod:`.rows`: rows as they are stored
 - :mod:`.copying`: all rows, read at one moment or written at once

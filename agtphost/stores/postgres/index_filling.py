@@ -2,8 +2,8 @@
 Add rows to the index of records for those that a host of an earlier version wrote.
 
 The index lies in tables that programs of schema version 1 and 2 do not know. They go on writing after an upgrade, and
-their records are the newest ones without a row. Whoever has the lease next adds the rows before it writes a record of
-its own; so the records without a row are always the newest, and their number is known by two searches.
+their records are the newest ones without a row. The host that has the lease next adds the rows before it writes a
+record; so the records without a row are always the newest, and their number is known by two searches.
 """
 
 from __future__ import annotations

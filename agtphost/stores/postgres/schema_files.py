@@ -95,7 +95,7 @@ def upgrade_store(address: Address) -> tuple[int, int]:
     """
     Bring the tables of a store to the version of this program, in one transaction, and index its records then.
 
-    A host of an earlier version goes on meanwhile, and afterwards where the schema file says that it can. The records
+    A host of an earlier version goes on during that, and afterwards where the schema file says that it can. The records
     that it writes are indexed by the next host of this version, or when this is called again.
 
     :return: the version before, and the one now.
