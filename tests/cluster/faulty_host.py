@@ -13,7 +13,7 @@ from pathlib import Path
 
 from twisted.scripts.twistd import run
 
-from agtphost.cluster import heartbeat, pod_label
+from agtphost.cluster import heartbeat, pod_label, standby
 from agtphost.host import evidence
 from agtphost.stores.lease import LeaseState
 from agtphost.stores.postgres import lease, schema_files
@@ -57,6 +57,11 @@ def make_later() -> None:
     """No fault: a later program, whose tables no earlier one can use."""
     made = [*schema_files.steps(), Path(os.environ["TEST_SCHEMA_FILE"])]
     schema_files.steps = lambda: made
+
+
+def make_patient() -> None:
+    """No fault: a standby that looks at the lease every ten minutes, so it has to hear that it was given up."""
+    standby.POLL_SECONDS = 600.0
 
 
 def make_pod() -> None:

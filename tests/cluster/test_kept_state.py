@@ -59,7 +59,11 @@ def replace(group: Cluster, name: str, **options: Any) -> Host:
 
 
 def test_a_takeover_keeps_what_a_host_began(tmp_path: Path) -> None:
-    """An admitted agent calls, a list goes on, a session stays ended, a task is its client's, and numbers are new."""
+    """
+    An admitted agent calls, a list goes on, a session stays ended, a task is its client's, and numbers are new.
+
+    The host that takes over hears that the lease was given up; it would look at it ten minutes later.
+    """
     port, clients = free_port(), {"one": "demo", "two": "demo"}
     append = front(port, clients) + fixture("fixture", 'min_assurance = "gateway"')
 
@@ -90,7 +94,7 @@ def test_a_takeover_keeps_what_a_host_began(tmp_path: Path) -> None:
         published = publish(group, first, "/one")
         edit(group, "/two")
         shutil.copytree(buyer["directory"], tmp_path / "buyer")
-        host = replace(group, "b")
+        host = replace(group, "b", fault="patient")
         assert version(host) > published
         command(group, "b", "agent", "reinstate", "demo")
         with RawLink(host, context=client_context(host)) as link:
