@@ -20,6 +20,7 @@ from agtphost.stores.rows import Facet
 from agtphost.stores.settings import locate_url
 from tests import postgres
 from tests.measuring import measured
+from tests.programmes import length
 from tests.stores.test_record_index import RECORDS, SEARCHES, STEP, TOOLS
 
 pytestmark = [postgres.needed, pytest.mark.programme]
@@ -90,7 +91,9 @@ def test_a_search_costs_little_in_postgresql(store: Any, record_property: Callab
     """Each search and each count takes at most 200 ms of processors, those of the database included."""
     reader = store.reader()
     reader.latest(None, 1, Search(status=403))  # The first one reads the facets.
-    for name, search in SEARCHES.items():
+    names = length(("an agent", "a session", "everything"), tuple(SEARCHES))
+    for name in names:
+        search = SEARCHES[name]
         runs: dict[str, Callable[[], Any]] = {"page": lambda search=search: reader.latest(None, 50, search)}
         for by in CountedBy:
             runs[f"by {by.value}"] = lambda search=search, by=by: reader.count(by, None, search)

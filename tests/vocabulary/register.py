@@ -121,7 +121,7 @@ CACHES: Final = (
     ),
     _cache(
         "audit.summaries:Summaries._counted",
-        "Audit-IDs of reads of lists that were counted and have no record, so that ``agtp audit get`` names the summary",
+        "Audit-IDs of reads of lists that were counted and have no record, with the ids of their summaries",
         4_096,
         MIB,
         lives="until further ones come, or the process ends",
