@@ -56,6 +56,9 @@ class Question:
     assurance: Assurance = Assurance.CERTIFICATE
     """How the caller would be known: by its certificate, by header alone, or not at all."""
 
+    commitment: frozenset[str] | None = None
+    """The widest scopes that the caller's certificate allows; None for all that its document has."""
+
     scopes: str | None = None
     """What Authority-Scope would claim; None for no such header."""
 
@@ -267,6 +270,7 @@ def _caller(question: Question, peer: Peer) -> Peer:
                 not_before=_ALWAYS[0],
                 not_after=_ALWAYS[1],
                 agent_id=question.agent_id,
+                commitment=question.commitment,
             )
     return Peer(
         address=peer.address,

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from agtphost.errors import Problem
 from agtphost.identity import documents, issuance, packages
 from agtphost.identity.agents import Agent, AgentCertificate, Received, agent_from, distinct, within_genesis
-from agtphost.identity.certificates import CertificateError, load_certificate
+from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.identity.keys import VerifyingKey
@@ -302,7 +302,7 @@ def to_item(agent: Agent) -> dict[str, Any] | None:
         "hosted": agent.hosted,
         "document": agent.document_octets.decode(),
         "genesis": agent.genesis.octets.decode(),
-        **({} if certificate is None else {"certificate": asdict(certificate)}),
+        **({} if certificate is None else {"certificate": _certificate_to_json(certificate)}),
     }
 
 
@@ -327,6 +327,11 @@ def agent_of_item(
         return None, list(refused.problems)
 
 
+def _certificate_to_json(certificate: AgentCertificate) -> dict[str, Any]:
+    """Return the members that every version of this program reads."""
+    return {name: value for name, value in asdict(certificate).items() if name != "commitment"}
+
+
 def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
     """The certificate next to the documents: ``agent.pem`` in the agent's folder, or ``NAME.pem``."""
     name = "agent.pem" if genesis_file.name == "genesis.json" else f"{stem}.pem"
@@ -335,6 +340,8 @@ def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
         return None
     try:
         found = load_certificate(path)
+        octets = found.public_bytes(Encoding.DER)
+        commitment = parse_peer_certificate(octets).commitment
     except (CertificateError, OSError) as error:
         raise _Refused(
             [
@@ -346,9 +353,10 @@ def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
             ]
         ) from error
     return AgentCertificate(
-        fingerprint=sha256(found.public_bytes(Encoding.DER)).hexdigest(),
+        fingerprint=sha256(octets).hexdigest(),
         valid_from=found.not_valid_before_utc.timestamp(),
         valid_to=found.not_valid_after_utc.timestamp(),
+        commitment=commitment,
     )
 
 

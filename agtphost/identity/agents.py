@@ -27,6 +27,9 @@ class AgentCertificate:
     valid_to: float
     """Seconds since the Unix epoch."""
 
+    commitment: frozenset[str] | None = None
+    """The widest scopes that requests with it may claim; None where it says none, or where it is not known."""
+
     def status(self, now: float) -> str:
         """``cert_status`` at that moment."""
         if now < self.valid_from:

@@ -137,3 +137,17 @@ async def test_control_a_decider_that_leaves_a_gate_out_is_noticed() -> None:
         if (await fewer.decide(question, HERE)).allowed is not (status == 200):
             wrong.append(question)
     assert wrong
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_certificate_with_fewer_scopes_decides() -> None:
+    """What an operator is told about another agent is what that agent meets, where its certificate has fewer scopes."""
+    host, narrow = DispatchHost(), frozenset({"documents:query"})
+    operator = Peer(address="127.0.0.1", certificate=certificate(None))
+    for commitment, status in ((narrow, 262), (None, 200)):
+        question = Question(agent_id=CALLER, method="RESERVE", path="/desk", input={"text": "x"}, commitment=commitment)
+        found = await decided(host, question, operator)
+        peer = Peer(address="127.0.0.1", certificate=certificate(commitment=commitment))
+        response = host.ask("RESERVE", "/desk", {"text": "x"}, peer=peer, headers={"Agent-ID": CALLER})
+        assert (response.status, found.allowed) == (status, status == 200)
+        assert found.refusal is None or found.refusal.status == status

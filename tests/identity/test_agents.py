@@ -18,7 +18,7 @@ from agtphost.iagtp import IAgentDirectory
 from agtphost.identity import documents
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.agents import Agent, distinct, reconsider
-from agtphost.identity.certificates import create_authority, issue_client_certificate
+from agtphost.identity.certificates import create_authority, issue_agent_certificate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
@@ -363,14 +363,21 @@ def test_a_certificate_beside_the_documents_is_known(tmp_path: Path) -> None:
     """AGTP-142: cert_fingerprint is that of the file; one that cannot be read is a problem."""
     place_agent(tmp_path, KEY)
     authority = create_authority(now=datetime.now(UTC))
-    certificate = issue_client_certificate(
-        authority, KEY.public, label="desk", organization="acme", now=datetime.now(UTC)
+    certificate = issue_agent_certificate(
+        authority,
+        KEY.public,
+        label="desk",
+        organization="acme",
+        agent_id="ab" * 32,
+        principal_id="acme",
+        commitment=("booking:*",),
+        now=datetime.now(UTC),
     )
     (tmp_path / "desk" / "agent.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
     agent = load(tmp_path)[0][0]
     expected = hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
     assert agent.document["cert_fingerprint"] == expected
-    assert agent.certificate is not None
+    assert agent.certificate is not None and agent.certificate.commitment == {"booking:*"}
     moment = datetime.now(UTC).timestamp()
     assert [agent.certificate.status(moment + days * 86_400) for days in (-9, 0.01, 9999)] == [
         "pending",

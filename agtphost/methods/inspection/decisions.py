@@ -52,8 +52,11 @@ class Decisions:
         shape = given.get("input_shape")
         if shape is not None and not isinstance(shape, dict):
             raise parameters.invalid("input_shape", "input_shape is not an object.", "Send what a record has.")
+        agent = None if agent_id is None else self._directory.by_id(agent_id)
+        certificate = None if agent is None else agent.certificate
         question = Question(
             agent_id=agent_id,
+            commitment=None if certificate is None else certificate.commitment,
             method=parameters.require_text(given, "method"),
             path=parameters.text(given, "path") or "/",
             assurance=self._assurance(given, agent_id),
@@ -65,7 +68,6 @@ class Decisions:
         if context.peer is None:
             raise Refusal(Reason.SERVER_ERROR, "The question came from nowhere.")
         decision = await self._decide(question, context.peer)
-        agent = None if agent_id is None else self._directory.by_id(agent_id)
         named = {} if agent is None else {"agent_name": agent.name}
         told = {"agent_id": agent_id or "", **named, "requested_method": question.method, **decision.document()}
         if self._ruling is not None and self._may_see_rules(context, agent_id):
