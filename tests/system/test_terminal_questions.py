@@ -63,7 +63,7 @@ def test_the_first_limit_of_an_agent_is_asked_about(host: Host) -> None:
     assert "agtp agent allow demo" in said and not narrowed(host, "demo")
     status, said = answer(host, "y", *limit)
     assert status == 0 and "from its next request on it may call only these" in said, said
-    assert narrowed(host, "demo")
+    assert narrowed(host, "demo") and "admin" in said, "the grant names the operator"
     status, said = answer(host, "", "agent", "limit", "demo", "files.list_files")
     assert status == 0 and "[y/N]" not in said, said
 
