@@ -17,7 +17,7 @@ from agtphost.cli.identities import agent_directories
 from agtphost.cli.local_files import load_signing_key
 from agtphost.cli.options import Connection
 from agtphost.cli.target import Target
-from agtphost.identity import certificates, documents, files, renewal, scope_statement
+from agtphost.identity import certificates, documents, files, packages, renewal, scope_statement
 from agtphost.identity.agent_files import pairs_in
 from agtphost.identity.canonical import canonical
 from agtphost.identity.certificates import CertificateError
@@ -86,6 +86,16 @@ def find_files(config: Config | None, agent_id: str) -> AgentFiles | None:
     return None
 
 
+def _find_package(config: Config, agent_id: str) -> Path | None:
+    """Return the package that an agent's document is in; None if it is in none, or not here."""
+    for directory in agent_directories(config):
+        for name, _document, genesis in pairs_in(directory) if directory.is_dir() else ():
+            found = packages.find(genesis, name) if genesis.is_file() else None
+            if found is not None and _read_genesis(genesis).agent_id == agent_id:
+                return found
+    return None
+
+
 def restate(config: Config | None, shown: dict[str, Any], tokens: Iterable[str]) -> Restated:
     """
     Issue an agent's document again with exactly these scopes, and sign the statement of them.
@@ -95,6 +105,12 @@ def restate(config: Config | None, shown: dict[str, Any], tokens: Iterable[str])
     """
     name = str(shown.get("label") or shown["agent_id"])
     found = find_files(config, str(shown["agent_id"]))
+    package = None if config is None else _find_package(config, str(shown["agent_id"]))
+    if package is not None:
+        raise WrongInput(
+            f"{name} is of the package {package}, whose manifest states its scopes: its Genesis has the package's hash",
+            f"Put the scopes into the manifest, pack it again, and run `agtp agent create {name}-2 --package FILE`.",
+        )
     if config is None or found is None:
         raise WrongInput(
             f"the files of {name} are not here, so its Identity Document cannot be issued again",
