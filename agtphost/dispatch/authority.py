@@ -195,6 +195,23 @@ CHECKS: tuple[Callable[[Exchange, Binding], None], ...] = (
 """What admits and the gates share."""
 
 
+def is_plainly_allowed(exchange: Exchange, binding: Binding) -> bool:
+    """
+    Return whether none of :data:`CHECKS` can object, as of most calls; where False, they decide.
+
+    All are asked of each call of a tool, twice: one function in place of a dozen.
+    """
+    return (
+        exchange.agent_state is None
+        and not binding.agents
+        and exchange.granted is None
+        and not exchange.nameless
+        and not exchange.narrowings
+        and exchange.assurance >= binding.min_assurance
+        and exchange.scopes.issuperset(binding.required_scopes)
+    )
+
+
 def admits(exchange: Exchange, binding: Binding) -> bool:
     """Whether the caller of ``exchange`` could call ``binding`` now."""
     try:

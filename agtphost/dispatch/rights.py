@@ -59,7 +59,7 @@ class Rights:
 
     def narrowing_of(self, agent_id: str) -> GrantSet | None:
         """Return what an agent may call at most; None where it is not narrowed."""
-        if not self.is_narrowed(agent_id):
+        if agent_id not in self._known and agent_id not in self._configured:
             return None
         kept, now = self._narrowed.get(agent_id), self._now()
         if kept is None or now >= kept[0]:

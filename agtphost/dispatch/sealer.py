@@ -107,7 +107,9 @@ class Sealer:
         elif answer.status == Status.NO_CONTENT:
             body = b""
         elif built_in is None or built_in.enveloped:
-            beside = _envelope_members(answer.status, NOTHING if built_in is None else built_in.beside)
+            beside = NOTHING if built_in is None else built_in.beside
+            if answer.status >= Status.AUTHORIZATION_REQUIRED:
+                beside = _envelope_members(answer.status, beside)
             body = self.envelope(exchange, answer.status, answer.result, beside)
         elif type(answer.result) is Encoded:
             body = answer.result.octets
@@ -367,8 +369,8 @@ def _envelope_members(status: int, beside: Mapping[str, Any]) -> Mapping[str, An
     return {"error": {"code": phrase.lower().replace(" ", "-"), "message": f"{phrase}."}, **beside}
 
 
-class _Randomness:
-    """Random octets, asked of the system four kilobytes at a time and handed out once each."""
+class _Identifiers:
+    """New identifiers; their random octets are asked of the system four kilobytes at a time, and used once each."""
 
     __slots__ = ("_at", "_pool")
 
@@ -376,27 +378,22 @@ class _Randomness:
         self._pool = b""
         self._at = 0
 
-    def take(self, count: int) -> bytes:
-        """Return the next ``count`` random octets."""
+    def make(self, now: float) -> str:
+        """
+        Return a new UUIDv7, for Response-ID and Action-ID.
+
+        :param now: seconds since the epoch.
+        """
         at = self._at
-        end = at + count
+        end = at + 10
         if end > len(self._pool):
             self._pool = os.urandom(4096)
-            at, end = 0, count
+            at, end = 0, 10
         self._at = end
-        return self._pool[at:end]
+        return uuid7(int(now * 1000), self._pool[at:end])
 
 
-_randomness = _Randomness()
-
-
-def new_id(now: float) -> str:
-    """
-    Return a new UUIDv7, for Response-ID and Action-ID.
-
-    :param now: seconds since the epoch.
-    """
-    return uuid7(int(now * 1000), _randomness.take(10))
+new_id = _Identifiers().make
 
 
 def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object], refused: bool) -> None:
@@ -404,14 +401,15 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
     payload["tier"] = binding.tier
     if binding.state_changing and not refused:
         payload["action_id"] = new_id(exchange.now)
-    if binding.extra:
-        _extend(payload, binding.extra)
+    members = {**binding.extra}
     if binding.method in DEMANDED and exchange.input:
-        _extend(payload, prescribed_members(exchange, binding))
+        members.update(prescribed_members(exchange, binding))
     if binding.input_schema is not None and binding.tier != "A":
         shape = shape_of(binding.input_schema.schema, exchange.input)
         if shape:
-            _extend(payload, {"input_shape": shape})
+            members["input_shape"] = shape
+    if members:
+        _extend(payload, members)
 
 
 def _name(exchange: Exchange, payload: dict[str, object], caller: Agent | None) -> None:

@@ -87,15 +87,16 @@ def action_of(exchange: Exchange) -> dict[str, Any]:
     """
     parameters = exchange.parameters
     binding = exchange.binding
-    named = [(name, parameters.get(name)) for name in ("action", "payload_type")]
-    payload = parameters.get("payload")
-    if isinstance(payload, dict) and (binding is None or not binding.extra):
-        named.append(("tool", payload.get("tool")))
-    found: dict[str, Any] = {
-        name: value
-        for name, value in named
-        if isinstance(value, str) and 0 < len(value) <= LONGEST and value.isascii() and value.isprintable()
-    }
+    named = {"action": parameters.get("action"), "payload_type": parameters.get("payload_type")}
+    if binding is None or not binding.extra:
+        payload = parameters.get("payload")
+        if isinstance(payload, dict):
+            named["tool"] = payload.get("tool")
+    found: dict[str, Any] = {}
+    for name in named:
+        value = named[name]
+        if type(value) is str and 0 < len(value) <= LONGEST and value.isascii() and value.isprintable():
+            found[name] = value
     if "action" in found and binding is not None and binding.tier != "A":
         extra = binding.extra
         if found["action"] not in (extra.get("action"), binding.name) and not _LISTED_BY.intersection(extra):

@@ -194,15 +194,16 @@ class UpstreamService(ABC, Service):
         :param noted: gets the Deferred that the call waits for.
         :raises UpstreamFailure: for every other outcome.
         """
-        began = self.seconds()
+        seconds_now = self._clock.seconds
+        began = seconds_now()
         until = began + seconds
         try:
             if self._state is not UpstreamState.UP:
                 await self._wait_for_start(seconds, caller, noted)
-                began = self.seconds()
+                began = seconds_now()
             if not self._turns.take(caller):
                 await noted(self._turns.wait(until - began, caller))
-                began = self.seconds()
+                began = seconds_now()
             self._in_flight += 1
             try:
                 result = await work(max(until - began, 0.0))
@@ -218,7 +219,7 @@ class UpstreamService(ABC, Service):
             given_up = CallCancelled("the call was given up")
             self._counters.count_failure(given_up)
             raise given_up from None
-        self._counters.count_success(self.seconds() - began)
+        self._counters.count_success(seconds_now() - began)
         return result
 
     def note_loss(self, reason: str) -> None:

@@ -50,6 +50,9 @@ class ReadThrottle:
         self._left = self._octets
         self._until = 0.0
         self._waiting: IDelayedCall | None = None
+        self.is_paused = False
+        """Whether the source is paused."""
+
         self.pauses = 0
 
     def spend(self, octets: int) -> None:
@@ -64,6 +67,7 @@ class ReadThrottle:
             self.pauses += 1
             self._pause()
             self._waiting = self._clock.callLater(self._until - now, self._resume_reading)
+            self.is_paused = True
 
     def _adjust(self, now: float) -> None:
         if self._left < 0 and now < self._until + SLICE:
@@ -75,19 +79,14 @@ class ReadThrottle:
             slices = min(int((now - self._until) / SLICE) + 1, 8)
             self._part = min(self._part * 2**slices, 1.0)
 
-    @property
-    def is_paused(self) -> bool:
-        """Whether the source is paused."""
-        return self._waiting is not None
-
     def close(self) -> None:
         """Forget the source; it is not resumed."""
         if self._waiting is not None and self._waiting.active():
             self._waiting.cancel()
-        self._waiting = None
+        self._waiting, self.is_paused = None, False
 
     def _resume_reading(self) -> None:
-        self._waiting = None
+        self._waiting, self.is_paused = None, False
         self._resume()
 
 

@@ -43,6 +43,8 @@ ACP_RUN = "application/vnd.acp.run+json"
 JSON_BODIES = frozenset({AGTP_JSON, AGTP_JSON_OLD, JSON, IDENTITY_JSON, MANIFEST_JSON, ENDPOINT_JSON})
 """What a request body that is not a carried payload may be labelled."""
 
+_CARRIED = frozenset({MCP_TOOLS, A2A, ACP_RUN})
+
 
 def essence(content_type: str) -> str:
     """
@@ -50,4 +52,6 @@ def essence(content_type: str) -> str:
 
     :param content_type: a Content-Type value such as ``Application/JSON; charset=utf-8``.
     """
+    if content_type in _CARRIED or content_type in JSON_BODIES:
+        return content_type  # As nearly all clients write it.
     return content_type.partition(";")[0].strip(" \t").lower()

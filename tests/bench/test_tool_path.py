@@ -10,7 +10,7 @@ from agtphost.adapters.mcp.stdio import StdioLink
 from agtphost.vocabulary import jsontext
 from tests.bench.tool_path import ToolPath
 
-MOST = 640
+MOST = 552
 """
 Function calls, those of built-ins included: a bound that no neighbour on the machine moves, unlike microseconds.
 

@@ -21,6 +21,7 @@ from agtphost.contract.carried_call import CarriedCall, ToolAddress
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.log_context import is_traced
 from agtphost.handlers.tracing import end_span_after
 from agtphost.upstream.failures import RulesUnmatched
 from agtphost.vocabulary import media_types
@@ -81,7 +82,7 @@ class ToolCall:
         self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
         """Send the call; see :class:`agtphost.adapters.mcp.requests.McpCall`."""
-        span = request_span(instance, "tools/call", self._tool if self._listed else "")
+        span = request_span(instance, "tools/call", self._tool if self._listed else "") if is_traced() else None
         if span is None:
             return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
         meta = link_meta(self.meta, span)

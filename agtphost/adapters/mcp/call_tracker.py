@@ -93,8 +93,10 @@ class CallTracker:
         if context.deadline:
             seconds = min(seconds, context.deadline - LAST_WORD - server.seconds())
         agent_id = owner_of(context)
-        roots = roots_of(call.repetition.get("inputResponses") or _NO_RESPONSES)
-        waiting = self._take_waiting(context, call, agent_id)
+        roots = waiting = None
+        if call.repetition:
+            roots = roots_of(call.repetition.get("inputResponses") or _NO_RESPONSES)
+            waiting = self._take_waiting(context, call, agent_id)
         streamed = wants_stream(context)
         plain = context.task_id is None and not streamed and not call.meta and not call.repetition
         asking = None if plain and not server.isolated else self._make_context(context, call, agent_id)

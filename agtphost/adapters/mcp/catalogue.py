@@ -219,7 +219,7 @@ class ToolCatalogue:
 
         :raises UpstreamFailure: the tool is unknown or off, or all tools are off.
         """
-        if self.is_off:
+        if self.unmatched_rules and self.is_off:
             raise RulesUnmatched
         tool = self.tools.get(name)
         if tool is None or name not in self.bindings:

@@ -54,7 +54,7 @@ class CallerInstances(Generic[T]):
         self._most = most
         self._share = max(1, most - max(1, most // 4))
         self._idle = idle
-        self._by_key: OrderedDict[Key, T] = OrderedDict()
+        self.by_key: OrderedDict[Key, T] = OrderedDict()
         self._ending: set[Deferred[None]] = set()
         self._timer: IDelayedCall | None = None
         self._stopped = False
@@ -62,26 +62,26 @@ class CallerInstances(Generic[T]):
         """Ended because they were idle, or to make room."""
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self.by_key)
 
     def all(self) -> list[T]:
         """Return all of them, least recently used first."""
-        return list(self._by_key.values())
+        return list(self.by_key.values())
 
     def get(self, key: Key) -> T | None:
         """Return the one for a key, or None."""
-        found = self._by_key.get(key)
+        found = self.by_key.get(key)
         if found is not None:
-            self._by_key.move_to_end(key)
+            self.by_key.move_to_end(key)
         return found
 
     def of_agent(self, agent_id: str) -> list[T]:
         """Return those of an agent."""
-        return [each for key, each in self._by_key.items() if key[0] == agent_id]
+        return [each for key, each in self.by_key.items() if key[0] == agent_id]
 
     def end(self, key: Key) -> None:
         """End the one for a key, if there is one."""
-        if key in self._by_key:
+        if key in self.by_key:
             self._end(key)
 
     def get_or_start(self, key: Key) -> T:
@@ -90,19 +90,19 @@ class CallerInstances(Generic[T]):
 
         :raises UpstreamBusy: the table is full, or this agent has three quarters of it, and all are busy.
         """
-        found = self._by_key.get(key)
+        found = self.by_key.get(key)
         if found is None:
             if self._stopped:
                 raise UpstreamBusy("the host stops")
-            own = [each for each in self._by_key if each[0] == key[0]]
+            own = [each for each in self.by_key if each[0] == key[0]]
             if len(own) >= self._share:
                 self._make_room(own)
-            elif len(self._by_key) >= self._most:
-                self._make_room(list(self._by_key))
-            found = self._by_key[key] = self._make(key)
+            elif len(self.by_key) >= self._most:
+                self._make_room(list(self.by_key))
+            found = self.by_key[key] = self._make(key)
             found.startService()
             self._watch()
-        self._by_key.move_to_end(key)
+        self.by_key.move_to_end(key)
         return found
 
     def stop(self) -> Deferred[Any]:
@@ -110,20 +110,20 @@ class CallerInstances(Generic[T]):
         self._stopped = True
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
-        for key in list(self._by_key):
+        for key in list(self.by_key):
             self._end(key)
         return DeferredList(list(self._ending))
 
     def _make_room(self, among: list[Key]) -> None:
         for key in among:
-            if not self._by_key[key].busy:
+            if not self.by_key[key].busy:
                 self.evicted += 1
                 self._end(key)
                 return
         raise UpstreamBusy("as many processes or sessions as may be are busy")
 
     def _end(self, key: Key) -> None:
-        ended = self._by_key.pop(key).stopService()
+        ended = self.by_key.pop(key).stopService()
         self._ending.add(ended)
 
         def discard(result: Any) -> Any:
@@ -138,11 +138,11 @@ class CallerInstances(Generic[T]):
 
     def _sweep(self) -> None:
         now = self._clock.seconds()
-        for key, instance in list(self._by_key.items()):
+        for key, instance in list(self.by_key.items()):
             if not instance.busy and now - instance.last_used >= self._idle:
                 self.evicted += 1
                 self._end(key)
-        if self._by_key:
+        if self.by_key:
             self._watch()
 
 
@@ -184,6 +184,8 @@ class InstanceChoice(Generic[T]):
         :raises UpstreamBusy: the table of instances is full.
         """
         server = self._server
+        if not server.isolated and not self._instances.by_key:
+            return server
         own = self._instances.get(self._key(agent_id, session_id, handshake=True))
         if own is not None or not server.isolated:
             return own or server

@@ -87,14 +87,16 @@ MAX_NAMED = 64
 MAX_LOOKED_AT = 1_000
 """Actions that are looked at for it."""
 
-_INPUT = ("inputResponses", "requestState")
+_RESPONSES, _STATE = "inputResponses", "requestState"
 
 
 def _with_input(given: Mapping[str, Any]) -> Any:
     """Return the payload, with the input that a repeated request may send next to it (design decision 11)."""
     payload = given.get("payload")
-    beside = {name: given[name] for name in _INPUT if name in given}
-    return {**payload, **beside} if beside and isinstance(payload, dict) else payload
+    if _RESPONSES not in given and _STATE not in given:
+        return payload
+    beside = {name: given[name] for name in (_RESPONSES, _STATE) if name in given}
+    return {**payload, **beside} if isinstance(payload, dict) else payload
 
 
 def _carried_framework(exchange: Exchange) -> str:
@@ -106,10 +108,6 @@ def _carried_framework(exchange: Exchange) -> str:
 def _named_framework(exchange: Exchange) -> str:
     """Return the framework that ``payload_type`` names; empty where it is missing."""
     return media_types.essence(parameters.text(exchange.parameters, "payload_type") or "")
-
-
-def _framework(exchange: Exchange) -> str:
-    return _carried_framework(exchange) or _named_framework(exchange)
 
 
 def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -184,7 +182,8 @@ class ActionGate:
                 self._take_own_key(exchange, binding)
             return
         # An anonymous caller learns nothing of which actions exist.
-        require_assurance(exchange, binding)
+        if exchange.assurance < binding.min_assurance:
+            require_assurance(exchange, binding)
         if exchange.assurance is Assurance.HEADER and self._floor > Assurance.HEADER:
             self._resolve_opened(exchange, binding)
         else:
@@ -192,7 +191,8 @@ class ActionGate:
         if exchange.operator and exchange.binding is not None:
             # A caller with rights to operators' actions only is refused first, because this is not one of them.
             require_assurance(exchange, exchange.binding)
-        _take_key(exchange)
+        if "idempotency_key" in exchange.parameters:
+            _take_key(exchange)
 
     def _resolve_opened(self, exchange: Exchange, carrying: Binding) -> None:
         """
@@ -214,7 +214,8 @@ class ActionGate:
     def _resolve(self, exchange: Exchange) -> None:
         """Have the exchange be for the action that its body names."""
         action = parameters.require_text(exchange.parameters, "action")
-        declared = exchange.path == "/" and not _framework(exchange)
+        carried, named = _carried_framework(exchange), _named_framework(exchange)
+        declared = exchange.path == "/" and not carried and not named
         own = self._actions.get(action) if declared else None
         if own is not None:
             exchange.binding = own
@@ -222,9 +223,10 @@ class ActionGate:
         elif declared and action.partition(".")[0] not in FRAMEWORKS:
             raise self._refuse_undeclared(exchange, action)
         else:
-            adapter = self._adapter(exchange)
+            adapter = self._adapter(carried, named)
             payload = _with_input(exchange.parameters)
-            resolution = _resolve_action(exchange, adapter, action, payload, self._server(exchange))
+            server = exchange.path_parameters.get("server")
+            resolution = _resolve_action(exchange, adapter, action, payload, server)
             exchange.binding = resolution.binding
             exchange.input = resolution.input
         if exchange.peer.rights_of:
@@ -290,9 +292,8 @@ class ActionGate:
         exchange.binding = replace(resolution.binding, method="QUERY", path="/", idempotent=True)
         exchange.input = resolution.input
 
-    def _adapter(self, exchange: Exchange) -> IPayloadAdapter:
+    def _adapter(self, carried: str, named: str) -> IPayloadAdapter:
         """Payload type and Content-Type may each name the framework; naming two is refused (adapters rule G2)."""
-        carried, named = _carried_framework(exchange), _named_framework(exchange)
         if carried and named and carried != named:
             raise Refusal(Reason.PAYLOAD_TYPE_CONFLICT)
         adapter = self._by_type.get(named or carried)
@@ -307,7 +308,3 @@ class ActionGate:
                 )
             raise Refusal(Reason.UNSUPPORTED_PAYLOAD_TYPE, details={"supported_payload_types": types})
         return adapter
-
-    @staticmethod
-    def _server(exchange: Exchange) -> str | None:
-        return exchange.path_parameters.get("server")

@@ -160,13 +160,15 @@ class AuthorityGate:
                 raise exchange.doubted
             return
         try:
-            for check in authority.CHECKS:
-                check(exchange, binding)
+            if not authority.is_plainly_allowed(exchange, binding):
+                for check in authority.CHECKS:
+                    check(exchange, binding)
         except Refusal as refusal:
             self._require_alike(exchange, binding.alike, refusal.reason)
             add_cure(exchange, binding, refusal)
             raise
-        self._require_present(exchange, binding)
+        if binding.missing is not None:
+            self._require_present(exchange, binding)
         exchange.admitted = binding
         if self._behind_body and exchange.doubted is not None:
             raise exchange.doubted
