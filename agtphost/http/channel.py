@@ -450,16 +450,12 @@ class BoundedChannel(FramedChannel):
             self.deadline = now + (min(patience, STALL) if len(self._output) > UNREAD else patience)
         elif wait is Wait.CLOSE:
             self.deadline = now + min(ABORT_AFTER + self._last / SLOWEST_READER, limits.write_timeout)
+        elif wait is Wait.IDLE:
+            self.deadline = now + limits.idle_timeout
+        elif wait is Wait.BODY:
+            self.deadline = now + limits.body_gap_timeout
         else:
-            self.deadline = (
-                now
-                + {
-                    Wait.HANDSHAKE: limits.handshake_timeout,
-                    Wait.HEADER: limits.header_timeout,
-                    Wait.BODY: limits.body_gap_timeout,
-                    Wait.IDLE: limits.idle_timeout,
-                }[wait]
-            )
+            self.deadline = now + (limits.header_timeout if wait is Wait.HEADER else limits.handshake_timeout)
 
     def _flush(self) -> None:
         """Pass data to the transport; if it takes all, the peer is reading."""

@@ -8,6 +8,7 @@ by :class:`agtphost.http.channel.BoundedChannel`, which refuses it or takes it b
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ class SpelledHeaders(Headers):
         if b"\n" in octets or b"\r" in octets:
             self.setRawHeaders(name, [value])
         else:
-            self._rawHeaders[spell_name(name.encode("ascii"))] = [octets]
+            self._rawHeaders[spell_text(name)] = [octets]
 
     def getRawHeaders(self, name: Any, default: Any = None) -> Any:
         """
@@ -92,6 +93,12 @@ def spell_name(name: bytes) -> bytes:
         if len(_names) < MOST_NAMES and len(name) <= LONGEST_NAME:
             _names[name] = known
     return known
+
+
+@lru_cache(MOST_NAMES)
+def spell_text(name: str) -> bytes:
+    """Return the name of a field, given as text, in Twisted's spelling; cached, as the host names few fields."""
+    return spell_name(name.encode("ascii"))
 
 
 def read(octets: bytes) -> RequestHead | None:

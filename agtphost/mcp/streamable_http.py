@@ -19,6 +19,7 @@ from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.refusals import TurnedAway, refuse
+from agtphost.http.request_heads import spell_text
 from agtphost.http.status import FIELD
 from agtphost.mcp import messages
 from agtphost.mcp.connection import fault_of
@@ -63,7 +64,7 @@ def fields_of(request: BoundedRequest) -> Fields:
     """Return a function that gives the values of a request's field."""
 
     def values(name: str) -> list[str]:
-        found = request.requestHeaders.getRawHeaders(name.encode("ascii")) or []
+        found = request.requestHeaders._rawHeaders.get(spell_text(name)) or ()
         return [value.decode("ascii", "replace") for value in found]
 
     return values

@@ -8,6 +8,7 @@ import pytest
 from twisted.internet.address import IPv4Address
 
 from agtphost.http.clients import ClientRefused, HttpClient, HttpClients, HttpClientToken
+from agtphost.http.request_heads import SpelledHeaders
 from tests.rows import each_row
 
 NIGHTLY = HttpClientToken(name="nightly", token="n" * 32, agent_id="a" * 64, scopes=("documents:read",))
@@ -21,14 +22,9 @@ class Asked:
     channel: Any = None
 
     def __init__(self, **fields: str) -> None:
-        self.requestHeaders = self
-        self._fields = fields
-
-    def getRawHeaders(self, name: Any) -> Any:
-        """One field."""
-        asked = name.decode() if isinstance(name, bytes) else name
-        value = self._fields.get(asked.lower().replace("-", "_"))
-        return None if value is None else [value.encode()]
+        self.requestHeaders = SpelledHeaders()
+        for name, value in fields.items():
+            self.requestHeaders.put(name.replace("_", "-"), value)
 
     def getClientAddress(self) -> IPv4Address:
         """Where it comes from."""

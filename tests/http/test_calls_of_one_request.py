@@ -1,0 +1,85 @@
+"""How much Python a call over HTTP takes: functions between the octets of a request and those of its answer."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from agtphost.audit import tree
+from agtphost.http.bounded_request import BoundedRequest
+from agtphost.testing import MemoryHost
+from tests.dispatch.test_calls_of_one_request import no_look_at_the_disk as no_look_at_the_disk
+from tests.http.test_left_over import REQUESTS, connected
+from tests.http.test_left_over import served as served
+
+ROUNDS = 8
+
+MOST = {"a call": 348, "a tool": 447}
+"""Functions of Python, by what is asked: through the gateway, and by ``tools/call`` through the MCP front."""
+
+CLOCK = ("twisted/internet/task.py", "twisted/internet/base.py", "twisted/internet/testing.py")
+"""The test's own reactor and transport."""
+
+pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="interpreters differ in what they call a call")
+
+
+@pytest.fixture(autouse=True)
+def no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints are made as time passes, so on a slow machine more requests of the eight make one."""
+    monkeypatch.setattr(tree, "SECONDS", 600.0)
+
+
+def functions(host: MemoryHost, case: str) -> Counter[str]:
+    """Calls of Python functions by module, of all rounds, but for those of tests and of their clock."""
+    _, octets, status = REQUESTS[case]
+    channel, wire = connected(host)
+
+    def ask() -> None:
+        wire.clear()
+        channel.dataReceived(octets)
+        host.clock.settle()
+
+    for _ in range(ROUNDS):
+        ask()
+        assert wire.value().startswith(b"HTTP/1.1 %d " % status), wire.value()
+    counted: Counter[str] = Counter()
+
+    def saw(frame: Any, event: str, argument: object) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and "test" not in name and not name.endswith(CLOCK):
+            counted[name.rpartition("agtphost/")[2]] += 1
+
+    gc.collect()
+    gc.disable()
+    sys.setprofile(saw)
+    try:
+        for _ in range(ROUNDS):
+            ask()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return counted
+
+
+@pytest.mark.parametrize("case", MOST)
+def test_a_call_over_http_takes_no_more_functions_than_it_did(case: str, served: MemoryHost) -> None:
+    """From octets to octets, signed and stored."""
+    counted = functions(served, case)
+    assert counted.total() / ROUNDS <= MOST[case], counted.most_common(30)
+
+
+def test_control_fields_that_are_read_twice_are_seen(served: MemoryHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that looks for its fields once more is beyond the bound."""
+    process = BoundedRequest.process
+
+    def doubting(request: BoundedRequest) -> None:
+        for name, _ in list(request.requestHeaders.getAllRawHeaders()):
+            assert request.requestHeaders.getRawHeaders(name)
+        process(request)
+
+    monkeypatch.setattr(BoundedRequest, "process", doubting)
+    assert functions(served, "a call").total() / ROUNDS > MOST["a call"]
