@@ -42,7 +42,8 @@ def modules(places: Iterable[str]) -> Iterator[str]:
     for place in places:
         path = (ROOT / place.partition("::")[0]).resolve()
         for file in sorted(path.rglob("test_*.py")) if path.is_dir() else [path]:
-            yield ".".join(file.relative_to(ROOT).with_suffix("").parts)
+            if file.is_relative_to(ROOT):
+                yield ".".join(file.relative_to(ROOT).with_suffix("").parts)
 
 
 class Importer:
