@@ -39,7 +39,7 @@ AFTER_FAILURE = 5.0
 AFTER_REFUSAL = 60.0
 
 SHORTEST = 1.0
-"""Seconds from one subscription's beginning to the next: a host that stops ends each that it is asked for at once."""
+"""Seconds from one subscription's beginning to the next: a host that stops ends each one immediately."""
 
 UPDATED = "notifications/resources/updated"
 LISTS = {
