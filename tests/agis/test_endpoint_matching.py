@@ -108,6 +108,8 @@ def test_methods_outrank_nouns_and_nouns_outrank_intents() -> None:
     first, second, *_ = map_of(office).match("find the projector")
     assert [each.endpoint.name for each in (first, second)] == ["FIND /projector", "FIND /desk"]
     assert first.path > second.path and first.intent < second.intent == 1.0
+    said = {each.endpoint.name: each.method for each in map_of(office).match("find a book")}
+    assert 0.0 < said["BOOK /room"] < said["FIND /desk"] == 1.0, "a verb that is not the first may be a noun"
 
 
 def test_the_map() -> None:

@@ -205,7 +205,8 @@ def test_thousands_of_imported_endpoints_fit_a_host(tmp_path: Path) -> None:
         source = tmp_path / f"{vendor}.json"
         source.write_text(json.dumps(document(chance, vendor, ENDPOINTS // VENDORS)))
         done = forking.run(
-            [BIN / "agtp", "openapi", "import", source, "--out", tmp_path / vendor, "--prefix", vendor, "--json"]
+            [BIN / "agtp", "openapi", "import", source, "--out", tmp_path / vendor, "--prefix", vendor, "--json"],
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr[-2000:]
         said = json.loads(done.stdout)
