@@ -147,6 +147,30 @@ def test_a_wrong_index_is_named(tmp_path: Path, statement: str, table: str, row:
     store.close()
 
 
+@each_row(
+    ("statement", "row", "explanation"),
+    [
+        ("UPDATE record_index SET path = '/x' WHERE number = 1", "1", "path is '/x', and its record has '/'"),
+        ("INSERT INTO record_index VALUES (99, '', '', '/', 1)", "99", "no record has this number"),
+    ],
+)
+def test_what_no_record_has_signed_is_compared_too(tmp_path: Path, statement: str, row: str, explanation: str) -> None:
+    """A path by which a record is not found, and a row without a record, which would be counted."""
+    server = postgres.server()
+    made = server.url(server.schema(tmp_path / statement))
+    locate_url(made).create("agtp.test")
+    store = opened(made)
+    fill(store)
+    reader = store.reader()
+    assert reader.faults() == []
+    change(made, statement)
+    assert reader.faults() == [f"table record_index, row {row}: {explanation}"]
+    with reader.tables() as rows:
+        assert rows.name_fault(reader.faults()[0]) == ("record_index", row)
+    reader.close()
+    store.close()
+
+
 def test_counts_by_facet_read_the_index_alone(store: Any) -> None:
     """The server leaves the table of records out, which is twenty times as large."""
     reader: Any = store.reader()

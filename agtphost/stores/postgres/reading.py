@@ -20,7 +20,7 @@ from agtphost.stores.postgres.connection import (
     Session,
     dial,
 )
-from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, read_log
+from agtphost.stores.postgres.rows import PostgresTableRows, find_index_faults, find_store_fault, read_log
 from agtphost.stores.postgres.schema_files import require_usable
 from agtphost.stores.prefix_lookup import SCANNED, RecordPreview
 from agtphost.stores.rows import ItemRow, RecordFormat, SignedRow, StateChangeRow, StateRow
@@ -174,8 +174,12 @@ class PostgresReader(SqlRecordReader):
         return self._read(lambda execute: read_signed(execute, after, limit))
 
     def faults(self) -> list[str]:
-        """Compare the row of the store with the records. Files and indexes are checked by the database's own tools."""
-        return self._read(find_store_fault)
+        """
+        Compare the row of the store, and the index, with the records.
+
+        Files and the database's indexes are checked by its own tools.
+        """
+        return [*self._read(find_store_fault), *self._read(find_index_faults)]
 
     @contextmanager
     def tables(self) -> Iterator[PostgresTableRows]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
@@ -12,6 +13,7 @@ from zope.interface import implementer
 from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.postgres.connection import Session
 from agtphost.stores.postgres.index_filling import LAST_INDEXED
+from agtphost.stores.postgres.statements import PATH_BEGINS
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import StateChangeRow
 from agtphost.stores.schema_check import SchemaFinding
@@ -20,7 +22,19 @@ from agtphost.stores.table_rows import CHAIN, TableRows
 STORE = "store"
 """The table with the row that every writer locks."""
 
-_TABLES = (STORE, "probe", "published", "record_index", *SHAPES)
+RECORD_INDEX = "record_index"
+"""The table by which records are found."""
+
+_TABLES = (STORE, "probe", "published", RECORD_INDEX, *SHAPES)
+
+_NAMED = re.compile(r"table (\w+), row (\d+):")
+"""The beginning of a fault."""
+
+_WRONG_INDEX = f"""
+    SELECT i.number, r.number IS NOT NULL, i.path, substr(r.path, 1, {PATH_BEGINS})
+    FROM record_index i LEFT JOIN record r ON r.number = i.number
+    WHERE r.number IS NULL OR i.path <> substr(r.path, 1, {PATH_BEGINS}) ORDER BY i.number LIMIT 20
+"""
 
 _SHAPE = """
 WITH ours AS (
@@ -124,6 +138,19 @@ def find_store_fault(execute: Callable[..., Any]) -> list[str]:
     return [] if last == newest else [f"table store, row 1: last is {last}, and the newest record is {newest}"]
 
 
+def find_index_faults(execute: Callable[..., Any]) -> list[str]:
+    """
+    Compare the part of the index of records that no record has signed; return a line for each of some wrong rows.
+
+    Other columns are compared with the octets of their record, see :class:`agtphost.audit.record_check.RecordExaminer`.
+    """
+    found = []
+    for number, is_there, path, signed in execute(_WRONG_INDEX).fetchall():
+        why = f"path is {path!r}, and its record has {signed!r}" if is_there else "no record has this number"
+        found.append(f"table {RECORD_INDEX}, row {number}: {why}")
+    return found
+
+
 @implementer(ITableRows)
 class PostgresTableRows(TableRows):
     """
@@ -176,7 +203,8 @@ class PostgresTableRows(TableRows):
         return number
 
     def name_fault(self, fault: str) -> tuple[str, str] | None:
-        return (STORE, "1") if fault.startswith("table store,") else None
+        found = _NAMED.match(fault)
+        return None if found is None else (found[1], found[2])
 
     def index_faults(self, table: str) -> list[tuple[str, str, str]]:
         return []
