@@ -24,6 +24,7 @@ from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis, GenesisError, is_timestamp
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.scope_statement import HEADER, StatementError, read_statement
 from agtphost.identity.trust import TrustedIssuers
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -220,16 +221,17 @@ async def _identity(
     signer, inline = _inline_signature(document)
     if inline is not None:
         checks.append(inline)
-    genesis, bound = None, None
+    genesis, bound, statement = None, None, ""
     try:
         certificate = await answer(question(replace(found.uri, query=None, status=False), "certificate"))
         genesis, bound = _genesis(certificate, document)
+        statement = certificate.headers.get(HEADER.lower()) or ""
     except UNREACHABLE as error:
         bound = Check(name="genesis", ok=False, detail=f"The Genesis could not be read: {error.explanation}")
     checks.append(bound)
     issuer, trusted = _issuer(genesis, signer, keys, policy.issuers)
     checks.append(issuer)
-    allowed, granted = _scopes(document, genesis)
+    allowed, granted = _scopes(document, genesis, statement)
     checks.append(allowed)
     return _result(
         ask, found, checks, document, genesis=genesis, scopes=granted, trusted=trusted and bound.ok and allowed.ok
@@ -295,16 +297,38 @@ def _issuer(
     return Check(name="issuer", ok=True, detail=f"Issued by the trusted registrar {by}."), True
 
 
-def _scopes(document: Mapping[str, Any], genesis: Genesis | None) -> tuple[Check, frozenset[str]]:
-    """Check that the scopes of the document lie within those of the Genesis."""
+def _scopes(document: Mapping[str, Any], genesis: Genesis | None, statement: str) -> tuple[Check, frozenset[str]]:
+    """
+    Check that the declared scopes lie within those of the Genesis, or of its issuer's statement.
+
+    :param statement: as the host has it; empty for none.
+    """
     if documents.faults_of(document):
         return Check(name="scopes", ok=False, detail="The document declares no scopes that could be read."), frozenset()
     declared = documents.declared_scopes(document)
+    if genesis is not None and statement:
+        return _stated_scopes(declared, genesis, statement)
     beyond = scopes.missing(genesis.scopes, sorted(declared)) if genesis is not None and genesis.scopes else ()
     if beyond:
         said = f"The document declares {', '.join(beyond[:8])} beyond its Genesis."
         return Check(name="scopes", ok=False, detail=said), declared - frozenset(beyond)
     return Check(name="scopes", ok=True, detail=", ".join(sorted(declared)) or "None."), declared
+
+
+def _stated_scopes(declared: frozenset[str], genesis: Genesis, text: str) -> tuple[Check, frozenset[str]]:
+    """Check that the issuer of the Genesis has stated the declared scopes."""
+    try:
+        statement = read_statement(text, genesis)
+    except StatementError as error:
+        said = f"The statement of scopes is not to be believed: {escape(str(error))}."
+        return Check(name="scopes", ok=False, detail=said), scopes.intersect(declared, genesis.scopes)
+    beyond = scopes.missing(statement.scopes, sorted(declared))
+    if beyond:
+        said = f"The document declares {', '.join(beyond[:8])} beyond statement {statement.number} of its issuer."
+        return Check(name="scopes", ok=False, detail=said), declared - frozenset(beyond)
+    listed = ", ".join(sorted(declared)) or "None"
+    said = f"{listed}; by statement {statement.number} of the Genesis's issuer, of {statement.issued_at}."
+    return Check(name="scopes", ok=True, detail=said), declared
 
 
 # Namespace

@@ -86,6 +86,9 @@ class Agent:
     issue: Mapping[str, Any] | None = field(default=None, repr=False)
     """What its registrar stated when it was issued: :mod:`agtphost.identity.issuance`; None where it stated nothing."""
 
+    scope_statement: str = field(default="", repr=False)
+    """The issuer's signed statement of the scopes (:mod:`agtphost.identity.scope_statement`); empty without one."""
+
     notes: tuple[str, ...] = ()
     """What an operator should know: for the log at start."""
 

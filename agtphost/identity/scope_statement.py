@@ -31,6 +31,12 @@ from agtphost.vocabulary.foreign_errors import explain
 STATEMENT_TYPE: Final = "agtp-scopes"
 """``typ`` of a statement."""
 
+HEADER: Final = "Scope-Statement"
+"""The header with the newest statement, in the answer that shows an agent's Genesis."""
+
+MOST_IN_HEADER: Final = 4_096
+"""Characters of a statement that the header has; a longer one is read by INSPECT."""
+
 LIFETIME: Final = 900
 """Seconds after its signature in which a host takes a statement on record. What is on record does not expire."""
 
@@ -174,7 +180,7 @@ def restate(agent: Agent, statement: ScopeStatement, document: bytes) -> Agent:
         file=agent.file,
         issue=agent.issue,
     )
-    return replace(restated, scopes=statement.scopes, notes=agent.notes)
+    return replace(restated, scopes=statement.scopes, notes=agent.notes, scope_statement=statement.octets)
 
 
 def apply_statement(agent: Agent, text: str, document: str) -> Agent:
@@ -199,7 +205,7 @@ def apply_statement(agent: Agent, text: str, document: str) -> Agent:
         except StatementError:
             pass  # The files have another description of the agent; the statement still bounds its scopes.
     declared = documents.declared_scopes(documents.core_shape(agent.received))
-    return replace(agent, scopes=scope_tokens.intersect(declared, statement.scopes))
+    return replace(agent, scopes=scope_tokens.intersect(declared, statement.scopes), scope_statement=text)
 
 
 def _explain_fixed_scopes(agent: Agent) -> str:

@@ -98,6 +98,15 @@ def test_a_running_client_is_given_a_tool_by_one_command(host: Host) -> None:
     assert host.agtp("audit", "verify").returncode == 0
 
 
+def test_a_hosted_agent_with_a_further_scope_is_resolved(host: Host) -> None:
+    """Its document declares more than its Genesis; the statement of the issuer comes with the Genesis, and counts."""
+    document = json.loads((host.state / "hosted" / "librarian" / "document.json").read_text())
+    assert host.agtp("agent", "allow", "librarian", "booking:room", "--yes").returncode == 0
+    resolved = host.agtp("resolve", f"agtp://{document['agent_id']}", "--host", host.uri)
+    assert resolved.returncode == 0, resolved.stderr
+    assert "booking:room" in resolved.stdout and "by statement 1 of the Genesis's issuer" in resolved.stderr
+
+
 def execute() -> dict[str, Any]:
     """The input of a call of the tool."""
     payload = {"tool": TOOL, "arguments": {}}

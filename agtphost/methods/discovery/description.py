@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from twisted.logger import Logger
@@ -27,6 +28,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.packages import FAILURE, Package, PackageError
+from agtphost.identity.scope_statement import HEADER, MOST_IN_HEADER
 from agtphost.methods import execution
 from agtphost.methods.discovery import agis
 from agtphost.methods.discovery.publication import IDENTITY, DocumentPublisher, choose_form
@@ -241,5 +243,8 @@ class Description:
         if form == "certificate":
             if agent.genesis is None:
                 raise Refusal(Reason.GENESIS_NOT_LOADED, "No Genesis of the agent is loaded here.")
-            return self._publisher.answer(agent.genesis.octets, media_types.AGTP_JSON)
+            shown = self._publisher.answer(agent.genesis.octets, media_types.AGTP_JSON)
+            if not 0 < len(agent.scope_statement) <= MOST_IN_HEADER:
+                return shown
+            return replace(shown, headers=(*shown.headers, (HEADER, agent.scope_statement)))
         return self._publisher.identity(agent, state, tuple(self._methods()), form)
