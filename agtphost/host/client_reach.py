@@ -82,7 +82,7 @@ def hides_tools(config: Config, assurance: Assurance) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Obstacle:
-    """What keeps configured clients of a surface from every tool of a server."""
+    """An obstacle that keeps configured clients of a surface from every tool of a server."""
 
     surface: str
     server: str

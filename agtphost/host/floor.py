@@ -86,12 +86,10 @@ def floor_methods(
     :param endpoints: the operator's; one on ``/`` replaces QUERY, SUMMARIZE or PLAN.
     :param offload: calls a function off the reactor; ``authorization`` decides who acts for people.
     :param approvals: calls that wait for a person; ``visibility``: which hosted agents a caller may see.
-    :param states: returns the present lifecycle state of an agent.
-    :param assurance: the least assurance of callers that change state.
+    :param states: returns an agent's present lifecycle state; ``assurance``: the least of callers that change state.
     :param release: answers SUSPEND with ``synthesis_id``.
-    :param continuations: makes the cursors of lists that are longer than an answer.
+    :param continuations: makes the cursors of long lists; ``address``: the names and the port of the host's own URIs.
     :param hosts: Agent-IDs by which other hosts notify the operator of lifecycles and certificates.
-    :param address: the names and the port of the host's own URIs.
     :param sessions: all sessions; ``suspensions``: which of them are suspended.
     :param workflows: resumes what is neither session nor task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
