@@ -9,9 +9,9 @@ from typing import Any
 from agtphost.audit.chain import Seconds
 from agtphost.audit.facet_check import FacetCheck
 from agtphost.audit.record_check import NUMBER, Examined, Finding
-from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.record_blocks import BLOCK, MOST_SUMS, unpack
 from agtphost.stores.row_shapes import find_flaw
+from agtphost.stores.table_interfaces import ITableRows
 
 CURE = (
     "Stop the host and delete it with all later ones (DELETE FROM record_block WHERE number >= {}): the host makes "

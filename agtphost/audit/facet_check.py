@@ -8,9 +8,9 @@ from typing import Any
 
 from agtphost.audit.record_check import FACET, Examined, Finding
 from agtphost.audit.record_index import digest_facet
-from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import find_flaw, row_name
 from agtphost.stores.rows import Facet
+from agtphost.stores.table_interfaces import ITableRows
 
 LISTED = 100
 """Records that are named one by one, of those that contradict one facet."""

@@ -11,10 +11,10 @@ from typing import Any
 from agtphost.audit.keyed import ALL, KEYED
 from agtphost.audit.record_check import SIGNED, Finding, RecordExaminer
 from agtphost.identity.keys import VerifyingKey
-from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.keyed_digests import answer_digest, claim_octets, use_digest
 from agtphost.stores.row_shapes import find_flaw, row_name
 from agtphost.stores.rows import KeyedRow, ReservationRow
+from agtphost.stores.table_interfaces import ITableRows
 
 MARGIN = 60_000
 """Milliseconds before its time that a reservation may be gone already: clocks are read more than once."""

@@ -12,8 +12,9 @@ from agtphost.audit.table_check import Expected
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import GroupWriter
 from agtphost.identity.keys import VerifyingKey
-from agtphost.stores.interfaces import IStoreUpkeep, ITableSource
+from agtphost.stores.interfaces import IStoreUpkeep
 from agtphost.stores.rows import DamagedRow, ItemRow, StateRow, StoreError
+from agtphost.stores.table_interfaces import ITableSource
 from agtphost.vocabulary.foreign_errors import explain
 
 log = Logger()

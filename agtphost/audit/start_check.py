@@ -23,10 +23,10 @@ from agtphost.audit.record_check import (
     findings_of,
 )
 from agtphost.audit.table_check import Expected, absent, live_after, read_note, report_damage
-from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import find_flaw, row_name
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import TABLE as SCHEMA
+from agtphost.stores.table_interfaces import ITableRows
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 AT_START = 8_192

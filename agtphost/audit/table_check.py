@@ -11,7 +11,7 @@ the stored one as soon as it is full; the root is compared at the size of each s
 for each chain, one tile for each level, and eight octets for each stored answer. The host may write during the check:
 records and checkpoints that come later are left out.
 
-Pure: rows come through :class:`agtphost.stores.interfaces.ITableRows`, with unchecked values.
+Pure: rows come through :class:`agtphost.stores.table_interfaces.ITableRows`, with unchecked values.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from agtphost.audit.record_check import (
 )
 from agtphost.audit.state_digest import statement_of
 from agtphost.identity.keys import VerifyingKey
-from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import find_flaw, row_name
 from agtphost.stores.rows import DamagedRow
+from agtphost.stores.table_interfaces import ITableRows
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from agtphost.vocabulary.quotas import ANSWERS
 

@@ -418,14 +418,12 @@ class Dispatcher:
                 response = self._answer_summed_up(exchange, outcome, summary_id)
                 self._refusals.note_counted(exchange.call.audit_id, summary_id)
                 return response
-            summary_id = self._refusals.summed_up(exchange, outcome, performed=performed)
-            if summary_id:
+            if summary_id := self._refusals.summed_up(exchange, outcome, performed=performed):
                 response = self._answer_summed_up(exchange, outcome, summary_id)
                 # A pause slows a flood down.
                 await deferLater(self._clock, PAUSE)
                 return response
-        response_id = "" if outcome.continuation else exchange.call.response_id
-        response_id = response_id or new_id(exchange.now)
+        response_id = (not outcome.continuation and exchange.call.response_id) or new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.performed = performed
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason

@@ -33,6 +33,7 @@ from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
 from agtphost.handlers.operators import Operators
 from agtphost.identity.agents import Agent
+from agtphost.identity.delegation import Lineage
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
 from agtphost.identity.trust import TrustPosture
@@ -261,8 +262,7 @@ class Sealer:
             _name_parties(exchange.purchase, payload)
         lineage = exchange.peer.delegation if exchange.granted is None else exchange.granted.lineage
         if lineage is not None:
-            payload["delegation"] = lineage.members()
-            payload["prior_actions"] = [{"agent_id": lineage.chain[-2], "audit_id": lineage.audit_id}]
+            _name_delegation(lineage, payload)
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
         draft.inner = exchange.peer.depth > 0
         if caller is not None:
@@ -369,8 +369,14 @@ def _envelope_members(status: int, beside: Mapping[str, Any]) -> Mapping[str, An
     return {"error": {"code": phrase.lower().replace(" ", "-"), "message": f"{phrase}."}, **beside}
 
 
+def _name_delegation(lineage: Lineage, payload: dict[str, object]) -> None:
+    """Add the delegation under which a call is made, and the action that led to it."""
+    payload["delegation"] = lineage.members()
+    payload["prior_actions"] = [{"agent_id": lineage.chain[-2], "audit_id": lineage.audit_id}]
+
+
 class _Identifiers:
-    """New identifiers; their random octets are asked of the system four kilobytes at a time, and used once each."""
+    """Makes identifiers from random octets, which it reads four kilobytes at a time and uses once each."""
 
     __slots__ = ("_at", "_pool")
 

@@ -153,7 +153,7 @@ def _read(octets: bytes) -> dict[str, Any]:
 
 
 def _checked(seen: Any) -> dict[str, Any]:
-    """Return a history that was read. :raises ValueError: it is none."""
+    """Return the history that was read, after a check of its members. :raises ValueError: it is none."""
     surface = seen.get("surface", {"number": 0, "digest": ""}) if isinstance(seen, dict) else None
     sound = (
         isinstance(seen, dict)

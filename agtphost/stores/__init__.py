@@ -1,7 +1,8 @@
 """
 Where records are kept.
 
-- :mod:`.interfaces`: what a store provides, by who needs it; :mod:`.rows`: what goes in and out
+- :mod:`.interfaces`: what a store provides, by who needs it; :mod:`.table_interfaces`: its rows as they are stored;
+  :mod:`.rows`: what goes in and out
 - :mod:`.sqlite`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
 - :mod:`.sql_reader`: the reading side of an SQL database, paged and re-hashed; :mod:`.record_reader`: that of SQLite
 - :mod:`.row_shapes`: what each column can hold; :mod:`.table_rows`: rows as they are stored, to be compared

@@ -31,7 +31,6 @@ from agtphost.stores.rows import (
     StateChangeRow,
     StateRow,
 )
-from agtphost.stores.schema_check import SchemaFinding
 
 
 class ITransactions(Interface):
@@ -372,104 +371,6 @@ class IRecordReader(Interface):
 
     def close() -> None:
         """Let go of what it holds."""
-
-
-class ITableRows(Interface):
-    """
-    Rows of a SQLite store as they are stored, values of any type, for :mod:`agtphost.audit.table_check`.
-
-    A row has the columns of :data:`agtphost.stores.row_shapes.SHAPES`. Each method raises
-    :class:`agtphost.stores.DamagedRecord` where the database cannot be read.
-    """
-
-    def begin() -> None:
-        """See the store as it is now, until :meth:`end`."""
-
-    def end() -> None:
-        """See the store as it becomes again."""
-
-    def schema_changes() -> list[SchemaFinding]:
-        """Return the differences of tables, indexes, views and triggers from those that the host makes."""
-
-    def name_fault(fault: str) -> tuple[str, str] | None:
-        """
-        Return table and row of what :meth:`IRecordReader.faults` said; None where it names none.
-
-        A row that an index lacks is named by its key; of an index whose rows are unknown, the index is named.
-        """
-
-    def index_faults(table: str) -> list[tuple[str, str, str]]:
-        """
-        Compare a table with its indexes, by which rows are found and kept from being there twice.
-
-        :return: table, row and what is wrong; the time grows with the table.
-        """
-
-    def is_placed(number: int, chain: int, seq: int) -> bool:
-        """Return whether the index over chains finds a record at its place."""
-
-    def last_number() -> int:
-        """The largest number of a record; 0 where there is none."""
-
-    def newest_size() -> int:
-        """The size of the newest checkpoint; 0 where there is none."""
-
-    def chains() -> Iterator[tuple[Any, ...]]:
-        """Every row of ``chain``."""
-
-    def newest_records() -> Iterator[tuple[Any, tuple[Any, ...]]]:
-        """Yield each chain that some record names: its number, and the row of ``record`` that has its last place."""
-
-    def record_before(row: Sequence[Any]) -> tuple[Any, Any] | None:
-        """Return ``audit_id`` and ``seq`` of the record that a row of ``record`` names as the one before it."""
-
-    def records(after: int | None, upto: int) -> Iterator[tuple[Any, ...]]:
-        """The rows of ``record`` in the order of their numbers, from the first where ``after`` is None."""
-
-    def record(number: int) -> tuple[Any, ...] | None:
-        """Return one row of ``record``."""
-
-    def facets(after: int | None) -> Iterator[tuple[Any, ...]]:
-        """The rows of ``facet`` in the order of their numbers, from the first where ``after`` is None."""
-
-    def facet(number: int) -> tuple[Any, ...] | None:
-        """Return one row of ``facet``."""
-
-    def blocks() -> Iterator[tuple[Any, ...]]:
-        """Number of every row of ``record_block``, in their order."""
-
-    def block(number: int) -> tuple[Any, ...] | None:
-        """Return one row of ``record_block``."""
-
-    def checkpoints(after: int | None) -> Iterator[tuple[Any, ...]]:
-        """The rows of ``checkpoint`` in the order of their sizes, from the first where ``after`` is None."""
-
-    def tile(level: int, number: int) -> tuple[Any, int]:
-        """The hashes of a tile, None where it is not there, and the size of the newest checkpoint at that moment."""
-
-    def tile_places() -> Iterator[tuple[Any, ...]]:
-        """Level and number of every tile."""
-
-    def reservations() -> Iterator[tuple[Any, ...]]:
-        """Every row of ``reservation``."""
-
-    def keyed_rows() -> Iterator[tuple[Any, ...]]:
-        """Return every row of ``keyed``, ordered by owner."""
-
-    def keyed_sums(live_after: int) -> Iterator[tuple[Any, ...]]:
-        """
-        Sum up the reservations of each owner, in the order of the owners.
-
-        :return: owner, how many there are, octets of their answers, when the oldest of those was made that were made
-            after ``live_after`` (None where there is none), and whether any of them has a seal.
-        """
-
-
-class ITableSource(Interface):
-    """A store, or the reading side of one, whose rows can be read as they are stored."""
-
-    def tables() -> AbstractContextManager[ITableRows]:
-        """Return a context manager for the rows; they can be read while the context lasts."""
 
 
 class ITreeStore(ITransactions, IRecordLog, ITreeRows):

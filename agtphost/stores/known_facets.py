@@ -26,7 +26,7 @@ class KnownFacets:
         Return all facets of the store.
 
         :param rows: runs a statement with its parameters and returns its rows.
-        :raises DamagedRow: one of them is not of the shape of its table.
+        :raises agtphost.stores.rows.DamagedRow: one of them is not of the shape of its table.
         """
         last, known = self._known
         if found := rows(_NEWER, (last,)):

@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from agtphost.stores import database_check, upgrade
 from agtphost.stores.connection import Connect, Connection, open_reader
-from agtphost.stores.interfaces import IRecordReader, ITableSource
+from agtphost.stores.interfaces import IRecordReader
 from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.record_rows import RECORD
 from agtphost.stores.rows import (
@@ -23,6 +23,7 @@ from agtphost.stores.rows import (
 )
 from agtphost.stores.sql_reader import OnDamage, SqlRecordReader
 from agtphost.stores.state_rows import read_signed, read_state, read_state_changes
+from agtphost.stores.table_interfaces import ITableSource
 from agtphost.stores.table_rows import TableRows
 from agtphost.vocabulary.foreign_errors import explain
 
@@ -177,7 +178,7 @@ class RecordReader(SqlRecordReader):
 
     @contextmanager
     def tables(self) -> Iterator[TableRows]:
-        """The rows as they are stored; see :class:`agtphost.stores.interfaces.ITableSource`."""
+        """The rows as they are stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
         with self._connection() as connection:
             upgrade.require_latest(connection, self._path)
             yield TableRows(connection.execute)

@@ -17,7 +17,7 @@ from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, explain_failure, open_writer
 from agtphost.stores.database_check import looked_at
 from agtphost.stores.facet_rows import FacetNumbers
-from agtphost.stores.interfaces import IChainStore, ITableSource
+from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.record_blocks import lacks_blocks, write_blocks
 from agtphost.stores.record_reader import FIND, RecordReader
@@ -39,6 +39,7 @@ from agtphost.stores.rows import (
 )
 from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile
 from agtphost.stores.state_rows import read_signed, read_state_changes
+from agtphost.stores.table_interfaces import ITableSource
 from agtphost.stores.table_rows import TableRows
 from agtphost.stores.wal_checkpoint import WalCheckpointer
 from agtphost.vocabulary.foreign_errors import explain
@@ -161,7 +162,7 @@ class SQLiteStore:
 
     @contextmanager
     def tables(self) -> Iterator[TableRows]:
-        """The rows as they are stored; see :class:`agtphost.stores.interfaces.ITableSource`."""
+        """The rows as they are stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
         yield TableRows(self._execute)
 
     def damage(self) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from zope.interface import implementer
 
 from agtphost.stores import database_check
-from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import COLUMNS, SHAPES, row_name
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import SchemaFinding, find_schema_changes
+from agtphost.stores.table_interfaces import ITableRows
 from agtphost.vocabulary.foreign_errors import explain
 
 PAGE = 500

@@ -15,10 +15,10 @@ from zope.interface import implementer
 from agtphost.audit.writer import GroupWriter
 from agtphost.iagtp import IPluggableStore, IRecordReader
 from agtphost.stores import StoreError
-from agtphost.stores.interfaces import ITableSource
 from agtphost.stores.postgres import schema_files
 from agtphost.stores.postgres.location import PostgresLocation
 from agtphost.stores.settings import locate_url
+from agtphost.stores.table_interfaces import ITableSource
 from agtphost.testing.stores import DurableStoreCases, row
 from agtphost.vocabulary import database_url
 from tests import postgres

@@ -39,10 +39,10 @@ from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import DamagedRecord, Selection, StoreError
 from agtphost.stores.database_check import is_malformed
-from agtphost.stores.interfaces import ITableSource
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import TABLE as SCHEMA
 from agtphost.stores.settings import locate_url
+from agtphost.stores.table_interfaces import ITableSource
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id
 

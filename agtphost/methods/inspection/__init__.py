@@ -13,6 +13,7 @@ INSPECT: records, decisions, definitions, proofs and upstreams, for those who ma
 - :mod:`.operator_targets`: what single parts of the host say of themselves
 - :mod:`.proofs`: INSPECT of the tree over all records: checkpoints and proofs
 - :mod:`.sessions`: sessions of all agents, and suspended sessions and tasks
+- :mod:`.several`: several questions in one request, and one record of them
 - :mod:`.tools`: every tool behind the host, those that are off included
 - :mod:`.traffic`: calls of the last hour by the minute
 - :mod:`.latencies`: latencies by tool and by agent

@@ -27,7 +27,9 @@ Read = Callable[[BuiltInContext], Awaitable[Answer]]
 
 async def read_several(context: BuiltInContext, read: Read) -> Mapping[str, Any]:
     """
-    Return ``{"answers": [...]}`` in the order of ``questions``, each of which has the parameters of an INSPECT.
+    Answer each question of a request, and return the object ``{"answers": [...]}`` in the order of ``questions``.
+
+    A question has the parameters of an INSPECT.
 
     An answer has ``status`` and ``result``, and ``continuation_token`` where its list goes on; that of a refused
     question has ``status``, ``reason``, ``explanation`` and ``remedy``. Each question is decided as if it came alone.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from zope.interface import implementer
 
-from agtphost.stores.interfaces import IRecordReader, ITableSource
+from agtphost.stores.interfaces import IRecordReader
 from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.postgres.connection import (
     ALIVE_AFTER,
@@ -25,6 +25,7 @@ from agtphost.stores.postgres.schema_files import require_usable
 from agtphost.stores.prefix_lookup import SCANNED, RecordPreview
 from agtphost.stores.rows import ItemRow, RecordFormat, SignedRow, StateChangeRow, StateRow
 from agtphost.stores.sql_reader import SqlRecordReader
+from agtphost.stores.table_interfaces import ITableSource
 
 _T = TypeVar("_T")
 
@@ -183,7 +184,7 @@ class PostgresReader(SqlRecordReader):
 
     @contextmanager
     def tables(self) -> Iterator[PostgresTableRows]:
-        """The rows as they are stored; see :class:`agtphost.stores.interfaces.ITableSource`."""
+        """The rows as they are stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
         with self._session() as session:
             require_usable(session)
             yield PostgresTableRows(session)

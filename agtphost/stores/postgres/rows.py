@@ -10,13 +10,13 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.postgres.connection import Session
 from agtphost.stores.postgres.index_filling import LAST_INDEXED
 from agtphost.stores.postgres.statements import PATH_BEGINS
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import StateChangeRow
 from agtphost.stores.schema_check import SchemaFinding
+from agtphost.stores.table_interfaces import ITableRows
 from agtphost.stores.table_rows import CHAIN, TableRows
 
 STORE = "store"

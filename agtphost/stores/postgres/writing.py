@@ -23,7 +23,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.database_check import looked_at
 from agtphost.stores.facet_rows import FacetNumbers
-from agtphost.stores.interfaces import IChainStore, ITableSource
+from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.block_writing import BlockWriting
@@ -58,6 +58,7 @@ from agtphost.stores.rows import (
     StoreError,
 )
 from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile
+from agtphost.stores.table_interfaces import ITableSource
 from agtphost.vocabulary.times import steady
 
 PRUNED_AT_ONCE: Final = 1000
@@ -252,7 +253,7 @@ class PostgresStore(BlockWriting):
 
     @contextmanager
     def tables(self) -> Iterator[PostgresTableRows]:
-        """The rows as they are stored; see :class:`agtphost.stores.interfaces.ITableSource`."""
+        """The rows as they are stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
         yield PostgresTableRows(self._session)
 
     def damage(self) -> list[str]:

@@ -59,7 +59,7 @@ class Keeper(Protocol):
     offload: Callable[..., Awaitable[Any]]
 
     def now(self) -> float:
-        """Return seconds since the epoch."""
+        """Return the present time in seconds since the epoch."""
 
     def stands_still(self, workflow_id: str) -> bool:
         """Whether no further step may begin: it was paused, or the host stops."""
