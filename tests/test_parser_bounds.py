@@ -353,6 +353,7 @@ LOADS = {
     "config/cures",  # a hint that this package wrote
     "host/plugin_settings",  # settings of the operator's file that it wrote itself, in the same line
     "host/publication_history",  # the host's own state
+    "host/shared_numbers",  # the same, as the store has it
     "identity/cose",  # in the table
     "identity/key_history",  # the host's own state
     "vocabulary/jsonc",  # configuration of a person's own MCP clients, read by commands

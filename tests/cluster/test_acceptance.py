@@ -144,6 +144,7 @@ BAD_INPUT: Mapping[str, Sequence[str]] = {
         f"{POSTGRES}_refusals.py::test_a_row_of_the_store_that_is_edited_while_a_host_runs_is_named",
         f"{POSTGRES}_upgrade.py::test_a_row_of_a_process_that_was_edited_harms_nothing",
         f"{POSTGRES}_index.py::test_a_wrong_index_is_named",
+        f"{POSTGRES}_index.py::test_what_no_record_has_signed_is_compared_too",
         "tests/host/test_shared_numbers.py::test_a_broken_row_keeps_the_host_from_starting",
     ),
     "beats, and a reactor that hangs": (
