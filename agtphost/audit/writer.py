@@ -270,7 +270,7 @@ class GroupWriter:
         return more
 
     def index_blocks(self) -> None:
-        """Write a few blocks of the index, where there is no idle moment to write them in."""
+        """Write a few blocks of the index while the host is busy."""
         self._store.index_blocks()
 
     def forget(self, *, idle: bool = False) -> bool:

@@ -133,12 +133,12 @@ class PersonClient:
         response: Response = await self._dispatcher.dispatch(request, self._session.peer(self._address, rights_of))
         return reply_of(response)
 
-    def inspect(self, target: str, **given: Any) -> HostQuestion:
+    def inspect(self, target: str, **given: Any) -> PageQuestion:
         """Return an INSPECT without the parameters that are None; it is sent when it is awaited or gathered."""
         named = {name: value for name, value in given.items() if value is not None}
-        return HostQuestion(self, {"target": target, **named})
+        return PageQuestion(self, {"target": target, **named})
 
-    async def inspect_several(self, questions: Sequence[HostQuestion]) -> list[PageReply]:
+    async def inspect_several(self, questions: Sequence[PageQuestion]) -> list[PageReply]:
         """Send questions in one request, which is one record, and return their answers."""
         if len(questions) == 1:
             return [await questions[0]]
@@ -149,7 +149,7 @@ class PersonClient:
 
 
 @dataclass(frozen=True, slots=True)
-class HostQuestion:
+class PageQuestion:
     """An INSPECT that has not been sent yet; to await it sends it alone."""
 
     client: PersonClient
@@ -165,12 +165,12 @@ async def gather_replies(*waiting: Awaitable[PageReply]) -> list[PageReply]:
 
     Those of INSPECT are asked for in one request, so that a view is one record and not ten.
     """
-    questions = [each for each in waiting if isinstance(each, HostQuestion)]
-    others = [each for each in waiting if not isinstance(each, HostQuestion)]
+    questions = [each for each in waiting if isinstance(each, PageQuestion)]
+    others = [each for each in waiting if not isinstance(each, PageQuestion)]
     several = questions[0].client.inspect_several(questions) if questions else _answer_nothing()
     found: list[Any] = await gatherResults([Deferred.fromCoroutine(each) for each in (several, *others)])  # type: ignore[arg-type]
     answers, replies = iter(found[0]), iter(found[1:])
-    return [next(answers) if isinstance(each, HostQuestion) else next(replies) for each in waiting]
+    return [next(answers) if isinstance(each, PageQuestion) else next(replies) for each in waiting]
 
 
 async def _answer_nothing() -> list[PageReply]:

@@ -10,7 +10,7 @@ from twisted.web.template import Tag
 
 from agtphost.page import elements
 from agtphost.page.page_visit import PageVisit
-from agtphost.page.person_client import HostQuestion, PageReply
+from agtphost.page.person_client import PageQuestion, PageReply
 
 RANGES = (("-1h", "Last hour"), ("-24h", "Last 24 hours"), ("-7d", "Last 7 days"), ("-30d", "Last 30 days"))
 """Ranges of time as the filter language writes them, and their labels."""
@@ -82,7 +82,7 @@ class Usage:
         return _milliseconds(found.get("p50_ms")), _milliseconds(found.get("p99_ms"))
 
 
-def usage_questions(visit: PageVisit, since: str, **conditions: str) -> tuple[HostQuestion, HostQuestion]:
+def usage_questions(visit: PageVisit, since: str, **conditions: str) -> tuple[PageQuestion, PageQuestion]:
     """
     Return the questions about the calls of a range; their answers make a :class:`Usage`.
 

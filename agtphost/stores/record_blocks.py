@@ -70,7 +70,7 @@ def pack(kind: str, values: Sequence[int]) -> bytes:
 
 
 def unpack(kind: str, octets: bytes) -> array[int]:
-    """Return the numbers that :func:`pack` made octets of; a rest that is no whole number is left out."""
+    """Return the numbers that :func:`pack` made octets of; an incomplete number at the end is left out."""
     found = array(kind)
     found.frombytes(octets[: len(octets) // found.itemsize * found.itemsize])
     if sys.byteorder == "big":

@@ -126,7 +126,7 @@ def test_a_counted_read_of_a_list_leads_to_its_summary(host: Host) -> None:
         first, second = (client.call(host.uri, "DISCOVER", "/tools") for _ in range(2))
     summary_id = str(second.headers.get("audit-summary"))
     refused = host.agtp("audit", "get", str(second.headers.get("audit-id")))
-    assert refused.returncode == 1 and "read an unchanged list once more" in refused.stderr
+    assert refused.returncode == 1 and "read an unchanged list again" in refused.stderr
     assert f"`agtp audit get {summary_id}`" in refused.stderr
     shown = host.agtp_json("audit", "get", summary_id)
     assert shown["verified"] and shown["payload"]["summary_id"] == summary_id

@@ -48,8 +48,8 @@ def get(audit_id: str, where: Connection, as_json: bool) -> None:
     """
     Fetch one record, and verify it.
 
-    For the id of a summary, which an answer without a record of its own has as Audit-Summary, this is the event that
-    counts such calls; only operators may ask for it.
+    AUDIT_ID may also be the Audit-Summary of an answer that has no separate record: then this is the event that counts
+    such calls, and only operators may ask for it.
 
     \b
     Example:

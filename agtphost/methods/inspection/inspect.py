@@ -133,13 +133,13 @@ class Inspection:
         if summary_id := self._find_summary(audit_id):
             return not_found(
                 Reason.RECORD_NOT_FOUND,
-                f"That call read an unchanged list once more, so it has no record; summary {summary_id} counts it.",
+                f"That call read an unchanged list again and has no record; summary {summary_id} counts it.",
                 remedy=f"`agtp audit get {summary_id}` shows the summary, which names the record of the first read.",
             )
         return not_found(
             Reason.RECORD_NOT_FOUND,
             "No record has that Audit-ID.",
-            remedy="Check the identifier. An answer with Audit-Summary has no record of its own: give that id.",
+            remedy="Check the identifier. For an answer with Audit-Summary, give that id.",
         )
 
     async def _chain_head(self, context: BuiltInContext) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ MOST_QUESTIONS: Final = 16
 """Questions of one request: no view of the page asks more than ten."""
 
 ALONE: Final = frozenset({SEVERAL, "feed", "backup"})
-"""Targets that have a request of their own: they wait, or are put on record themselves."""
+"""Targets that need a separate request: they wait, or are put on record themselves."""
 
 Read = Callable[[BuiltInContext], Awaitable[Answer]]
 """Answers one question, by the input of its context."""
@@ -27,11 +27,9 @@ Read = Callable[[BuiltInContext], Awaitable[Answer]]
 
 async def read_several(context: BuiltInContext, read: Read) -> Mapping[str, Any]:
     """
-    Answer each question of a request, and return the object ``{"answers": [...]}`` in the order of ``questions``.
+    Answer several questions, each of which has the parameters of an INSPECT, in their order.
 
-    A question has the parameters of an INSPECT.
-
-    An answer has ``status`` and ``result``, and ``continuation_token`` where its list goes on; that of a refused
+    The result is ``{"answers": [...]}``. An answer has ``status`` and ``result``, and ``continuation_token`` where its list goes on; that of a refused
     question has ``status``, ``reason``, ``explanation`` and ``remedy``. Each question is decided as if it came alone.
 
     :param read: answers one of them.
@@ -51,7 +49,7 @@ def _read_questions(context: BuiltInContext) -> Sequence[Mapping[str, Any]]:
     for question in questions:
         if not isinstance(question, dict) or question.get("target") in ALONE:
             explanation = f"Each of questions must be an object, whose target is none of {', '.join(sorted(ALONE))}."
-            raise parameters.invalid("questions", explanation, "Ask for these targets in requests of their own.")
+            raise parameters.invalid("questions", explanation, "Ask for these targets in separate requests.")
     return questions
 
 
