@@ -29,8 +29,9 @@ async def read_several(context: BuiltInContext, read: Read) -> Mapping[str, Any]
     """
     Answer several questions, each of which has the parameters of an INSPECT, in their order.
 
-    The result is ``{"answers": [...]}``. An answer has ``status`` and ``result``, and ``continuation_token`` where its list goes on; that of a refused
-    question has ``status``, ``reason``, ``explanation`` and ``remedy``. Each question is decided as if it came alone.
+    The result is ``{"answers": [...]}``. An answer has ``status`` and ``result``, and ``continuation_token`` where its
+    list goes on; that of a refused question has ``status``, ``reason``, ``explanation`` and ``remedy``. Each question
+    is decided as if it came alone.
 
     :param read: answers one of them.
     :raises agtphost.errors.Refusal: 422 for questions that cannot be read.
