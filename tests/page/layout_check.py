@@ -52,7 +52,7 @@ def at_each_width(browser: Browser, show: Callable[[], object], widths: Sequence
     """
     Show a view at one width after the other, and yield each while it is as wide.
 
-    A style sheet heeds another width at once. What a script draws, it draws for the width at which the view is shown: a
+    A style sheet heeds another width immediately. What a script draws, it draws for the width at which the view is shown: a
     view with a chart is shown again.
 
     :param show: opens the view, and waits for its script.
