@@ -303,7 +303,7 @@ def test_a_misspelt_key_of_an_example_is_refused(section: str, folder: Path) -> 
     assert any(f"{key[-1]}x" in problem.message for problem in examine(file, environ).problems)
 
 
-LONG_PAGES = {"configuration", "endpoint-file", "limits", "reasons", "renames", "threats"}
+LONG_PAGES = {"configuration", "endpoint-file", "limits", "reasons", "threats"}
 """Pages that are tables, generated or compared with the tree line by line."""
 
 
