@@ -36,6 +36,16 @@ def peer_of(connection: Any, address: str) -> Peer:
     )
 
 
+def certificate_of(chain: tuple[bytes, ...]) -> PeerCertificate:
+    """
+    Read a client certificate whose chain was verified outside of a TLS handshake.
+
+    :param chain: DER, from the client's to the authority's.
+    :raises agtphost.identity.certificates.CertificateError: if the certificate cannot be read.
+    """
+    return _read(chain[0], chain)
+
+
 def _chain(connection: Any) -> tuple[bytes, ...]:
     """The client's certificate and everyone above it, as TLS verified them: DER."""
     return tuple(map(_octets, connection.get_verified_chain() or ()))

@@ -22,7 +22,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL, crypto
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from twisted.logger import Logger
@@ -32,8 +32,14 @@ from agtphost.config.tls import TLS
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import revocation
 from agtphost.identity.authorities import REMEDY, ClientAuthorities, Mandate, Mandates, ambiguity, digest_of
-from agtphost.identity.certificates import refused_critical_extensions
 from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, RevokedLinks
+from agtphost.protocols.chain_verification import (
+    INTERMEDIATES,
+    LIST_EXPIRED,
+    NO_LIST,
+    ChainVerifier,
+    first_refused_extension,
+)
 from agtphost.vocabulary.foreign_errors import original_of, split
 from agtphost.vocabulary.regular_files import read_octets
 
@@ -48,14 +54,8 @@ APPLICATION_PROTOCOLS = (b"agtp/1.0", b"agtp")
 GROUPS = b"X25519:P-256"
 """The two key exchanges that every TLS 1.3 implementation of today has."""
 
-INTERMEDIATES = 3
-"""Certificates allowed between a client's own and the authority: a chain of 5 at most, depths 0 to 4."""
-
 SECURITY_LEVEL = b"DEFAULT:@SECLEVEL=2"
 """112 bits and more: no RSA or DSA under 2048 bits and no SHA-1, in any certificate of a chain."""
-
-_NO_LIST, _LIST_EXPIRED = 3, 12
-"""OpenSSL's errors for a missing and an outdated revocation list."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +73,9 @@ class PreparedTLS:
 
     faults: tuple[Problem, ...] = ()
     """What is wrong with revocation lists, where that was to be lived with."""
+
+    chains: ChainVerifier | None = None
+    """Verifies clients' chains where OpenSSL does not shake hands; None where no client is asked for a certificate."""
 
 
 @implementer(IOpenSSLServerConnectionCreator)
@@ -118,7 +121,7 @@ class ServerTLS:
 
     def adopt(self, prepared: PreparedTLS) -> None:
         """Use these for connections accepted from now on, and the lists for every request from now on."""
-        self._context = prepared.context
+        self._context, self.chains = prepared.context, prepared.chains
         self.fingerprint = prepared.fingerprint
         self.until = prepared.until
         self.revocations.adopt(prepared.revoked)
@@ -127,7 +130,8 @@ class ServerTLS:
     def follow(self, other: ServerTLS) -> None:
         """Have what another one has, files and all, for connections and requests from now on."""
         self.files, self._mandates = other.files, other._mandates
-        self._context, self.fingerprint, self.until = other._context, other.fingerprint, other.until
+        self._context, self.chains = other._context, other.chains
+        self.fingerprint, self.until = other.fingerprint, other.until
         self.revocations.adopt(other.revocations.revoked, required=other.files.crl_required)
         self.authorities.follow(other.authorities)
 
@@ -224,9 +228,12 @@ def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Pre
         raise ConfigurationError(reader.problems)
     if others:
         main.set_tlsext_servername_callback(_Names(others))
+    links = RevokedLinks.from_lists(revoked) if known else UNKNOWN
+    judge = ChainVerifier(authorities, asked, links, asks_lists=bool(files.client_crl), tolerant=not files.crl_required)
     return PreparedTLS(
         context=main,
-        revoked=RevokedLinks.from_lists(revoked) if known else UNKNOWN,
+        revoked=links,
+        chains=judge if authorities else None,
         mandates=by_authority,
         fingerprint=digest_of(chain[0]),
         until=min(leaf.not_valid_after_utc.timestamp() for leaf in (chain[0], *(own[0][0] for own in named.values()))),
@@ -381,11 +388,11 @@ def _verify(connection: SSL.Connection, certificate: crypto.X509, error: int, de
     if not accepted:
         log.debug("a client certificate was refused: error {error} at depth {depth}", error=error, depth=depth)
         return False
-    refused = refused_critical_extensions(certificate.to_cryptography().public_bytes(Encoding.DER))
+    refused = first_refused_extension(certificate.to_cryptography())
     if refused:
         log.debug(
             "a client certificate was refused: unknown critical extension {oid} at depth {depth}",
-            oid=refused[0],
+            oid=refused,
             depth=depth,
         )
     return not refused
@@ -395,5 +402,5 @@ def _verify_without_lists(
     connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, accepted: int
 ) -> bool:
     """Verify as :func:`_verify`, but accept issuers without a list in force; what an old list revokes stays revoked."""
-    put_up_with = error in (_NO_LIST, _LIST_EXPIRED)
+    put_up_with = error in (NO_LIST, LIST_EXPIRED)
     return _verify(connection, certificate, error, depth, int(bool(accepted) or put_up_with))
