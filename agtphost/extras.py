@@ -28,6 +28,7 @@ PACKAGES = {
     "babel": "methods",
     "pint": "methods",
     "psycopg": "postgres",
+    "aioquic": "quic",
     "pytest": "testing",
 }
 """The extra of ``pyproject.toml`` by the name that is imported."""

@@ -483,6 +483,8 @@ def _needed_packages(config: Config) -> Iterator[tuple[Location, str]]:
         yield ("merchant", "platform"), "joserfc"
     if config.metrics is not None:
         yield ("metrics",), "prometheus_client"
+    if config.quic.enabled:
+        yield ("quic", "enabled"), "aioquic"
     for number, agent in enumerate(config.a2a.agent):
         if agent.card_keys:
             yield ("a2a", "agent", number, "card_keys"), "joserfc"

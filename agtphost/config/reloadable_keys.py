@@ -56,6 +56,7 @@ RESTART: Mapping[str, frozenset[str]] = {
     "admin": frozenset({"listen", "certificate", "key", "hosts", "origins", "behind_proxy", "url", "idle"}),
     "wellknown": WHOLE,
     "metrics": WHOLE,
+    "quic": WHOLE,
     "registry": frozenset(
         {*("listen", "certificate", "key", "hosts", "origins", "behind_proxy", "path", "url", "client_certificates")}
     ),

@@ -32,6 +32,7 @@ from agtphost.config.operators import OperatorSection
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
+from agtphost.config.quic import QuicSection
 from agtphost.config.registry import RegistrySection
 from agtphost.config.search import SearchSection
 from agtphost.config.tls import TLS, ServerName
@@ -412,6 +413,7 @@ class Config(Section):
     host: Host = absent()
     listen: Listen = Field(default_factory=Listen)
     tls: TLS = absent()
+    quic: QuicSection = Field(default_factory=QuicSection)
     log: Log = Field(default_factory=Log)
     http: Http = Field(default_factory=Http)
     wire: Wire = Field(default_factory=Wire)

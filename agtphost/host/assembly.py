@@ -32,7 +32,7 @@ from agtphost.host.file_rotation import FileRotation
 from agtphost.host.generations import Generations
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.listener import Announcement, listening_service
+from agtphost.host.listener import Announcement, listening_service, quic_services
 from agtphost.host.methods import follow_up
 from agtphost.host.metrics import build_metrics_surface
 from agtphost.host.orchestration import orchestration_service
@@ -239,6 +239,7 @@ def _outside_services(
     served = (known, *fronts, operated, build_metrics_surface(services, look), _gateway(services, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None), RefusalRecorder(front))
     yield listening
+    yield from quic_services(reactor, config, loaded.tls, listening)
 
     def summary() -> Mapping[str, object]:
         core = generations.core

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from twisted.application.service import Service
+from twisted.application.service import IService, Service
 from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 
@@ -50,6 +50,24 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
         description=config.listen.endpoint or "",
     )
     return ListeningService(endpoint, tls, factory, reactor, given.drain_timeout)
+
+
+def quic_services(reactor: Any, config: Config, tls: ServerTLS, listening: ListeningService) -> Iterator[IService]:
+    """
+    Yield the service that listens for QUIC, where ``[quic]`` is enabled; its connections count with those of TLS.
+
+    :raises agtphost.errors.ConfigurationError: aioquic is another than this host knows.
+    """
+    if not config.quic.enabled:
+        return
+    from agtphost.protocols.quic.core import key_of_state
+    from agtphost.protocols.quic.listener import QuicListeningService
+
+    assert tls.own is not None, "a host that listens has certificates"
+    secret = key_of_state(tls.own.main.key_pem)
+    factory = listening.factory
+    assert isinstance(factory, AGTPServerFactory)
+    yield QuicListeningService(config.quic, tls, factory, listening, reactor, config.listen.address, secret)
 
 
 def http_limits(config: Config) -> ConnectionLimits:

@@ -213,6 +213,9 @@ class Peer:
     transport: str = "agtp"
     """``agtp``, ``http`` (a front of this host) or ``internal`` (a step or adapter inside this host)."""
 
+    carrier: str = "tls"
+    """What carries ``agtp``: ``tls`` (over TCP) or ``quic``."""
+
     certificate: PeerCertificate | None = None
     """The verified client certificate; None where none was presented."""
 
@@ -268,7 +271,10 @@ class Peer:
     """Whether a response with Supported-Methods went out on this connection."""
 
     leaving: set[Callable[[], None]] = field(default_factory=set, repr=False, compare=False)
-    """Called once the connection is lost: work for this peer alone may stop."""
+    """Called once nobody waits for the answer any more, as when the connection is lost: work for it alone may stop."""
+
+    parting: set[Callable[[], None]] | None = field(default=None, repr=False, compare=False)
+    """Called once the connection is lost; None: as ``leaving``, where a connection has one call at a time."""
 
     inside: object = field(init=False, default=None, repr=False, compare=False)
     """What the dispatcher keeps of the calls that this host makes in the course of its requests; never copied."""

@@ -15,7 +15,7 @@ class _Link:
     """The connection that a contract is bound to."""
 
     connection: object
-    leaving: set[Callable[[], None]]
+    parting: set[Callable[[], None]]
     on_close: Callable[[], None]
 
 
@@ -46,14 +46,15 @@ class ContractLinks:
             for watcher in tuple(self._watchers):
                 watcher(synthesis_id)
 
-        self._links[synthesis_id] = _Link(peer.link, peer.leaving, parted)
-        peer.leaving.add(parted)
+        parting = peer.leaving if peer.parting is None else peer.parting
+        self._links[synthesis_id] = _Link(peer.link, parting, parted)
+        parting.add(parted)
 
     def forget(self, synthesis_id: str) -> None:
         """Remove the link of a contract."""
         link = self._links.pop(synthesis_id, None)
         if link is not None:
-            link.leaving.discard(link.on_close)
+            link.parting.discard(link.on_close)
 
     def joins(self, synthesis_id: str, peer: Peer | None) -> bool:
         """Return whether a contract is bound to the peer's connection."""

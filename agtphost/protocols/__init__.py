@@ -13,6 +13,8 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`~agtphost.protocols.server`: :class:`AGTPServerFactory`, all connections of a port
 - :mod:`~agtphost.protocols.steady_timers`: timers that no jump of the system's clock moves
 - :mod:`~agtphost.protocols.listener`: :class:`ListeningService`, which drains when it stops
+- :mod:`.own_certificates`: the host's certificates, for handshakes that are not OpenSSL's
+- :mod:`.quic`: AGTP over QUIC, where ``[quic]`` is enabled
 - :mod:`.holder`: who listens on a port already
 - :mod:`.listener_connections`: the connections of a listener for any protocol: admission, deadlines and closing
 - :mod:`.records`: TLS that takes a whole record as a whole record

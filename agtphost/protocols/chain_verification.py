@@ -12,7 +12,6 @@ here: :func:`is_strong`, :data:`INTERMEDIATES`, critical extensions, and lists t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from cryptography import x509
@@ -189,12 +188,6 @@ def is_strong(certificate: x509.Certificate, *, signed: bool) -> bool:
 
     :param signed: whether its signature counts too; that of the authority does not, which is trusted as it is.
     """
-    return _is_strong(certificate.public_bytes(Encoding.DER), signed)
-
-
-@lru_cache(maxsize=256)
-def _is_strong(der: bytes, signed: bool) -> bool:
-    certificate = x509.load_der_x509_certificate(der)
     try:
         return _key_bits(certificate.public_key()) >= _LEAST_BITS and (not signed or _is_well_signed(certificate))
     except (ValueError, UnsupportedAlgorithm):

@@ -156,6 +156,11 @@ class ListeningService(Service):
         self._sweeping.clock = clock
 
     @property
+    def factory(self) -> AcceptingFactory:
+        """Makes the connections, and counts those of other carriers with them."""
+        return self._factory
+
+    @property
     def address(self) -> IAddress | None:
         """The address where connections are accepted, with the chosen port; None while the service does not listen."""
         return None if self._port is None else self._port.getHost()

@@ -107,6 +107,32 @@ class AcceptingFactory(ServerFactory):
         self.refused += 1
         return None
 
+    @property
+    def limits(self) -> ConnectionLimits:
+        """The limits of connections."""
+        return self._limits
+
+    def admit(self, address: str) -> bool:
+        """Count a connection of another carrier, with those that come in by TCP."""
+        now = self._clock.seconds()
+        if self._drained is None and self._admission.admit(address, now):
+            return True
+        self.refused += 1
+        return False
+
+    def find_full_limit(self, address: str) -> FullLimit | None:
+        """Return the limit that a connection from a canonical address would exceed; None if it may connect."""
+        return self._admission.find_full_limit(address)
+
+    def move(self, connection: Accepted, address: str) -> bool:
+        """Count an open connection for another address, without a handshake; False if that has its share."""
+        if not self._admission.admit(address, self._clock.seconds()):
+            return False
+        self._admission.vouch(address)
+        self._admission.release(connection.address)
+        connection.address = address
+        return True
+
     def _made_room(self, address: str, now: float) -> bool:
         crowded = self._admission.find_full_limit(address) if self._room else None
         if crowded is None:

@@ -23,8 +23,11 @@ def count_acknowledged(transport: Any) -> int | None:
     Sockets take megabytes that a peer has not read, and say that they take more only when a third of that is gone.
     A peer that does not read acknowledges no more than its own system keeps for it.
 
-    :param transport: Twisted's, with TLS over it or without.
+    :param transport: Twisted's, with TLS over it or without; or one that knows it, as a stream of QUIC does.
     """
+    known: int | None = getattr(transport, "acknowledged", None)
+    if known is not None:
+        return known
     told = _ask_system(transport, _ACKNOWLEDGED.size)
     return int(_ACKNOWLEDGED.unpack(told)[0]) if len(told) == _ACKNOWLEDGED.size else None
 

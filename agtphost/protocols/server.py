@@ -39,9 +39,9 @@ class AGTPServerFactory(AcceptingFactory):
         strict_request_line: bool = False,
     ) -> None:
         super().__init__(limits, clock)
-        self._dispatcher = dispatcher
-        self._wire_limits = wire_limits
-        self._strict = strict_request_line
+        self.dispatcher = self._dispatcher = dispatcher
+        self.wire_limits = self._wire_limits = wire_limits
+        self.strict = self._strict = strict_request_line
         self._calls = 0
 
     @property

@@ -40,6 +40,7 @@ from agtphost.protocols.chain_verification import (
     ChainVerifier,
     first_refused_extension,
 )
+from agtphost.protocols.own_certificates import OwnCertificate, OwnCertificates
 from agtphost.vocabulary.foreign_errors import original_of, split
 from agtphost.vocabulary.regular_files import read_octets
 
@@ -73,6 +74,9 @@ class PreparedTLS:
 
     faults: tuple[Problem, ...] = ()
     """What is wrong with revocation lists, where that was to be lived with."""
+
+    own: OwnCertificates | None = None
+    """The host's certificates with their keys."""
 
     chains: ChainVerifier | None = None
     """Verifies clients' chains where OpenSSL does not shake hands; None where no client is asked for a certificate."""
@@ -121,7 +125,7 @@ class ServerTLS:
 
     def adopt(self, prepared: PreparedTLS) -> None:
         """Use these for connections accepted from now on, and the lists for every request from now on."""
-        self._context, self.chains = prepared.context, prepared.chains
+        self._context, self.chains, self.own = prepared.context, prepared.chains, prepared.own
         self.fingerprint = prepared.fingerprint
         self.until = prepared.until
         self.revocations.adopt(prepared.revoked)
@@ -130,7 +134,7 @@ class ServerTLS:
     def follow(self, other: ServerTLS) -> None:
         """Have what another one has, files and all, for connections and requests from now on."""
         self.files, self._mandates = other.files, other._mandates
-        self._context, self.chains = other._context, other.chains
+        self._context, self.chains, self.own = other._context, other.chains, other.own
         self.fingerprint, self.until = other.fingerprint, other.until
         self.revocations.adopt(other.revocations.revoked, required=other.files.crl_required)
         self.authorities.follow(other.authorities)
@@ -234,6 +238,10 @@ def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Pre
         context=main,
         revoked=links,
         chains=judge if authorities else None,
+        own=OwnCertificates(
+            OwnCertificate(tuple(chain), key),
+            {name: OwnCertificate(tuple(each), its_key) for name, (each, its_key) in named.items()},
+        ),
         mandates=by_authority,
         fingerprint=digest_of(chain[0]),
         until=min(leaf.not_valid_after_utc.timestamp() for leaf in (chain[0], *(own[0][0] for own in named.values()))),

@@ -169,7 +169,7 @@ SEED = 20_261_128
 
 
 @seed(SEED)
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(
     members=st.lists(member, min_size=1, max_size=6),
     lists=st.sampled_from(("none",) * 3 + LISTS),

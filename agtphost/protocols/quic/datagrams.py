@@ -1,0 +1,356 @@
+"""The UDP port: which datagram belongs to which connection, and what those get that belong to none."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aioquic.buffer import Buffer  # type: ignore[attr-defined]
+from aioquic.quic.packet import (
+    QuicHeader,
+    QuicPacketType,
+    QuicProtocolVersion,
+    encode_quic_retry,
+    encode_quic_version_negotiation,
+    pull_quic_header,
+)
+from aioquic.quic.retry import QuicRetryTokenHandler
+from twisted.internet.protocol import DatagramProtocol
+
+from agtphost.config.quic import QuicSection
+from agtphost.protocols.admission import canonical_address
+from agtphost.protocols.connection import ServerConnection
+from agtphost.protocols.limits import READ_AHEAD
+from agtphost.protocols.pacing import handshakes_of
+from agtphost.protocols.quic.core import CONNECTION_ID, ServerCore, configuration_of, reset_token
+from agtphost.protocols.quic.link import LinkSettings, QuicLink
+from agtphost.protocols.server import AGTPServerFactory
+from agtphost.protocols.tls import ServerTLS
+
+LEAST_INITIAL = 1200
+"""Octets of a datagram that may begin a connection (RFC 9000 section 14.1)."""
+
+LEAST_RESET, MOST_RESET = 43, 42
+"""Octets of a datagram that gets a stateless reset, and of that, which is always the shorter one."""
+
+RESETS_PER_SECOND = 100
+"""Stateless resets of a port."""
+
+MOST_WAITING = 256
+"""First datagrams that wait for their turn to be shaken hands with."""
+
+_RECEIVE_BUFFER = 2_097_152
+
+
+@dataclass(kw_only=True)
+class QuicCounts:
+    """What a port has counted since it was opened."""
+
+    handshakes: Counter[str] = field(default_factory=Counter)
+    """By outcome: done, refused, late, limit, broken."""
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Datagrams, by reason."""
+
+    retries: int = 0
+    resets: int = 0
+    """Stateless resets."""
+
+    moves: int = 0
+    """Connections whose client has another address than before."""
+
+
+class _Arrival:
+    """A first datagram that waits for its turn: :class:`agtphost.protocols.pacing.TurnWaiter`."""
+
+    __slots__ = ("take_turn",)
+
+    def __init__(self, take_turn: Callable[[], None]) -> None:
+        self.take_turn = take_turn
+
+
+class QuicEndpoint(DatagramProtocol):
+    """
+    The UDP port of a listener. Its connections are those of the TLS listener's factory, with one count for both.
+
+    :param secret: of stateless resets, the same after a restart.
+    """
+
+    noisy = False
+
+    def __init__(
+        self, section: QuicSection, tls: ServerTLS, factory: AGTPServerFactory, clock: Any, secret: bytes
+    ) -> None:
+        self._section = section
+        self._tls = tls
+        self._factory = factory
+        self._clock = clock
+        self._secret = secret
+        self._tokens = QuicRetryTokenHandler()
+        self._turns = handshakes_of(clock)
+        self._waiting: dict[bytes, _Arrival] = {}
+        self._by_id: dict[bytes, QuicLink] = {}
+        self._links: dict[QuicLink, set[bytes]] = {}
+        self._budget = (0.0, 0)
+        self.counts = QuicCounts()
+        self.is_ending = False
+        self.when_empty: Callable[[], None] = lambda: None
+        wire = factory.wire_limits
+        self._settings = LinkSettings(
+            dispatcher=factory.dispatcher,
+            limits=factory.limits,
+            wire_limits=wire,
+            clock=clock,
+            owner=self,
+            window=wire.header_line + wire.header_block + READ_AHEAD,
+            strict_request_line=factory.strict,
+        )
+
+    @property
+    def links(self) -> int:
+        """Connections, those that shake hands included."""
+        return len(self._links)
+
+    @property
+    def streams(self) -> int:
+        """Requests that are not over."""
+        return sum(each.streams for each in self._links)
+
+    @property
+    def connection_ids(self) -> int:
+        """Connection IDs that datagrams are known by."""
+        return len(self._by_id)
+
+    # DatagramProtocol
+
+    def startProtocol(self) -> None:
+        """Ask the system for room for a burst of datagrams."""
+        link = getattr(self.transport, "socket", None)
+        if link is not None:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+
+    def datagramReceived(self, datagram: bytes, addr: Any) -> None:
+        """Hand a datagram to its connection; drop or answer one that has none."""
+        try:
+            header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
+        except ValueError:
+            self._drop("malformed")
+            return
+        link = self._by_id.get(header.destination_cid)
+        if link is not None:
+            link.receive(datagram, (addr[0], addr[1]))
+        elif header.version is None:
+            self._reset(header.destination_cid, datagram, addr)
+        elif header.version != QuicProtocolVersion.VERSION_1:
+            self._negotiate(header, datagram, addr)
+        elif header.packet_type is not QuicPacketType.INITIAL or len(datagram) < LEAST_INITIAL:
+            self._drop("unknown")
+        elif not 8 <= len(header.destination_cid) <= 20 or self.is_ending:
+            self._drop("ending" if self.is_ending else "malformed")
+        else:
+            self._arrive(header, datagram, (addr[0], addr[1]))
+
+    def _drop(self, why: str) -> None:
+        """Count a datagram that is not answered."""
+        self.counts.dropped[why] += 1
+
+    def _negotiate(self, header: QuicHeader, datagram: bytes, addr: Any) -> None:
+        """Say which version is spoken, to datagrams that are longer than the answer."""
+        if len(datagram) < LEAST_INITIAL or header.version == QuicProtocolVersion.NEGOTIATION:
+            self._drop("version")
+            return
+        answer = encode_quic_version_negotiation(
+            source_cid=header.destination_cid,
+            destination_cid=header.source_cid,
+            supported_versions=[QuicProtocolVersion.VERSION_1],
+        )
+        self.transmit(answer, addr)
+
+    def _reset(self, connection_id: bytes, datagram: bytes, addr: Any) -> None:
+        """Tell a peer that its connection is not known, with a shorter datagram, a hundred times a second at most."""
+        second, spent = self._budget
+        now = self._clock.seconds()
+        if now - second >= 1:
+            second, spent = now, 0
+        if len(datagram) < LEAST_RESET or spent >= RESETS_PER_SECOND:
+            self._drop("unknown")
+            return
+        self._budget = second, spent + 1
+        self.counts.resets += 1
+        noise = os.urandom(MOST_RESET - 16)
+        self.transmit(bytes((noise[0] & 0x3F | 0x40,)) + noise[1:] + reset_token(self._secret, connection_id), addr)
+
+    # New connections
+
+    @property
+    def half_open(self) -> int:
+        """Connections whose client is not known yet."""
+        return len(self._waiting) + sum(1 for each in self._links if each.is_half_open)
+
+    def _arrive(self, header: QuicHeader, datagram: bytes, addr: tuple[str, int]) -> None:
+        address = canonical_address(addr[0])
+        original, retried = header.destination_cid, None
+        if header.token:
+            try:
+                original = self._tokens.validate_token(
+                    address=addr, destination_cid=header.destination_cid, token=header.token, now=self._clock.seconds()
+                )
+            except ValueError:
+                self._drop("token")
+                return
+            retried = header.destination_cid
+        elif self._section.retry == "always" or self.half_open >= self._section.half_open or self._is_pressed(address):
+            self._retry(header, addr)
+            return
+        if header.destination_cid in self._waiting or len(self._waiting) >= MOST_WAITING:
+            self._drop("waiting")
+            return
+
+        def begin() -> None:
+            self._waiting.pop(header.destination_cid, None)
+            self._begin(header.destination_cid, original, retried, datagram, addr)
+
+        arrival = self._waiting[header.destination_cid] = _Arrival(begin)
+        if self._turns.take(arrival):
+            begin()
+
+    def _is_pressed(self, address: str) -> bool:
+        """Whether a client has to show that it receives at an address, because this has used up its share."""
+        return self._factory.find_full_limit(address) is not None
+
+    def _retry(self, header: QuicHeader, addr: tuple[str, int]) -> None:
+        chosen = os.urandom(CONNECTION_ID)
+        token = self._tokens.create_token(
+            address=addr,
+            original_destination_connection_id=header.destination_cid,
+            retry_source_connection_id=chosen,
+            now=self._clock.seconds(),
+        )
+        self.counts.retries += 1
+        assert header.version is not None
+        answer = encode_quic_retry(
+            version=header.version,
+            source_cid=chosen,
+            destination_cid=header.source_cid,
+            original_destination_cid=header.destination_cid,
+            retry_token=token,
+        )
+        self.transmit(answer, addr)
+
+    def _begin(
+        self, chosen: bytes, original: bytes, retried: bytes | None, datagram: bytes, addr: tuple[str, int]
+    ) -> None:
+        """Shake hands."""
+        tls, limits = self._tls, self._settings.limits
+        if self.is_ending or tls.own is None:
+            return
+        asks = tls.files.client_auth != "none"
+        configuration = configuration_of(
+            tls.own,
+            window=self._settings.window,
+            idle=limits.idle_timeout,
+            datagram_size=self._section.datagram_size,
+        )
+        core = ServerCore(
+            configuration,
+            tls.own,
+            asks_certificate=asks,
+            streams=self._section.streams,
+            secret=self._secret,
+            original=original,
+            retried=retried,
+        )
+        link = QuicLink(
+            self._settings,
+            core,
+            canonical_address(addr[0]),
+            verifier=tls.chains if asks else None,
+            needs_certificate=tls.files.client_auth == "required",
+        )
+        self._links[link] = set()
+        if retried is not None and not self.admit(link, link.address):
+            # The client has shown where it is, so its share is its own.
+            del self._links[link]
+            self.counts.handshakes["limit"] += 1
+            return
+        self.use(link, chosen)
+        self.use(link, core.host_cid)
+        link.receive(datagram, addr)
+
+    # agtphost.protocols.quic.link.LinkOwner
+
+    def admit(self, link: QuicLink, address: str) -> bool:
+        """Count a connection for an address; see :class:`agtphost.protocols.quic.link.LinkOwner`."""
+        if not self._factory.admit(address):
+            return False
+        link.is_admitted = True
+        self._factory.connection_opened(link)
+        return True
+
+    def move(self, link: QuicLink, address: str) -> bool:
+        """Count a connection for another address."""
+        self.counts.moves += 1
+        return self._factory.move(link, address)
+
+    def vouch(self, link: QuicLink) -> None:
+        """Note that the client has shown a verified certificate."""
+        self._factory.connection_authenticated(link)
+
+    def transmit(self, octets: bytes, address: tuple[str, int]) -> None:
+        """Send a datagram; one that the system does not take is lost, as any can be."""
+        if self.transport is not None:
+            try:
+                self.transport.write(octets, address)
+            except OSError:
+                self.counts.dropped["unsent"] += 1
+
+    def use(self, link: QuicLink, connection_id: bytes) -> None:
+        """Hand the datagrams for a connection ID to the connection."""
+        if link in self._links:
+            self._by_id[connection_id] = link
+            self._links[link].add(connection_id)
+
+    def drop(self, connection_id: bytes) -> None:
+        """Hand no more datagrams for a connection ID to anybody."""
+        link = self._by_id.pop(connection_id, None)
+        if link is not None and link in self._links:
+            self._links[link].discard(connection_id)
+
+    def forget(self, link: QuicLink, outcome: str) -> None:
+        """Drop a connection that is over, and its IDs."""
+        for each in self._links.pop(link, ()):
+            self._by_id.pop(each, None)
+        self.counts.handshakes[outcome] += 1
+        if link.is_admitted:
+            self._factory.connection_closed(link)
+        if not self._links:
+            self.when_empty()
+
+    def lagging(self, connection: ServerConnection) -> None:
+        """Note that much of an answer waits for its peer."""
+        self._factory.lagging(connection)
+
+    def call_started(self) -> None:
+        """Count a call that begins."""
+        self._factory.call_started()
+
+    def call_ended(self) -> None:
+        """Count a call that ended."""
+        self._factory.call_ended()
+
+    # Ending
+
+    def drain(self) -> None:
+        """Take no more connections; those that there are end after the answers that they are owed."""
+        self.is_ending = True
+        for link in tuple(self._links):
+            link.drain()
+
+    def cut(self) -> None:
+        """End every connection immediately."""
+        for link in tuple(self._links):
+            link.cut()

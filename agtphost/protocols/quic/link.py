@@ -1,0 +1,481 @@
+"""One QUIC connection: from aioquic's events to the streams, its timer, its peer, its end."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from aioquic.quic import events
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from agtphost.iagtp import IDispatcher
+from agtphost.identity.peer import Peer
+from agtphost.protocols.admission import is_loopback
+from agtphost.protocols.chain_verification import ChainRefused, ChainVerifier
+from agtphost.protocols.connection import ServerConnection
+from agtphost.protocols.limits import ConnectionLimits
+from agtphost.protocols.peers import certificate_of
+from agtphost.protocols.quic.codes import (
+    CERTIFICATE_REQUIRED,
+    CERTIFICATE_UNKNOWN,
+    CRYPTO_ERROR,
+    CRYPTO_FRAME,
+    Code,
+)
+from agtphost.protocols.quic.core import ServerCore
+from agtphost.protocols.quic.stream import StreamConnection, StreamTransport
+from agtphost.wire import Connection, Limits, Role
+
+log = Logger()
+
+MOST_RESETS, RESET_SECONDS = 100, 10.0
+"""Requests that a client may reset unanswered in so many seconds, before its connection is closed (rapid reset)."""
+
+MOST_MOVES, MOVE_SECONDS = 8, 60.0
+"""Changes of a client's address in so many seconds."""
+
+GRANULARITY = 0.001
+"""Seconds: a timer is not set for less, so that one which is rounded to its own past does not spin (RFC 9002)."""
+
+TRANSPORT_INTERNAL, PADDING = 0x01, 0x00
+"""QUIC's own code for a fault of this side."""
+
+
+class LinkOwner(Protocol):
+    """The UDP port of a connection, which is notified of its events."""
+
+    def admit(self, link: QuicLink, address: str) -> bool:
+        """Count a connection whose client's address is proven; False where a limit is reached."""
+
+    def move(self, link: QuicLink, address: str) -> bool:
+        """Count a connection for another address; False where a limit is reached."""
+
+    def vouch(self, link: QuicLink) -> None:
+        """Note that the client has shown a verified certificate."""
+
+    def transmit(self, octets: bytes, address: tuple[str, int]) -> None:
+        """Send a datagram."""
+
+    def use(self, link: QuicLink, connection_id: bytes) -> None:
+        """Hand the datagrams for a connection ID to the connection."""
+
+    def drop(self, connection_id: bytes) -> None:
+        """Hand no more datagrams for a connection ID to anybody."""
+
+    def forget(self, link: QuicLink, outcome: str) -> None:
+        """Drop the connection, which is over."""
+
+    def lagging(self, connection: ServerConnection) -> None:
+        """Note that much of an answer waits for the peer."""
+
+    def call_started(self) -> None:
+        """Count a call that begins."""
+
+    def call_ended(self) -> None:
+        """Count a call that ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkSettings:
+    """What all connections of a port share."""
+
+    dispatcher: IDispatcher
+    limits: ConnectionLimits
+    wire_limits: Limits
+    clock: IReactorTime
+    owner: LinkOwner
+    window: int
+    strict_request_line: bool = False
+    one_request: ConnectionLimits = field(init=False)
+    """The limits of a stream."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "one_request", self.limits.model_copy(update={"requests_per_connection": 1}))
+
+
+class QuicLink:
+    """
+    A QUIC connection, as its listener sees it: :class:`agtphost.protocols.listener_connections.Accepted`.
+
+    :param core: aioquic's side of it.
+    :param address: where its first datagram came from.
+    :param verifier: of the client's chain; None: no client is asked.
+    :param needs_certificate: whether a client without a certificate is refused.
+    """
+
+    def __init__(
+        self,
+        settings: LinkSettings,
+        core: ServerCore,
+        address: str,
+        *,
+        verifier: ChainVerifier | None,
+        needs_certificate: bool,
+    ) -> None:
+        self._settings = settings
+        self.core = core
+        self.address = address
+        self._verifier = verifier
+        self._needs_certificate = needs_certificate
+        self._owner = settings.owner
+        self._clock = settings.clock
+        self._peer: Peer | None = None
+        self._streams: dict[int, StreamTransport] = {}
+        self._served: set[int] = set()  # over here, with state in the core
+        self._ended: list[StreamTransport] = []
+        self._resets: deque[float] = deque(maxlen=MOST_RESETS)
+        self._moves: deque[float] = deque(maxlen=MOST_MOVES)
+        self._timer: IDelayedCall | None = None
+        self._flushing: IDelayedCall | None = None
+        self._draining = False
+        self._active = self._clock.seconds()
+        self._expires = math.inf
+        self._handshake_until = self._active + settings.limits.handshake_timeout
+        self.is_admitted = False
+        """Whether the connection is counted for its address."""
+
+        self.is_gone = False
+        self._outcome = "broken"
+
+    # Datagrams and time
+
+    def receive(self, datagram: bytes, address: tuple[str, int]) -> None:
+        """Take a datagram for one of this connection's IDs."""
+        if self.is_gone:
+            return
+        self._call_core(self.core.receive_datagram, datagram, address)
+        self._handle_events()
+        if self.core.is_fresh:
+            self._go()  # Not even keys could be agreed upon.
+        elif not self.is_gone:
+            self._note_address()
+            self._wake()
+
+    def _call_core(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Call the core; an exception that is none of QUIC's closes the connection, and nothing else."""
+        try:
+            function(*arguments, now=self._clock.seconds())
+        except Exception:
+            log.failure("a QUIC connection failed, and is closed")
+            self.core.close(TRANSPORT_INTERNAL, PADDING)
+
+    def _wake(self) -> None:
+        """Send what there is at the end of this turn of the reactor."""
+        if self._flushing is None and not self.is_gone:
+            self._flushing = self._clock.callLater(0, self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = None
+        ended, self._ended = self._ended, []
+        for stream in ended:
+            stream.end()
+        if self.is_gone:
+            return
+        for stream in tuple(self._streams.values()):
+            stream.note_acknowledged()
+            if self.core.has_sent_all(stream.number):
+                stream.lose()
+        self._served = {number for number in self._served if self.core.is_open(number)}
+        if self._draining and not self._streams and not self._ended:
+            self.core.close(Code.ENDING)
+        self._transmit()
+        if self._ended:
+            self._wake()
+
+    def _transmit(self) -> None:
+        try:
+            datagrams = self.core.datagrams_to_send(now=self._clock.seconds())
+        except Exception:
+            log.failure("a QUIC connection failed, and is dropped")
+            self._go()
+            return
+        for octets, address in datagrams:
+            self._owner.transmit(octets, address)
+        self._handle_events()
+        if self.core.is_closing:
+            self._go()
+        elif not self.is_gone:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        due = self.core.get_timer()
+        if self._peer is None:
+            due = min(math.inf if due is None else due, self._handshake_until)
+        if self._timer is not None and self._timer.active():
+            if due is not None and self._timer.getTime() == due:
+                return
+            self._timer.cancel()
+        self._timer = None
+        if due is not None:
+            self._timer = self._clock.callLater(max(GRANULARITY, due - self._clock.seconds()), self._act_on_time)
+
+    def _act_on_time(self) -> None:
+        self._timer = None
+        if self._peer is None and self._clock.seconds() >= self._handshake_until:
+            self._outcome = "late"
+            self._go()
+            return
+        self._call_core(self.core.handle_timer)
+        self._handle_events()
+        self._wake()
+
+    # Events
+
+    def _handle_events(self) -> None:
+        while not self.is_gone and (event := self.core.next_event()) is not None:
+            kind = type(event)
+            if kind is events.HandshakeCompleted:
+                self._identify()
+            elif kind is events.ConnectionIdIssued:
+                self._owner.use(self, event.connection_id)  # type: ignore[attr-defined]
+            elif kind is events.ConnectionIdRetired:
+                self._owner.drop(event.connection_id)  # type: ignore[attr-defined]
+            elif kind is events.ConnectionTerminated:
+                self._go()
+            elif self._peer is None:
+                continue  # A peer that was refused, or is not known yet, has said nothing.
+            elif kind is events.StreamDataReceived:
+                self._take(event)
+            elif kind in (events.StreamReset, events.StopSendingReceived):
+                self._cancel(event)
+
+    def _identify(self) -> None:
+        """Judge the client at the end of the handshake, before anything that it sent is read."""
+        try:
+            certificate = self._verify()
+        except ChainRefused as error:
+            log.debug("a client certificate was refused: {why}", why=str(error))
+            self._refuse(error.alert)
+            return
+        except Exception:
+            log.failure("the identity of a peer at {address} could not be read", address=self.address)
+            self._refuse(CERTIFICATE_UNKNOWN)
+            return
+        if not self.is_admitted and not self._owner.admit(self, self.address):
+            self._outcome = "limit"
+            self.core.close(Code.TOO_MUCH)
+            return
+        if certificate is not None:
+            self._owner.vouch(self)
+        self._peer = Peer(
+            address=self.address,
+            carrier="quic",
+            certificate=certificate,
+            server_name=self.core.server_name,
+            loopback=is_loopback(self.address),
+            parting=set(),
+        )
+        self._outcome = "done"
+        self._active = self._clock.seconds()
+        self._expires = self._active + self._settings.limits.connection_age
+
+    def _verify(self) -> Any:
+        """Return the client's certificate; None where it has shown none and needs none."""
+        shown = self.core.shown
+        if shown is None:
+            if self._needs_certificate:
+                raise ChainRefused(CERTIFICATE_REQUIRED, "the client has shown no certificate")
+            return None
+        if self._verifier is None:
+            raise ChainRefused(CERTIFICATE_UNKNOWN, "no client was asked for a certificate")
+        return certificate_of(self._verifier.verify(*shown))
+
+    def _refuse(self, alert: int) -> None:
+        self._outcome = "refused"
+        self.core.close(CRYPTO_ERROR + alert, CRYPTO_FRAME)
+
+    def _note_address(self) -> None:
+        """Count the connection for another address, once the client has shown that it receives there."""
+        found = self.core.address
+        if self._peer is None or found is None or found[0] == self.address:
+            return
+        now = self._clock.seconds()
+        is_often = len(self._moves) == MOST_MOVES and now - self._moves[0] < MOVE_SECONDS
+        self._moves.append(now)
+        if is_often or not self._owner.move(self, found[0]):
+            self.core.close(Code.TOO_MUCH)
+            return
+        self._peer = replace(self._peer, address=found[0], loopback=is_loopback(found[0]))
+
+    # Streams
+
+    def _take(self, event: Any) -> None:
+        number = event.stream_id
+        stream = self._streams.get(number)
+        if stream is None:
+            if number in self._served:
+                return
+            if self._draining:
+                self._served.add(number)
+                self.reset(number, Code.ENDING)
+                return
+            stream = self._open(number)
+        self._active = self._clock.seconds()
+        stream.receive(event.data, ends=event.end_stream)
+
+    def _open(self, number: int) -> StreamTransport:
+        """Begin the request of a stream."""
+        settings, peer = self._settings, self._peer
+        assert peer is not None
+        wire = Connection(Role.SERVER, settings.wire_limits, strict_request_line=settings.strict_request_line)
+        connection = StreamConnection(settings.dispatcher, settings.one_request, self._clock, wire, self, self.address)
+        stream = StreamTransport(self, number, settings.window, settings.limits.output_high_water)
+        stream.connection = connection
+        self._streams[number] = stream
+        connection.makeConnection(stream)
+        connection.accept_peer(replace(peer, leaving=set()))
+        return stream
+
+    def _cancel(self, event: Any) -> None:
+        stream = self._streams.get(event.stream_id)
+        if stream is None:
+            if type(event) is events.StreamReset and event.stream_id not in self._served:
+                self._served.add(event.stream_id)
+                self.core.reset_stream(event.stream_id, Code.CANCELLED)
+                self._count_reset()
+            return
+        if type(event) is events.StreamReset and stream.has_final_answer:
+            return  # The client needs not end a direction that nothing is read from.
+        self.core.reset_stream(event.stream_id, Code.CANCELLED)
+        self.core.drop_answer(event.stream_id)
+        stream.lose()
+        self._count_reset()
+
+    def _count_reset(self) -> None:
+        now = self._clock.seconds()
+        if len(self._resets) == MOST_RESETS and now - self._resets[0] < RESET_SECONDS:
+            self.core.close(Code.TOO_MUCH)
+        self._resets.append(now)
+
+    # What streams ask for
+
+    def send(self, number: int, octets: bytes) -> None:
+        """Send octets on a stream."""
+        if not self.is_gone and self.core.is_open(number):
+            self.core.send_stream_data(number, octets)
+            self._wake()
+
+    def finish(self, number: int) -> None:
+        """End the answer of a stream."""
+        if not self.is_gone and self.core.is_open(number):
+            self.core.send_stream_data(number, b"", end_stream=True)
+            if not self.core.has_received_all(number):
+                self.core.stop_stream(number, Code.DONE)
+            self._wake()
+
+    def stop_reading(self, number: int, code: Code) -> None:
+        """Ask the client to send no more on a stream."""
+        if not self.is_gone and self.core.is_open(number) and not self.core.has_received_all(number):
+            self.core.stop_stream(number, code)
+            self._wake()
+
+    def reset(self, number: int, code: Code) -> None:
+        """End a stream in both directions immediately."""
+        if not self.is_gone and self.core.is_open(number):
+            self.core.reset_stream(number, code)
+            self.core.drop_answer(number)
+            self.stop_reading(number, code)
+            self._wake()
+
+    def end_stream(self, stream: StreamTransport) -> None:
+        """Note that a stream is over; its connection is told in a turn of its own."""
+        if self._streams.pop(stream.number, None) is not None:
+            if self._peer is not None and stream.connection.peer.greeted:
+                self._peer.greeted = True
+            self._served.add(stream.number)
+            self._ended.append(stream)
+            self._active = self._clock.seconds()
+            self._wake()
+
+    # agtphost.protocols.connection.Owner
+
+    def connection_opened(self, connection: ServerConnection) -> None:
+        """Required by the interface: the link knows its streams."""
+
+    def connection_authenticated(self, connection: ServerConnection) -> None:
+        """Required by the interface: the certificate is the link's."""
+
+    def connection_closed(self, connection: ServerConnection) -> None:
+        """Required by the interface: :meth:`end_stream` does it all."""
+
+    def lagging(self, connection: ServerConnection) -> None:
+        """Note that much of an answer waits for the peer."""
+        self._owner.lagging(connection)
+
+    def call_started(self) -> None:
+        """Count a call that begins."""
+        self._owner.call_started()
+
+    def call_ended(self) -> None:
+        """Count a call that ended."""
+        self._owner.call_ended()
+
+    # agtphost.protocols.listener_connections.Accepted
+
+    @property
+    def unread(self) -> int:
+        """Octets that wait here for the peer to read on."""
+        return sum(each.connection.unread + each.unsent for each in self._streams.values())
+
+    @property
+    def streams(self) -> int:
+        """Requests that are not over."""
+        return len(self._streams)
+
+    @property
+    def is_half_open(self) -> bool:
+        """Whether the client is not known yet."""
+        return self._peer is None
+
+    @property
+    def expendable(self) -> int:
+        """A connection of AGTP is not cut for another's sake."""
+        return 0
+
+    def sweep(self, now: float) -> None:
+        """Act on the deadlines of the streams, and on the idleness and age of the connection."""
+        for each in tuple(self._streams.values()):
+            each.connection.sweep(now)
+        if now >= self._expires:
+            self._draining = True
+        if not self._streams and now - self._active >= self._settings.limits.idle_timeout:
+            self.core.close(Code.DONE)
+        if self._draining or not self._streams:
+            self._wake()
+
+    def drain(self) -> None:
+        """End the connection after the answers that are owed."""
+        self._draining = True
+        for each in tuple(self._streams.values()):
+            each.connection.drain()
+        self._wake()
+
+    def cut(self) -> None:
+        """End the connection immediately."""
+        if not self.is_gone:
+            self.core.close(Code.LATE)
+            self._transmit()
+
+    def _go(self) -> None:
+        """The connection is over: no datagram belongs to it any more."""
+        if self.is_gone:
+            return
+        self.is_gone = True
+        for call in (self._timer, self._flushing):
+            if call is not None and call.active():
+                call.cancel()
+        self._timer = self._flushing = None
+        streams = [*self._ended, *self._streams.values()]
+        self._ended.clear()
+        self._streams.clear()
+        for each in streams:
+            each.is_ended = True
+        self._owner.forget(self, self._outcome)
+        for each in streams:
+            each.end()
+        for leave in () if self._peer is None or self._peer.parting is None else tuple(self._peer.parting):
+            leave()

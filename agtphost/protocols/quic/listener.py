@@ -1,0 +1,113 @@
+"""The service that listens for QUIC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from agtphost.config.quic import QuicSection
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.protocols.listener import ListeningService, to_problem
+from agtphost.protocols.quic.core import find_fault
+from agtphost.protocols.quic.datagrams import QuicEndpoint
+from agtphost.protocols.server import AGTPServerFactory
+from agtphost.protocols.tls import ServerTLS
+
+log = Logger()
+
+
+class QuicListeningService(Service):
+    """
+    Listens for QUIC while it runs, once the TLS listener has its port.
+
+    Connections are counted, swept, drained and cut by the factory of the TLS listener.
+
+    :param listening: the TLS listener.
+    :param address: an IP address of this machine.
+    :param secret: of stateless resets.
+    :raises ConfigurationError: if the installed aioquic cannot be used.
+    """
+
+    name = "quic"
+
+    def __init__(
+        self,
+        section: QuicSection,
+        tls: ServerTLS,
+        factory: AGTPServerFactory,
+        listening: ListeningService,
+        reactor: Any,
+        address: str,
+        secret: bytes,
+    ) -> None:
+        if fault := find_fault():
+            raise ConfigurationError([Problem(message=f"[quic] enabled: {fault}", hint="pip install 'agtphost[quic]'")])
+        self._section = section
+        self._listening = listening
+        self._reactor = reactor
+        self._address = address
+        self._port: Any = None
+        self._bound: list[Deferred[int]] = []
+        self.endpoint = QuicEndpoint(section, tls, factory, reactor, secret)
+
+    @property
+    def port(self) -> int | None:
+        """The UDP port; None while the service does not listen."""
+        return None if self._port is None else int(self._port.getHost().port)
+
+    def when_listening(self) -> Deferred[int]:
+        """Wait for the UDP port."""
+        waiting: Deferred[int] = Deferred()
+        if self.port is not None:
+            waiting.callback(self.port)
+        else:
+            self._bound.append(waiting)
+        return waiting
+
+    def startService(self) -> None:
+        """Listen as soon as the TLS listener does: the port may be the one that it gets."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._listening.when_listening().addCallbacks(self._listen, lambda failure: None)
+
+    def _listen(self, tcp: Any) -> None:
+        if not self.running:
+            return
+        port = self._section.port or int(getattr(tcp, "port", 0))
+        try:
+            self._port = self._reactor.listenUDP(port, self.endpoint, interface=self._address)
+        except CannotListenError:
+            failure = Failure()  # type: ignore[no-untyped-call]
+            log.critical("no QUIC: {why}", why=str(to_problem(failure)))
+            for waiting in self._bound:
+                waiting.errback(failure)
+        else:
+            log.info("listening for QUIC at UDP port {port}", port=self.port)
+            for waiting in self._bound:
+                waiting.callback(self._port.getHost().port)
+        self._bound.clear()
+
+    def stopService(self) -> Deferred[None]:
+        """
+        Take no more connections, and wait for the answers that are owed.
+
+        :return: fires once the connections are gone; the TLS listener cuts those that are left after its time.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        self.endpoint.drain()
+        if self.endpoint.links:
+            empty: Deferred[None] = Deferred()
+            self.endpoint.when_empty = lambda: None if empty.called else empty.callback(None)
+            await empty
+        port, self._port = self._port, None
+        if port is not None:
+            stopped = port.stopListening()
+            if isinstance(stopped, Deferred):
+                await stopped

@@ -1,0 +1,195 @@
+"""One stream of a QUIC connection: the transport of a server connection that carries one request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+
+from agtphost.errors import RemoteProtocolError
+from agtphost.protocols.connection import ServerConnection
+from agtphost.protocols.quic.codes import Code
+from agtphost.vocabulary.reasons import Reason
+
+if TYPE_CHECKING:
+    from agtphost.identity.peer import Peer
+    from agtphost.protocols.quic.core import ServerCore
+
+_DONE = Failure(ConnectionDone())  # type: ignore[no-untyped-call]
+
+
+class StreamConnection(ServerConnection):
+    """A server connection whose peer can end its own direction and still read the answer."""
+
+    __slots__ = ()
+
+    @property
+    def reads(self) -> bool:
+        """Whether octets of the peer are part of a request that is not complete."""
+        return self._reads
+
+    @property
+    def peer(self) -> Peer:
+        """Who calls."""
+        return self._peer
+
+    @property
+    def has_surplus(self) -> bool:
+        """Whether octets arrived after the request."""
+        return not self._reads and bool(self._wire.buffered_octets)
+
+    def end_input(self) -> None:
+        """Answer a request that ends before it is complete, or end where there is none."""
+        if not self._reads:
+            return
+        if self._wire.mid_message:
+            reason = Reason.INCOMPLETE_MESSAGE
+            self._machine.on_malformed(RemoteProtocolError(reason, "The stream ended within a request."))
+            self._flush()
+        else:
+            self.drain()
+
+
+class StreamOwner(Protocol):
+    """The QUIC connection of a stream."""
+
+    core: ServerCore
+
+    def send(self, number: int, octets: bytes) -> None:
+        """Send octets on a stream."""
+
+    def finish(self, number: int) -> None:
+        """End the answer of a stream."""
+
+    def stop_reading(self, number: int, code: Code) -> None:
+        """Ask the client to send no more on a stream."""
+
+    def reset(self, number: int, code: Code) -> None:
+        """End a stream in both directions immediately."""
+
+    def end_stream(self, stream: StreamTransport) -> None:
+        """Note that a stream is over."""
+
+
+class StreamTransport:
+    """
+    A stream as a transport of Twisted: only what :class:`ServerConnection` uses of one.
+
+    :param link: the QUIC connection.
+    :param number: of the stream.
+    :param window: octets that the client may send and that were not consumed.
+    """
+
+    def __init__(self, link: StreamOwner, number: int, window: int, most_unsent: int) -> None:
+        self._link = link
+        self.number = number
+        self._window = window
+        self._most_unsent = most_unsent
+        self.connection: StreamConnection
+        self._producer: Any = None
+        self._choked = False
+        self._held = False
+        self._waiting: list[bytes] = []
+        self._consumed = 0
+        self.has_final_answer = False
+        """Whether the whole answer was given to QUIC."""
+
+        self.is_ended = False
+        """Whether the answer is complete, or nothing more will be sent."""
+
+    # What the client does
+
+    def receive(self, octets: bytes, *, ends: bool) -> None:
+        """Take octets of the request, and whether they are its last."""
+        if self.is_ended:
+            return
+        if octets and not self.connection.reads:
+            self._link.stop_reading(self.number, Code.MISUSED)
+        elif octets and self._held:
+            self._waiting.append(octets)
+        elif octets:
+            self._consume(octets)
+        if ends and not self.is_ended:
+            self.connection.end_input()
+
+    def _consume(self, octets: bytes) -> None:
+        self.connection.dataReceived(octets)
+        self._consumed += len(octets)
+        if self.connection.has_surplus:
+            self._link.stop_reading(self.number, Code.MISUSED)
+        elif not self._held:
+            self._link.core.widen(self.number, self._consumed + self._window)
+
+    def lose(self) -> None:
+        """Note that the client has reset the stream, wants no answer, or is gone."""
+        if not self.is_ended:
+            self.is_ended = True
+            self._link.end_stream(self)
+
+    def note_acknowledged(self) -> None:
+        """Go on writing once the peer has taken enough, and end once it has taken everything."""
+        if self._choked and self._link.core.unsent(self.number) <= self._most_unsent // 2:
+            self._choked = False
+            if self._producer is not None:
+                self._producer.resumeProducing()
+
+    @property
+    def unsent(self) -> int:
+        """Octets given to QUIC that the peer has not acknowledged."""
+        return self._link.core.unsent(self.number)
+
+    @property
+    def acknowledged(self) -> int:
+        """Octets that the peer has acknowledged; see :mod:`agtphost.protocols.peer_liveness`."""
+        return self._link.core.acknowledged(self.number)
+
+    def end(self) -> None:
+        """Tell the connection that its stream is over; called by the link in a turn of its own."""
+        self._producer = None
+        self._waiting.clear()
+        self.connection.connectionLost(_DONE)
+
+    # ITransport, as far as it is used
+
+    def write(self, octets: bytes) -> None:
+        """Send octets of the answer."""
+        if self.is_ended:
+            return
+        self._link.send(self.number, octets)
+        if not self._choked and self._link.core.unsent(self.number) > self._most_unsent:
+            self._choked = True
+            if self._producer is not None:
+                self._producer.pauseProducing()
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        """Tell ``producer`` when to pause and when to go on."""
+        self._producer = producer
+
+    def unregisterProducer(self) -> None:
+        """Tell it no more."""
+        self._producer = None
+
+    def loseConnection(self) -> None:
+        """End the answer; the stream is over once the peer has acknowledged it."""
+        self.has_final_answer = True
+        self._link.finish(self.number)
+
+    def abortConnection(self) -> None:
+        """Reset the stream in both directions."""
+        if not self.is_ended:
+            self._link.reset(self.number, Code.LATE)
+            self.lose()
+
+    def pauseProducing(self) -> None:
+        """Take no more octets: the window is not raised."""
+        self._held = True
+
+    def resumeProducing(self) -> None:
+        """Take octets again."""
+        self._held = False
+        waiting, self._waiting = self._waiting, []
+        for octets in waiting:
+            self._consume(octets)
+        if not self.is_ended and self.connection.reads:
+            self._link.core.widen(self.number, self._consumed + self._window)

@@ -1,0 +1,383 @@
+"""Hostile clients of QUIC: what a datagram can cause is bounded, and a neighbour is answered."""
+
+from __future__ import annotations
+
+import os
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aioquic import tls
+from aioquic.buffer import Buffer
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.packet import QuicPacketType, QuicProtocolVersion, pull_quic_header
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from agtphost.protocols import ConnectionLimits
+from agtphost.protocols.quic import core, datagrams
+from agtphost.protocols.quic.codes import Code
+from tests.protocols.authorities import issue
+from tests.protocols.links import FakeDispatcher, ask
+from tests.protocols.loopback import Site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
+
+OK = b"AGTP/1.0 200 OK\r\n"
+SEED = 20_261_128
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return quic_site(tmp_path)
+
+
+def is_answered(network: Network, site: Site) -> bool:
+    """Whether another client is served."""
+    neighbour = QuicClient(network, site, address=("198.51.100.200", 1)).connect()
+    return neighbour.wait(neighbour.call())[0].startswith(OK)
+
+
+def frame(client: QuicClient, kind: int, *values: int, octets: bytes = b"") -> None:
+    """Send a frame of a hostile client's own making in a packet of its connection."""
+    link = client.core
+    original = link._write_application
+
+    def write(builder: Any, path: Any, now: float) -> None:
+        builder.start_packet(QuicPacketType.ONE_RTT, link._cryptos[tls.Epoch.ONE_RTT])
+        buffer = builder.start_frame(kind, capacity=100 + len(octets))
+        for value in values:
+            buffer.push_uint_var(value)
+        buffer.push_bytes(octets)
+        original(builder, path, now)
+
+    link._write_application = write  # type: ignore[method-assign]
+    client.flush()
+    link._write_application = original  # type: ignore[method-assign]
+
+
+def test_sparse_frames_hold_no_more_than_the_windows(site: Site) -> None:
+    """Frames that leave gaps make the host hold the windows of a connection at most, which never grow."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    window = host.endpoint._settings.window
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(8):
+        for number in range(0, 64, 4):
+            frame(client, 0x0E, number, window - 2, 1, octets=b"x")
+            network.pass_time(0.02)
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert client.closed is not None  # more than the connection's window
+    assert held < 2 << 20
+    assert is_answered(network, site)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "octets", "code"),
+    [
+        (0x0E, (0, 10_000_000, 1), b"x", 0x03),  # FLOW_CONTROL_ERROR
+        (0x0A, (4 * 16, 1), b"x", 0x04),  # STREAM_LIMIT_ERROR
+        (0x0A, (2, 1), b"x", 0x04),  # a unidirectional stream
+        (0x30, (), b"datagram", 0x0A),  # PROTOCOL_VIOLATION
+        (0x06, (140_000, 1), b"x", 0x0D),  # CRYPTO_BUFFER_EXCEEDED
+        (0x21, (), b"", 0x07),  # FRAME_ENCODING_ERROR
+        (0x1E, (), b"", 0x0A),  # HANDSHAKE_DONE of a client
+    ],
+)
+def test_forbidden_frame_closes_its_connection_alone(
+    site: Site, kind: int, values: tuple[int, ...], octets: bytes, code: int
+) -> None:
+    """A frame that the protocol forbids ends the connection with QUIC's own code."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    frame(client, kind, *values, octets=octets)
+    network.run(lambda: client.closed)
+    assert client.closed is not None and client.closed.error_code == code
+    assert host.endpoint.links == 0
+    assert is_answered(network, site)
+
+
+def test_rapid_reset_closes_the_connection(site: Site) -> None:
+    """A hundred requests that are reset unanswered within ten seconds end the connection."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    host = QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    count = 0
+    while client.closed is None and count < 400:
+        number = client.call(ends=False)
+        client.core.reset_stream(number, Code.CANCELLED)
+        client.flush()
+        network.pass_time(0.05)
+        count += 1
+    assert client.closed is not None and client.closed.error_code == Code.TOO_MUCH
+    assert 100 <= count <= 110
+    assert len(dispatcher.requests) <= count
+    assert host.endpoint.links == 0
+
+
+def initial(site: Site, network: Network, number: int) -> bytes:
+    """The first datagram of a client that sends no other."""
+    QuicClient(network, site, address=("203.0.113.99", number))
+    return network.carried.pop()[2]
+
+
+def silent(seed: int = 0) -> Network:
+    """A network that loses what clients send, so that a test carries it."""
+    return Network(seed, loss=1)
+
+
+def test_spoofed_first_datagrams_get_no_more_than_handshakes_that_are_open(site: Site) -> None:
+    """Beyond half_open handshakes each gets a Retry, which needs no state; the owner of the address is served."""
+    elsewhere, network = silent(), Network()
+    host = QuicHost(network, site, half_open=8)
+    sent = 0
+    for number in range(1, 201):
+        datagram = initial(site, elsewhere, number)
+        sent += len(datagram)
+        host.endpoint.datagramReceived(datagram, ("203.0.113.5", number))
+        network.pass_time(0.001)
+        assert host.endpoint.half_open <= 8
+    assert host.endpoint.counts.retries == 192
+    assert host.factory.connections == 0
+    answered = sum(len(octets) for origin, _, octets in network.carried if origin == HOST)
+    assert answered <= 3 * sent
+    owner = QuicClient(network, site, address=("203.0.113.5", 4444)).connect()
+    assert owner.wait(owner.call())[0].startswith(OK)
+    network.pass_time(host.factory.limits.handshake_timeout + 1)
+    owner.close()
+    network.pass_time(1)
+    assert (host.endpoint.links, host.endpoint.connection_ids) == (0, 0)
+
+
+def test_amplification_is_three_at_most(site: Site) -> None:
+    """An address that was not proven gets three times the octets that came from it, however long nothing else comes."""
+    elsewhere, network = silent(), Network()
+    host = QuicHost(network, site)
+    datagram = initial(site, elsewhere, 1)
+    host.endpoint.datagramReceived(datagram, ("203.0.113.5", 1))
+    network.pass_time(60)
+    answered = sum(len(octets) for origin, _, octets in network.carried if origin == HOST)
+    assert 0 < answered <= 3 * len(datagram)
+    assert host.endpoint.links == 0
+
+
+def test_retry_proves_the_address(site: Site) -> None:
+    """With retry = always a client is served after a Retry; its token does for no other address, and for 30 s only."""
+    network = Network()
+    host = QuicHost(network, site, retry="always")
+    client = QuicClient(network, site).connect()
+    assert client.wait(client.call())[0].startswith(OK)
+    assert host.endpoint.counts.retries == 1
+    with_token = [
+        octets
+        for origin, _, octets in network.carried
+        if origin == client.address and pull_quic_header(Buffer(data=octets), 8).token
+    ]
+    client.close()
+    network.run(lambda: not host.endpoint.links)
+    host.endpoint.datagramReceived(with_token[0], ("203.0.113.5", 1))
+    assert (host.endpoint.links, host.endpoint.counts.dropped["token"]) == (0, 1)
+    network.pass_time(31)
+    host.endpoint.datagramReceived(with_token[0], client.address)
+    assert (host.endpoint.links, host.endpoint.counts.dropped["token"]) == (0, 2)
+
+
+def test_share_of_an_address(site: Site) -> None:
+    """An address has as many connections as limits allow, of both carriers together."""
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(connections_per_address=2))
+    clients = [QuicClient(network, site, address=("198.51.100.7", number)) for number in (1, 2)]
+    network.run(lambda: all(each.is_connected for each in clients))
+    network.pass_time(1)
+    third = QuicClient(network, site, address=("198.51.100.7", 3))
+    network.pass_time(3)
+    assert not third.is_connected
+    assert host.factory.connections == 2
+    assert host.endpoint.counts.retries > 0
+    assert is_answered(network, site)
+
+
+@pytest.mark.parametrize("version", [0x6B3343CF, 0xFF00001D, 0x1A2A3A4A])
+def test_other_versions_are_told(site: Site, version: int) -> None:
+    """Another version gets the list of versions, which is shorter than its datagram; short datagrams get nothing."""
+    elsewhere, network = silent(), Network()
+    host = QuicHost(network, site)
+    datagram = bytearray(initial(site, elsewhere, 1))
+    datagram[1:5] = version.to_bytes(4, "big")
+    host.endpoint.datagramReceived(bytes(datagram), ("203.0.113.5", 1))
+    host.endpoint.datagramReceived(bytes(datagram[:1199]), ("203.0.113.5", 1))
+    datagram[1:5] = bytes(4)
+    host.endpoint.datagramReceived(bytes(datagram), ("203.0.113.5", 1))
+    [answer] = [octets for origin, _, octets in network.carried if origin == HOST]
+    assert answer[1:5] == bytes(4) and len(answer) < 60
+    assert answer.endswith(int(QuicProtocolVersion.VERSION_1).to_bytes(4, "big"))
+    assert host.endpoint.links == 0
+
+
+def test_resets_are_shorter_and_bounded(site: Site) -> None:
+    """Packets of unknown connections get resets that are shorter than they, a hundred a second; short ones none."""
+    network = Network()
+    host = QuicHost(network, site)
+    for length in [*range(1, 60), *[1200] * 400]:
+        host.endpoint.datagramReceived(b"\x40" + bytes(length - 1), ("203.0.113.5", 1))
+    answers = [octets for origin, _, octets in network.carried if origin == HOST]
+    assert len(answers) == 100 == host.endpoint.counts.resets
+    assert {len(each) for each in answers} == {42}
+
+
+def test_no_ticket_is_given_and_early_data_is_dropped(site: Site) -> None:
+    """The host gives no ticket, so nothing is resumed; a packet of early data is not read."""
+    network = Network()
+    host = QuicHost(network, site)
+    tickets: list[object] = []
+    client = QuicClient(network, site)
+    client.core._session_ticket_handler = tickets.append
+    client.connect()
+    client.wait(client.call())
+    network.pass_time(5)
+    assert tickets == []
+    [link] = host.endpoint._links
+    assert not link.core._cryptos[tls.Epoch.ZERO_RTT].recv.is_valid()
+    requests = len(host.dispatcher.requests)
+    early = bytearray(initial(site, silent(), 9))
+    early[0] = early[0] & 0xCF | 0x10  # ZERO_RTT
+    host.endpoint.datagramReceived(bytes(early), ("203.0.113.5", 1))
+    assert len(host.dispatcher.requests) == requests
+    assert host.endpoint.links == 1
+
+
+def test_mutated_datagrams_do_no_harm(site: Site) -> None:
+    """Whatever octets of real datagrams are changed: nothing fails, no state is left, and others are served."""
+    chance = random.Random(SEED)
+    network = Network()
+    host = QuicHost(network, site, half_open=4)
+    client = QuicClient(network, site).connect()
+    client.wait(client.call())
+    seen = [octets for origin, _, octets in network.carried if origin == client.address]
+    for number in range(3_000):
+        datagram = bytearray(chance.choice(seen))
+        for _ in range(chance.choice((1, 1, 2, 8))):
+            datagram[chance.randrange(min(len(datagram), chance.choice((30, 2000))))] = chance.randrange(256)
+        cut = chance.choice((len(datagram), len(datagram), chance.randrange(len(datagram))))
+        host.endpoint.datagramReceived(bytes(datagram[:cut]), ("203.0.113.5", 1 + number % 60_000))
+        if not number % 100:
+            network.pass_time(0.001)
+            assert host.endpoint.half_open <= 5
+    assert client.wait(client.call())[0].startswith(OK)
+    network.pass_time(host.factory.limits.handshake_timeout + 1)
+    assert host.endpoint.links == 1
+
+
+def test_moves_are_bounded(site: Site) -> None:
+    """A client that has another address all the time loses its connection; the counts are those of one connection."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    for number in range(1, 20):
+        client.rebind((f"203.0.113.{number}", 4000))
+        client.core.send_ping(number)
+        client.flush()
+        network.pass_time(1)
+        assert host.factory.connections <= 1
+        if client.closed is not None:
+            break
+    assert client.closed is not None and client.closed.error_code == Code.TOO_MUCH
+    assert number <= 10
+    assert (host.factory.connections, host.endpoint.connection_ids) == (0, 0)
+
+
+def test_slow_request_is_late(site: Site) -> None:
+    """A request that does not come to its end is answered 408 and its stream ends, as on TCP."""
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(header_timeout=5))
+    client = QuicClient(network, site).connect()
+    number = client.call(ask()[:10], ends=False)
+    for _ in range(8):
+        network.pass_time(1)
+        host.factory.sweep()
+    network.run(lambda: number in client.ended)
+    assert b"AGTP/1.0 408" in client.answers[number]
+
+
+def test_reader_that_opens_no_window_is_cut(site: Site) -> None:
+    """A client that takes nothing of a long answer loses that answer; what waits for it is bounded, others go on."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    host = QuicHost(network, site, dispatcher, limits=ConnectionLimits(write_timeout=10))
+    client = QuicClient(network, site, max_stream_data=1000).connect()
+    client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign, assignment]
+    number = client.call()
+    network.run(lambda: dispatcher.waiting)
+    dispatcher.answer(b"x" * (4 << 20))
+    for _ in range(20):
+        network.pass_time(1)
+        host.factory.sweep()
+        assert host.endpoint.streams <= 1
+    assert host.endpoint.streams == 0
+    assert client.reset[number] == Code.LATE
+
+
+def test_connections_leave_nothing(site: Site) -> None:
+    """After connections that end in every way nothing is left of them."""
+    network = Network()
+    host = QuicHost(network, site, half_open=1000)
+    for number in range(60):
+        client = QuicClient(network, site, address=("198.51.100.7", 1 + number))
+        if number % 3:
+            client.connect()
+            client.call(ends=bool(number % 2))
+        if number % 3 == 1:
+            client.close()
+        else:
+            del network.receivers[client.address]
+            client.core._close_at = None  # it is gone
+            if client._timer is not None and client._timer.active():
+                client._timer.cancel()
+    network.pass_time(host.factory.limits.idle_timeout + 60)
+    assert (host.endpoint.links, host.endpoint.connection_ids, host.endpoint.streams) == (0, 0, 0)
+    assert (host.factory.connections, host.factory.calls) == (0, 0)
+    assert not network.clock.getDelayedCalls()
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(QuicConnection, "_write_stream_limits"), (tls.Context, "_server_handle_hello"), (tls, "pull_client_hello")],
+)
+def test_other_library_is_named(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> None:
+    """Where a private name of the library is missing, the fault names it and the version that is needed."""
+    assert core.find_fault() == ""
+    monkeypatch.delattr(place, name)
+    assert name in core.find_fault() and "1.7.2" in core.find_fault()
+
+
+def test_other_version_of_the_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of the library is not used, however much it looks like this one."""
+    for version in ("1.7.1", "1.8.0", "2.0"):
+        monkeypatch.setattr(core.aioquic, "__version__", version)
+        assert version in core.find_fault()
+
+
+@pytest.mark.parametrize(("algorithm", "taken"), [(0x0503, True), (0x0403, False)])
+def test_signature_counts_by_the_algorithm_of_its_curve(site: Site, algorithm: int, taken: bool) -> None:
+    """A key of P-384 proves itself by SHA-384 alone, as in TLS 1.3, not by any hash that the client names."""
+    network = Network()
+    QuicHost(network, site)
+    client = QuicClient(network, site, issue(site.root, key=ec.generate_private_key(ec.SECP384R1())))
+    client.core.tls._signature_algorithms_for_private_key = lambda: [algorithm]  # type: ignore[method-assign, list-item]
+    client.connect()
+    client.call()
+    network.run(lambda: client.ended or client.closed)
+    assert (client.closed is None) is taken
+
+
+def test_token_of_a_reset_survives_a_restart() -> None:
+    """The token of a connection ID depends on the secret and the ID alone."""
+    connection_id = os.urandom(8)
+    assert core.reset_token(b"a", connection_id) == core.reset_token(b"a", connection_id)
+    assert core.reset_token(b"a", connection_id) != core.reset_token(b"b", connection_id)
+    assert datagrams.MOST_RESET < datagrams.LEAST_RESET

@@ -1,0 +1,289 @@
+"""Calls over QUIC: who calls, what is answered, and what ends which call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agtphost.protocols import ConnectionLimits
+from agtphost.protocols.quic.codes import CRYPTO_ERROR, Code
+from tests.protocols.authorities import AGENT_ID, revocation_list
+from tests.protocols.links import FakeDispatcher, ask, reply
+from tests.protocols.loopback import Site
+from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
+from tests.protocols.test_tls import ACCEPTED, REFUSED, good
+
+OK = b"AGTP/1.0 200 OK\r\n"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return quic_site(tmp_path)
+
+
+def test_request_of_a_stream_is_answered_on_it(site: Site) -> None:
+    """Requests on streams of one connection are answered, each on its own, with the client's certificate."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site, good(site.root)).connect()
+    first, second = client.call(), client.call(ends=False)
+    answers = client.wait(first, second)
+    assert all(answer.startswith(OK) for answer in answers)
+    one, two = host.dispatcher.peers
+    assert one.certificate is not None and one.certificate.agent_id == AGENT_ID
+    assert (one.carrier, one.transport, one.server_name, one.address) == ("quic", "agtp", "localhost", "198.51.100.7")
+    assert one.link is two.link and one.leaving is not two.leaving
+    client.close()
+    network.pass_time(5)
+    assert (host.endpoint.links, host.endpoint.connection_ids, host.factory.connections) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("kind", [*ACCEPTED, *REFUSED])
+def test_certificates_have_the_verdict_of_tls(site: Site, kind: str) -> None:
+    """A client that TLS refuses is refused, and nothing that came with its Finished reaches the dispatcher."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site, (ACCEPTED | REFUSED)[kind](site.root))
+    network.run(lambda: client.is_connected)
+    client.call()  # with Finished, or right after it
+    network.run(lambda: client.ended or client.closed)
+    if kind in ACCEPTED:
+        assert client.answers[0].startswith(OK)
+    else:
+        assert client.closed is not None and CRYPTO_ERROR + 42 <= client.closed.error_code <= CRYPTO_ERROR + 48
+        assert client.closed.frame_type is not None  # of the transport, so that other stacks understand it
+        assert host.dispatcher.requests == []
+        assert host.endpoint.links == 0
+
+
+@pytest.mark.parametrize(
+    ("client_auth", "shown", "served"),
+    [("required", False, False), ("required", True, True), ("optional", False, True), ("none", True, True)],
+)
+def test_certificate_where_it_is_required(tmp_path: Path, client_auth: str, shown: bool, served: bool) -> None:
+    """Without a certificate where one is required the handshake ends; where none is asked for, none counts."""
+    site = quic_site(tmp_path, client_auth)
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site, good(site.root) if shown else None)
+    network.run(lambda: client.is_connected)
+    client.call()
+    network.run(lambda: client.ended or client.closed)
+    if served:
+        [peer] = host.dispatcher.peers
+        assert (peer.certificate is not None) is (shown and client_auth != "none")
+    else:
+        assert client.closed is not None and client.closed.error_code == CRYPTO_ERROR + 116
+        assert host.dispatcher.requests == []
+
+
+def test_revoked_certificate_is_refused(tmp_path: Path) -> None:
+    """A certificate on a list of its authority ends the handshake, as on TLS."""
+    site = quic_site(tmp_path)
+    identity, other = good(site.root), good(site.root)
+    crl = tmp_path / "crl.pem"
+    crl.write_bytes(revocation_list(site.root, identity))
+    site.files = site.files.model_copy(update={"client_crl": (crl,)})
+    network = Network()
+    host = QuicHost(network, site)
+    refused, taken = (
+        QuicClient(network, site, each, address=("198.51.100.7", n)) for n, each in enumerate((identity, other), 1)
+    )
+    network.run(lambda: refused.closed and taken.is_connected)
+    assert taken.wait(taken.call())[0].startswith(OK)
+    assert refused.closed is not None and refused.closed.error_code == CRYPTO_ERROR + 44
+    assert len(host.dispatcher.requests) == 1
+
+
+def test_new_connections_have_the_certificate_of_a_reload(site: Site, tmp_path: Path) -> None:
+    """After a reload a new connection gets the new certificate; one that is open goes on."""
+    network = Network()
+    host = QuicHost(network, site)
+    before = QuicClient(network, site).connect()
+    (tmp_path / "other").mkdir()
+    other = quic_site(tmp_path / "other")
+    host.tls.follow(type(host.tls).load(other.files))
+    after = QuicClient(network, other, address=("198.51.100.7", 2)).connect()
+    stale = QuicClient(network, site, address=("198.51.100.7", 3)).connect()
+    assert after.is_connected and not stale.is_connected
+    assert before.wait(before.call())[0].startswith(OK)
+
+
+def test_other_application_protocols_are_refused(site: Site) -> None:
+    """A client that offers neither agtp nor agtp/1.0 gets the alert no_application_protocol."""
+    network = Network()
+    QuicHost(network, site)
+    client = QuicClient(network, site, protocols=("h3",)).connect()
+    assert client.closed is not None and client.closed.error_code == CRYPTO_ERROR + 120
+    assert QuicClient(network, site, protocols=("agtp/1.0",), address=("198.51.100.7", 2)).connect().is_connected
+
+
+def test_stream_carries_one_request(site: Site) -> None:
+    """What follows a request is not read: STOP_SENDING, and the answer of the first alone."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    number = client.call(ask() + ask(), ends=False)
+    client.wait(number)
+    network.pass_time(1)
+    assert client.answers[number].startswith(OK) and client.answers[number].count(b"AGTP/1.0") == 1
+    assert len(host.dispatcher.requests) == 1
+    assert client.stopped[number] in (Code.MISUSED, Code.DONE)
+
+
+def test_end_within_a_request_is_answered(site: Site) -> None:
+    """FIN inside a request is refused on the stream, and the connection goes on."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    broken = client.call(ask()[:-4])
+    empty = client.call(b"")
+    client.wait(broken, empty)
+    assert b"400" in client.answers[broken]
+    assert host.dispatcher.refusals[0][0] == "incomplete-message"
+    assert client.wait(client.call())[0].startswith(OK)
+
+
+def test_malformed_request_leaves_the_connection(site: Site) -> None:
+    """Octets that are not AGTP get the 400 of TCP on their stream; others are answered."""
+    network = Network()
+    QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    broken = client.call(b"\x00\x01nonsense\r\n\r\n")
+    assert b"AGTP/1.0 400" in client.wait(broken)[0]
+    assert client.wait(client.call())[0].startswith(OK)
+
+
+def test_quick_call_does_not_wait_for_a_slow_one(site: Site) -> None:
+    """Streams have no order between them."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    slow, quick = client.call(), client.call()
+    network.run(lambda: len(dispatcher.waiting) == 2)
+    first = dispatcher.waiting.pop(0)
+    dispatcher.waiting.pop(0).callback(reply(dispatcher.requests[1]))
+    client.wait(quick)
+    assert slow not in client.answers
+    first.callback(reply(dispatcher.requests[0]))
+    assert client.wait(slow)[0].startswith(OK)
+
+
+@pytest.mark.parametrize("way", ["reset", "stop"])
+def test_cancelled_call_leaves_the_others(site: Site, way: str) -> None:
+    """A call that its client resets, or whose answer it refuses, is left; the calls next to it are answered."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    dropped, other = client.call(ends=False), client.call()
+    network.run(lambda: len(dispatcher.waiting) == 2)
+    left: list[str] = []
+    for name, peer in zip(("dropped", "other"), dispatcher.peers, strict=True):
+        peer.leaving.add(lambda name=name: left.append(name))
+    if way == "reset":
+        client.core.reset_stream(dropped, Code.CANCELLED)
+    else:
+        client.core.stop_stream(dropped, Code.CANCELLED)
+    client.flush()
+    network.run(lambda: left)
+    assert left == ["dropped"]
+    dispatcher.answer()
+    dispatcher.waiting.pop(0).callback(reply(dispatcher.requests[1]))
+    assert client.wait(other)[0].startswith(OK)
+    assert client.answers.get(dropped, b"") == b""
+
+
+def test_what_lasts_as_long_as_the_connection_outlives_a_stream(site: Site) -> None:
+    """The end of a call is not the end of its connection, which contracts are bound to."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.wait(client.call())
+    parted: list[int] = []
+    [peer] = host.dispatcher.peers
+    assert peer.parting is not None
+    peer.parting.add(lambda: parted.append(1))
+    client.wait(client.call())
+    assert parted == []
+    client.close()
+    network.run(lambda: parted)
+
+
+def test_long_answer_waits_for_its_reader(site: Site) -> None:
+    """An answer of 4 MiB is held back until the client reads, and then is whole."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    host = QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    number = client.call()
+    network.run(lambda: dispatcher.waiting)
+    dispatcher.answer(b"x" * (4 << 20))
+    client.wait(number)
+    assert client.answers[number].endswith(b"\r\n\r\n" + b"x" * (4 << 20))
+    network.run(lambda: not host.endpoint.streams)
+
+
+def test_drain_answers_what_is_owed(site: Site) -> None:
+    """A host that stops answers what it has begun, and takes nothing new: such a stream has the code that says so."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    host = QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    idle = QuicClient(network, site, address=("198.51.100.7", 2)).connect()
+    owed = client.call()
+    network.run(lambda: dispatcher.waiting)
+    host.endpoint.drain()
+    late = client.call()
+    network.run(lambda: late in client.reset and idle.closed)
+    assert client.reset[late] == Code.ENDING
+    dispatcher.answer()
+    assert client.wait(owed)[0].startswith(OK)
+    network.run(lambda: client.closed)
+    assert host.endpoint.links == 0
+    assert len(dispatcher.requests) == 1
+
+
+def test_idle_connection_is_closed(site: Site) -> None:
+    """A connection without calls is closed after the idle timeout, however often the client sends PING."""
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(idle_timeout=60))
+    client = QuicClient(network, site).connect()
+    for number in range(8):
+        client.core.send_ping(number)
+        client.flush()
+        network.pass_time(10)
+        host.factory.sweep()
+    assert host.endpoint.links == 0
+
+
+def test_client_of_a_killed_host_is_told(site: Site) -> None:
+    """A host that was started again answers packets of an unknown connection with the reset that its client knows."""
+    network = Network()
+    QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.wait(client.call())
+    token = client.core._peer_cid.stateless_reset_token
+    again = QuicHost(network, site)
+    client.call(b"AGTP/1.0 QUERY /" + b"x" * 100)
+    network.run(lambda: again.endpoint.counts.resets)
+    sent = [octets for origin, _, octets in network.carried if origin == ("192.0.2.1", 4480)]
+    known = {token, *(each.stateless_reset_token for each in client.core._peer_cid_available)}
+    assert sent[-1][-16:] in known and len(sent[-1]) < 100
+
+
+def test_client_may_move(site: Site) -> None:
+    """A connection whose client has another address goes on, counted for that address."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.wait(client.call())
+    client.rebind(("203.0.113.9", 40_000))
+    assert client.wait(client.call())[0].startswith(OK)
+    network.pass_time(2)
+    client.wait(client.call())
+    assert host.dispatcher.peers[-1].address == "203.0.113.9"
+    assert host.endpoint.counts.moves == 1
+    assert host.factory.connections == 1

@@ -1,0 +1,59 @@
+"""Calls on a network that loses, doubles and reorders datagrams: each ends once, and nothing is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from tests.protocols.authorities import Identity
+from tests.protocols.links import FakeDispatcher, ask, reply
+from tests.protocols.loopback import Site
+from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
+from tests.protocols.test_tls import good
+
+SEEDS = 75
+CALLS = 6
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Identity]:
+    found = quic_site(tmp_path_factory.mktemp("network"))
+    return found, good(found.root)
+
+
+@pytest.mark.parametrize("bad", [0.02, 0.15])
+def test_no_answer_is_lost_or_doubled(site: tuple[Site, Identity], bad: float, pytestconfig: Any) -> None:
+    """Whatever the network does, each call is dispatched once and answered once, with its own answer."""
+    for seed in range(300 if pytestconfig.getoption("--programmes") else SEEDS):
+        try_seed(*site, seed, bad)
+
+
+def try_seed(site: Site, identity: Identity, seed: int, bad: float) -> None:
+    """One seed: calls of several sizes, one of them cancelled, and the end of the connection."""
+    network = Network(seed, loss=bad, doubled=bad, jitter=0.05)
+
+    def answer(request: Any, peer: Any, interim: Any) -> Any:
+        late: Deferred[Any] = Deferred()
+        octets = (request.headers.get("task-id") or "").encode() * network.random.choice((1, 100, 3000))
+        network.clock.callLater(network.random.random(), late.callback, reply(request, octets))
+        return late
+
+    host = QuicHost(network, site, FakeDispatcher(answer))
+    client = QuicClient(network, site, identity).connect()
+    assert client.is_connected, f"seed {seed}"
+    names = {client.call(ask(f"{seed}-{number}")): number for number in range(CALLS)}
+    client.wait(*names, seconds=120)
+    for stream, number in names.items():
+        head, _, body = client.answers[stream].partition(b"\r\n\r\n")
+        name = f"task-{seed}-{number}".encode()
+        assert head.startswith(b"AGTP/1.0 200 OK") and name in head, f"seed {seed}"
+        assert body and body == name * (len(body) // len(name)), f"seed {seed}"
+    asked = [request.headers.get("task-id") for request in host.dispatcher.requests]
+    assert sorted(asked) == sorted(f"task-{seed}-{number}" for number in range(CALLS)), f"seed {seed}"
+    network.run(lambda: not host.endpoint.streams, 120)
+    client.close()
+    network.pass_time(host.factory.limits.idle_timeout + 60)
+    assert (host.endpoint.links, host.endpoint.connection_ids, host.factory.connections) == (0, 0, 0), f"seed {seed}"
+    assert not network.clock.getDelayedCalls(), f"seed {seed}"
