@@ -2,69 +2,32 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_twisted
-from aioquic.quic import events
-from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.connection import QuicConnection
-from aioquic.quic.packet import QuicProtocolVersion
 
 from agtphost.config.quic import QuicSection
 from agtphost.errors import ConfigurationError
 from agtphost.protocols.quic import listener
 from agtphost.protocols.quic.listener import QuicListeningService
+from tests.protocols.authorities import Identity
 from tests.protocols.links import ask
-from tests.protocols.loopback import PATIENCE, Host, Site, in_thread, make_site
+from tests.protocols.loopback import Host, Site, in_thread, make_site
+from tests.protocols.quic.blocking import BlockingQuic
 from tests.protocols.test_tls import good
 
 OK = b"AGTP/1.0 200 OK\r\n"
 
 
-def exchange(site: Site, port: int, identity: Any) -> bytes:
-    """One call by a blocking client; to be called in a thread."""
-    configuration = QuicConfiguration(
-        is_client=True,
-        alpn_protocols=["agtp"],
-        server_name="localhost",
-        supported_versions=[QuicProtocolVersion.VERSION_1],
-        certificate=identity.certificate,
-        private_key=identity.key,
-    )
-    configuration.load_verify_locations(cafile=str(site.folder / "root.pem"))
-    core = QuicConnection(configuration=configuration)
-    answer, end, to = b"", time.monotonic() + PATIENCE, ("127.0.0.1", port)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
-        link.connect(to)
-        core.connect(to, now=time.monotonic())
-        core.send_stream_data(core.get_next_available_stream_id(), ask(), end_stream=True)
-        while time.monotonic() < end:
-            for octets, _ in core.datagrams_to_send(now=time.monotonic()):
-                link.send(octets)
-            due = core.get_timer()
-            link.settimeout(max(0.001, min(1.0, (due or end) - time.monotonic())))
-            try:
-                core.receive_datagram(link.recv(65536), to, now=time.monotonic())
-            except TimeoutError:
-                core.handle_timer(now=time.monotonic())
-            while (event := core.next_event()) is not None:
-                if isinstance(event, events.StreamDataReceived):
-                    answer += event.data
-                    if event.end_stream:
-                        core.close()
-                        for octets, _ in core.datagrams_to_send(now=time.monotonic()):
-                            link.send(octets)
-                        return answer
-                elif isinstance(event, events.ConnectionTerminated):
-                    raise AssertionError(event)
-    raise AssertionError("no answer")
+def exchange(site: Site, port: int, identity: Identity) -> bytes:
+    """One call; to be called in a thread."""
+    certificate, key = identity.save(site.folder, "quic-client")
+    with BlockingQuic(site.folder / "root.pem", port, certificate=certificate, key=key) as client:
+        return client.call(ask())
 
 
-def service_of(host: Host, **section: Any) -> QuicListeningService:
+def service_of(host: Host, **section: int) -> QuicListeningService:
     return QuicListeningService(
         QuicSection(enabled=True, **section), host.tls, host.factory, host.service, host.reactor, "127.0.0.1", b"s" * 32
     )
