@@ -271,7 +271,7 @@ class Peer:
     """Whether a response with Supported-Methods went out on this connection."""
 
     leaving: set[Callable[[], None]] = field(default_factory=set, repr=False, compare=False)
-    """Called once nobody waits for the answer any more, as when the connection is lost: work for it alone may stop."""
+    """Called once the answer is not awaited any more, as when the connection is lost: work for it alone may stop."""
 
     parting: set[Callable[[], None]] | None = field(default=None, repr=False, compare=False)
     """Called once the connection is lost; None: as ``leaving``, where a connection has one call at a time."""

@@ -29,7 +29,7 @@ class OwnCertificates:
     """
     The certificates of a host.
 
-    :param main: for every name that has none of its own.
+    :param main: for every name without a certificate.
     :param named: by host name in lower case.
     """
 

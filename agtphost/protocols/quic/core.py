@@ -8,8 +8,8 @@ What the library lacks or does otherwise, as of 1.7.2:
 - It doubles its windows whenever half is used, so frames that leave gaps make it hold 134 MB for 1.7 kB. Here a window
   follows what was consumed, and never grows.
 - It lets a client open 128 streams of each kind, and holds 512 KiB of handshake octets.
-- It chooses no certificate by SNI, offers SHA-1, and verifies a signature by any hash that the client names, whatever
-  the curve of its key.
+- It chooses no certificate by SNI, offers SHA-1, and verifies a signature by any hash that the client names,
+  also one that is not of the curve of its key.
 - Its tokens of stateless resets are random, so that nothing can be reset after a restart.
 
 :func:`find_fault` looks for each private name. Where one is missing no listener starts.
@@ -271,7 +271,7 @@ class ServerCore(quic.QuicConnection):
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Where the client is, once it has shown that it receives there; None before."""
+        """Return the client's address once it has shown that it receives there; None before."""
         path = self._network_paths[0] if self._network_paths else None
         return (str(path.addr[0]), int(path.addr[1])) if path is not None and path.is_validated else None
 

@@ -48,7 +48,7 @@ _RECEIVE_BUFFER = 2_097_152
 
 @dataclass(kw_only=True)
 class QuicCounts:
-    """What a port has counted since it was opened."""
+    """The counts of a port since it was opened."""
 
     handshakes: Counter[str] = field(default_factory=Counter)
     """By outcome: done, refused, late, limit, broken."""
@@ -244,7 +244,7 @@ class QuicEndpoint(DatagramProtocol):
     def _begin(
         self, chosen: bytes, original: bytes, retried: bytes | None, datagram: bytes, addr: tuple[str, int]
     ) -> None:
-        """Shake hands."""
+        """Create the connection and process its first datagram."""
         tls, limits = self._tls, self._settings.limits
         if self.is_ending or tls.own is None:
             return

@@ -81,7 +81,7 @@ class LinkOwner(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkSettings:
-    """What all connections of a port share."""
+    """The settings that all connections of a port share."""
 
     dispatcher: IDispatcher
     limits: ConnectionLimits
@@ -237,7 +237,7 @@ class QuicLink:
             elif kind is events.ConnectionTerminated:
                 self._go()
             elif self._peer is None:
-                continue  # A peer that was refused, or is not known yet, has said nothing.
+                continue  # Ignore a peer that was refused or is not known yet.
             elif kind is events.StreamDataReceived:
                 self._take(event)
             elif kind in (events.StreamReset, events.StopSendingReceived):
@@ -382,7 +382,7 @@ class QuicLink:
             self._wake()
 
     def end_stream(self, stream: StreamTransport) -> None:
-        """Note that a stream is over; its connection is told in a turn of its own."""
+        """Note that a stream is over; its connection learns of it in a later turn."""
         if self._streams.pop(stream.number, None) is not None:
             if self._peer is not None and stream.connection.peer.greeted:
                 self._peer.greeted = True

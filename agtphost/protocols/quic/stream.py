@@ -31,7 +31,7 @@ class StreamConnection(ServerConnection):
 
     @property
     def peer(self) -> Peer:
-        """Who calls."""
+        """Return the other end of the connection."""
         return self._peer
 
     @property
@@ -145,7 +145,7 @@ class StreamTransport:
         return self._link.core.acknowledged(self.number)
 
     def end(self) -> None:
-        """Tell the connection that its stream is over; called by the link in a turn of its own."""
+        """Tell the connection that its stream is over; called by the link in a later turn."""
         self._producer = None
         self._waiting.clear()
         self.connection.connectionLost(_DONE)
