@@ -52,6 +52,7 @@ class QuicListeningService(Service):
         self._reactor = reactor
         self._address = address
         self._port: Any = None
+        self._fault: Problem | None = None
         self._bound: list[Deferred[int]] = []
         self.endpoint = QuicEndpoint(section, tls, factory, reactor, secret)
 
@@ -70,9 +71,15 @@ class QuicListeningService(Service):
         return waiting
 
     def startService(self) -> None:
-        """Listen as soon as the TLS listener does: the port may be the one that it gets."""
+        """
+        Listen as soon as the TLS listener does: the port may be the one that it gets.
+
+        :raises ConfigurationError: if the TLS listener has its port, and the UDP port cannot be bound.
+        """
         super().startService()  # type: ignore[no-untyped-call]
         self._listening.when_listening().addCallbacks(self._listen, lambda failure: None)
+        if self._fault is not None:
+            raise ConfigurationError([self._fault])
 
     def _listen(self, tcp: Any) -> None:
         if not self.running:
@@ -82,7 +89,13 @@ class QuicListeningService(Service):
             self._port = self._reactor.listenUDP(port, self.endpoint, interface=self._address)
         except CannotListenError:
             failure = Failure()  # type: ignore[no-untyped-call]
-            log.critical("no QUIC: {why}", why=str(to_problem(failure)))
+            problem = to_problem(failure)
+            self._fault = Problem(
+                message=problem.message.replace("cannot listen", f"cannot listen for QUIC at UDP port {port}", 1),
+                hint="stop what listens there, or choose another [quic] port",
+                original=problem.original,
+            )
+            log.critical("{why}", why=str(self._fault))
             for waiting in self._bound:
                 waiting.errback(failure)
         else:

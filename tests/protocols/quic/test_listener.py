@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,21 @@ async def test_both_carriers_have_one_port_and_one_count(tmp_path: Path) -> None
         assert over_quic.certificate == over_tls.certificate
         await quic.stopService()
         assert quic.port is None and quic.endpoint.links == 0
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_taken_port_keeps_the_host_from_starting(tmp_path: Path) -> None:
+    """A host that was told to listen for QUIC does not go on without it: the start names the port and the key."""
+    site = make_site(tmp_path)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        async with Host(site) as host:
+            quic = service_of(host, port=taken.getsockname()[1])
+            with pytest.raises(ConfigurationError) as raised:
+                quic.startService()
+            [problem] = raised.value.problems
+            assert f"UDP port {taken.getsockname()[1]}" in problem.message and "[quic] port" in problem.hint
+            await quic.stopService()
 
 
 def test_another_library_keeps_the_listener_from_starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
