@@ -181,10 +181,10 @@ class SummaryLook(RecordLook):
         wanted = frozenset(callers)
         numbers = [number for number, facet in self._known.items() if facet.caller_id in wanted]
         newest: dict[str, int] = {}
-        statement = (
-            "SELECT f.number, (SELECT r.number FROM record r WHERE r.facet = f.number ORDER BY r.number DESC LIMIT 1) "
-            f"FROM facet f WHERE f.number {self._reader.among}"
+        newest_of = (
+            f"SELECT r.number FROM {self._reader.indexed} r WHERE r.facet = f.number ORDER BY r.number DESC LIMIT 1"
         )
+        statement = f"SELECT f.number, ({newest_of}) FROM facet f WHERE f.number {self._reader.among}"
         for number, last in self._rows(statement, (self._reader.to_list(numbers),)) if numbers else ():
             if last is not None:
                 caller = self._known[number].caller_id

@@ -59,5 +59,5 @@ def test_a_host_serves_restarts_and_is_verified(tmp_path: Path) -> None:
     server.run(f"DROP SCHEMA {schema} CASCADE", f"CREATE SCHEMA {schema}")
     refused = Host(config)
     assert refused.process.wait(60) == 1
-    until(lambda: "if this host ran before, restore the database from its backup instead" in refused.output)
+    until(lambda: "or restore the database from its backup instead" in refused.output)
     assert server.run(f"SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'") == [(0,)], "nothing was made"
