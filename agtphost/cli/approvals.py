@@ -30,7 +30,6 @@ MOST_PAGES = 1_000
 
 HINTS = {
     "own-approval": "--as NAME, or --cert FILE, decides as another agent.",
-    "already-decided": "agtp approvals show ID shows the decision, and who made it.",
     "target-unknown": "agtp approvals ls --state all lists the approvals; [approvals] by names who may decide.",
 }
 """Advice for refused decisions, in addition to the host's own."""

@@ -87,7 +87,7 @@ class PublicationHistory:
             stored, limits = shared.read()
             numbers = _numbers_of(self._seen)
             if stored is not None:
-                self._seen = _checked(stored)
+                self._seen = _check_history(stored)
         except ValueError as error:
             raise ConfigurationError(
                 [
@@ -149,11 +149,11 @@ class PublicationHistory:
 
 def _read(octets: bytes) -> dict[str, Any]:
     """Return the history in a file. :raises ValueError: the file holds none."""
-    return _checked(json.loads(octets))
+    return _check_history(json.loads(octets))
 
 
-def _checked(seen: Any) -> dict[str, Any]:
-    """Return the history that was read, after a check of its members. :raises ValueError: it is none."""
+def _check_history(seen: Any) -> dict[str, Any]:
+    """Return the history that was read, if it is one. :raises ValueError: it is none."""
     surface = seen.get("surface", {"number": 0, "digest": ""}) if isinstance(seen, dict) else None
     sound = (
         isinstance(seen, dict)

@@ -30,7 +30,9 @@ class ITableRows(Interface):
 
     def name_fault(fault: str) -> tuple[str, str] | None:
         """
-        Return table and row of what :meth:`IRecordReader.faults` said; None where it names none.
+        Return table and row of a line of :meth:`agtphost.stores.interfaces.IRecordReader.faults`.
+
+        None where the line names none.
 
         A row that an index lacks is named by its key; of an index whose rows are unknown, the index is named.
         """

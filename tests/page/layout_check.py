@@ -52,8 +52,8 @@ def at_each_width(browser: Browser, show: Callable[[], object], widths: Sequence
     """
     Show a view at one width after the other, and yield each while it is as wide.
 
-    A style sheet heeds another width immediately. What a script draws, it draws for the width at which the view is shown: a
-    view with a chart is shown again.
+    A style sheet heeds another width immediately. What a script draws, it draws for the width at which the view is
+    shown: a view with a chart is shown again.
 
     :param show: opens the view, and waits for its script.
     """

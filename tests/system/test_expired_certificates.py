@@ -14,7 +14,10 @@ from agtphost.identity.certificates import Authority, issue_agent_certificate, i
 from agtphost.identity.keys import SigningKey
 from tests.system.hosting import Host, agtp, running, sample
 
-LONG_AGO = datetime.now(UTC) - timedelta(days=400)
+
+def long_ago() -> datetime:
+    """A time at which certificates that have expired by now were issued."""
+    return datetime.now(UTC) - timedelta(days=400)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,7 @@ def test_an_expired_certificate_of_an_agent_is_named_with_the_command_that_renew
         agent_id=document["agent_id"],
         principal_id="owner",
         commitment=["mcp:tools:execute"],
-        now=LONG_AGO,
+        now=long_ago(),
     )
     file = host.config.parent / "expired.pem"
     file.write_bytes(pem_of(expired))
@@ -60,7 +63,7 @@ def test_an_expired_certificate_of_the_host_is_named_with_the_command_that_renew
         authority,
         key.public_key(),  # type: ignore[arg-type]
         server_id="localhost",
-        now=LONG_AGO,
+        now=long_ago(),
         days=30,
     )
     (state / "server.pem").write_bytes(pem_of(old))

@@ -235,7 +235,7 @@ def test_the_suite_for_stores_runs_in_the_package(source: Path, installed: Path)
     """The tests of the pages, as their author runs them: those of the store, and of the handler in a host in memory."""
     command = module("pytest", "-q", "-p", "no:cacheprovider", "tests")
     done = forking.run(command, cwd=source, timeout=120, env={**os.environ, **environ(installed)})
-    assert done.returncode == 0 and re.search(r"^2\d passed", done.stdout, re.MULTILINE), done.stdout + done.stderr
+    assert done.returncode == 0 and re.search(r"^3\d passed", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
 
 def said(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:

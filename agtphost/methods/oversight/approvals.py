@@ -174,6 +174,7 @@ class ApprovalDecisions:
         return Refusal(
             Reason.ALREADY_DECIDED,
             f"The call was decided on already{decided_by(decision)}.",
+            remedy="agtp approvals show ID shows the decision, and who made it.",
             details={"approval_id": item.key, "state": self._approvals.state(item), **decision_details(decision)},
         )
 
