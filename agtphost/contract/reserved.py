@@ -47,7 +47,7 @@ DELEGATING = (("DELEGATE", "/"), ("QUERY", "/delegations"))
 """Delegation, and its continuing tasks (core v08 section 7.2.9)."""
 
 WITNESSING = (("CONFIRM", "/checkpoints"), ("QUERY", "/checkpoints"))
-"""The logs of other hosts: bound where ``[witness] logs`` names any."""
+"""The logs of other hosts: bound where ``[[witness.logs]]`` names any."""
 
 PAGE = (
     ("AUTHORIZE", "/page"),
