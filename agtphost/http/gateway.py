@@ -122,8 +122,8 @@ class GatewayResource(Resource):
             said = f"The gateway does not accept {method}: it concerns HTTP, not what is called."
             return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", HTTP_METHODS))
         if _is_host(field_of(request, "user-agent")):
-            said = "The request comes from an AGTP host. The gateway is for HTTP clients: call this host over AGTP."
-            return refuse(request, 421, Reason.NOT_ENTITLED, said)
+            said = "The request comes from an AGTP host. The gateway is for HTTP clients."
+            return refuse(request, 421, Reason.NOT_ENTITLED, said, remedy="Call this host over AGTP.")
         own = request.path.startswith(OWN_PREFIX.encode())
         try:
             client = self._facts.clients.identify(request)

@@ -42,7 +42,7 @@ DEFAULT_REMEDIES = {
     415: "Send the body in the required type.",
     417: "Leave Expect out.",
 }
-"""The default remedy, by HTTP status."""
+"""The default remedy, by HTTP status, before that of the reason: the reason's is for callers over AGTP."""
 
 _DROPPED = frozenset({"content-type", "content-length", "supported-methods"})
 """Fields of the sealed answer that the HTTP answer sets itself or omits."""
@@ -122,7 +122,7 @@ def refuse(
         status=status,
         reason=reason,
         explanation=explanation,
-        remedy=remedy or reason.remedy or DEFAULT_REMEDIES.get(status, ""),
+        remedy=remedy or DEFAULT_REMEDIES.get(status) or reason.remedy,
         fields=fields,
         details=details,
         form=form,

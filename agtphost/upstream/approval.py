@@ -90,10 +90,11 @@ class ApproveDefinition:
         return {"approved": result}, {"upstream_approved": result}
 
     def _conflict(self, reason: Reason, explanation: str | None, name: str, digest: str) -> Refusal:
+        pinned = reason is Reason.PINNED_BY_CONFIGURATION
         return Refusal(
             reason,
             explanation,
-            remedy="agtp upstreams ls --json shows what waits for approval, and its SHA-256.",
+            remedy=None if pinned else "agtp upstreams ls --json shows what waits for approval, and its SHA-256.",
             details={"upstream": self._upstream},
         )
 

@@ -253,3 +253,12 @@ def test_a_name_that_is_not_answered_is_said_with_the_key_that_lists_names() -> 
     assert status == 421 and "'api.example.com'" in body and "key hosts of [gateway]" in body
     status, body = asked(mounts, f"Host: {'x' * 500}<script>")
     assert status == 421 and len(body) < 1_000 and "<script>" not in body
+
+
+def test_a_refusal_over_http_has_a_remedy_for_http() -> None:
+    """The remedies of the reasons are for AGTP: an HTTP client reads what helps with the path, Expect or its body."""
+    host, mounts = "Host: localhost:8080", Mounts([mounted(Named("a"), "/a")])
+    assert "Check the path." in asked(mounts, host, path="/b")[1]
+    assert "Leave Expect out." in asked(mounts, host, "Expect: the-unexpected", path="/a")[1]
+    status, body = asked(mounts, host, "Content-Length: 2000", path="/a", method="POST")
+    assert status == 413 and "Send a smaller body." in body and "[limits]" not in body

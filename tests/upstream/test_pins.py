@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StaleChange, StreamEvent
+from agtphost.errors import Refusal
+from agtphost.upstream.approval import ApproveDefinition
 from agtphost.upstream.failures import NotApproved
 from agtphost.upstream.pins import (
     APPROVED,
@@ -134,6 +137,18 @@ def test_the_configuration_wins() -> None:
     pins = host.pins({"echo": TWO})
     assert host.judged(pins, echo=FIRST) == {"echo"} and host.judged(pins, echo=SECOND) == set()
     assert pins.is_fixed("echo") and not pins.is_fixed("other")
+
+
+def test_a_digest_of_the_configuration_is_changed_there() -> None:
+    """An approval of what host.toml pins names host.toml; one of an older definition names the list of upstreams."""
+    anybody: Any = SimpleNamespace(require=lambda *_: "operator")
+    for configured, wanted, remedy in (({"echo": TWO}, ONE, "host.toml"), ({}, TWO, "agtp upstreams ls --json")):
+        pins = PinnedHost().pins(configured)
+        approve = ApproveDefinition("acp", "bee", pins, lambda: {"echo": ONE}, anybody)
+        context: Any = SimpleNamespace(input={"name": "echo", "sha256": wanted})
+        with pytest.raises(Refusal) as refused:
+            approve.handle(context)
+        assert remedy in refused.value.remedy
 
 
 @BOTH

@@ -89,7 +89,11 @@ class Authorizing:
         }
         self._require_new(context, said, now)
         if self._parts.key is None:
-            raise Refusal(Reason.PROVIDER_MISSING, "This host has no signing key, so its grants could not be verified.")
+            raise Refusal(
+                Reason.PROVIDER_MISSING,
+                "This host has no signing key, so its grants could not be verified.",
+                remedy="The operator lets the host sign: [audit] signing = true.",
+            )
         token = issue_grant(
             self._parts.key,
             issuer=self._parts.server_id,

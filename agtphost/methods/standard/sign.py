@@ -143,7 +143,11 @@ class Signing:
                 Reason.KEY_NOT_OWN,
                 details={"key_id": wanted[:128]},
             )
-        raise Refusal(Reason.PROVIDER_MISSING, "This host has no key to sign with.")
+        raise Refusal(
+            Reason.PROVIDER_MISSING,
+            "This host has no key to sign with.",
+            remedy="The operator lets the host sign, [audit] signing = true, or lists a key: [[methods.signing_key]].",
+        )
 
     def _organization(self, context: BuiltInContext, caller: Agent, proven: bool, wanted: str) -> Signer | None:
         """The key of a principal or an organization that has that name or identifier, if the caller may use it."""

@@ -454,6 +454,9 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
             normalize.normalize({"data": "1", "type": kind})
         assert caught.value.status == 503 and "pip install 'agtphost[methods]'" in str(caught.value.remedy)
     assert normalize.normalize({"data": "3 May 2026", "type": "date"})["values"][0]["canonical"] == "2026-05-03"
+    with pytest.raises(Refusal) as caught:
+        queries.Query("a", "expression")
+    assert caught.value.status == 503 and "pip install 'agtphost[recipes]'" in str(caught.value.remedy)
 
 
 TAGS = {"de": True, "pt-BR": True, "zh-Hant-TW": True, "x-own": True, "german!": False, "": False, "de--AT": False}

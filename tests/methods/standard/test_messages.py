@@ -280,6 +280,15 @@ def test_a_pdf_is_made_by_what_the_operator_names() -> None:
     host.close()
 
 
+def test_an_endpoint_that_makes_no_pdf_is_named_by_its_key() -> None:
+    """The endpoint is there: the remedy is to check it, and not to bind one to REPORT."""
+    host = Transacting(settings={**SETTINGS, "methods": {**SETTINGS["methods"], "pdf": "TRANSFORM /pdf"}})
+    host.endpoint("TRANSFORM", "/pdf", lambda context: {"document": 1}, {"html": "string"})
+    answer = host.ask("REPORT", report_type="weekly", scope="rooms", recipient="desk", format="pdf")
+    assert answer.reason == "provider-missing" and "[methods] pdf" in answer.document["remedy"]
+    host.close()
+
+
 PAST, FAR = "2001-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
 GOOD = {
     "ALERT": {"recipient": "desk", "message": 1, "severity": "high"},

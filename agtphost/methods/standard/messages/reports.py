@@ -166,7 +166,12 @@ class Reporting:
         page = await self._parts.offload(render, document, "html")
         made = (await context.invoke(method, path, {"html": page})).get("document")
         if not isinstance(made, str):
-            raise Refusal(Reason.PROVIDER_MISSING, "What makes PDF here gave no document.")
+            raise Refusal(
+                Reason.PROVIDER_MISSING,
+                "What makes PDF here gave no document.",
+                remedy="Ask for json, markdown or html, or have the operator check the endpoint of [methods] pdf.",
+                details={"format": form},
+            )
         return made
 
 

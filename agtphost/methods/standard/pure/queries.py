@@ -77,7 +77,11 @@ class Query:
 
     def __init__(self, text: str, name: str, steps: int = MAX_STEPS, comparisons: Comparisons | None = None) -> None:
         if not extras.is_installed("jmespath"):
-            raise Refusal(Reason.PROVIDER_MISSING, f"JMESPath needs a package: {extras.missing('jmespath')}.")
+            raise Refusal(
+                Reason.PROVIDER_MISSING,
+                "JMESPath needs the package jmespath, which is not installed.",
+                remedy=f"The operator installs it: {extras.remedy('jmespath')}",
+            )
         self._name = name
         self.left = steps
         """Parts that may still be worked out."""
