@@ -20,7 +20,7 @@ def _base(value: Any) -> str:
     text = web_url(value)
     parts = urlsplit(text)
     if parts.scheme != "https" or parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError("must be https, and a host with nothing behind it: the page's cookie is for a whole host")
+        raise ValueError("must be an https URL without a path: the page's cookie is valid for the whole host")
     return text.rstrip("/").lower()
 
 

@@ -108,7 +108,7 @@ def _notify(config: Config) -> Iterator[ConfigFault]:
         for name in names:
             location: Location = ("notify", table, name)
             if name in TAKEN_NAMES:
-                message = "is the name of the operator's own inbox: what is addressed to it would never arrive here"
+                message = "is the name of the operator's own inbox, so messages to it would never arrive here"
                 yield ConfigFault(location=location, message=message, hint="choose another name")
             elif not is_opaque_id(name):
                 message = "cannot be named by a call as recipient: it has more than 128 characters"
@@ -267,7 +267,7 @@ def _client_authorities(config: Config) -> Iterator[ConfigFault]:
             yield ConfigFault(
                 location=location,
                 message="has neither zones nor issuers, so it could vouch for no agent",
-                hint='name its governance zones or its Genesis issuers; zones = ["*"] is everybody',
+                hint='name its governance zones or its Genesis issuers; zones = ["*"] accepts every zone',
             )
         try:
             issuer_keys(authority.issuers, config.folder)

@@ -116,7 +116,7 @@ def delegation_faults(section: DelegationSection, server_id: str) -> Iterator[Co
         if peer.server_id and peer.server_id in server_ids:
             yield ConfigFault(
                 location=(*location, "server_id"),
-                message="is that of another peer already",
+                message="is already used by another peer",
                 concerns=(("delegation", "peers", server_ids[peer.server_id], "server_id"),),
             )
         server_ids.setdefault(peer.server_id, number)

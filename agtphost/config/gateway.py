@@ -39,9 +39,11 @@ def _field_name(name: str) -> str:
             "holds authorization: tokens of [policies.oauth] are passed on without it, those of [[http.client]] never"
         )
     if text in _AUTHORITY or text.startswith(("x-", "sec-")):
-        raise ValueError(f"holds {text}, which would let a client say who calls: its token or certificate does")
+        raise ValueError(
+            f"holds {text}, which would let a client choose its identity; only its token or certificate may"
+        )
     if text in _MEANING or text in _HTTP:
-        raise ValueError(f"holds {text}, which means something to the gateway or to HTTP itself")
+        raise ValueError(f"holds {text}, which the gateway or HTTP itself uses")
     return text
 
 

@@ -27,7 +27,8 @@ def _moment(value: Any) -> datetime:
 
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Granted = Annotated[
-    Line, form(is_grant, "holds {}, which names nothing that can be granted: files.read_file, files.*, QUERY /books/*")
+    Line,
+    form(is_grant, "holds {}, which cannot be granted; possible are files.read_file, files.*, QUERY /books/*"),
 ]
 
 

@@ -111,7 +111,7 @@ def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_au
     if given.agent and not issuers:
         yield ConfigFault(
             location=(*where, "agent"),
-            message="is for identity providers' tokens, and none is trusted",
+            message="is for tokens of identity providers, but this host trusts none",
             hint="add [[policies.oauth.issuer]]; or remove it",
         )
     if not (given.speaker or holders or certificates_count(given.listen, given.client_certificates, client_auth)):

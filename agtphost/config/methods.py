@@ -61,7 +61,7 @@ def _formulas(value: Any) -> Mapping[str, Any]:
         try:
             formulas.check_formula(formula)
         except formulas.FormulaError as error:
-            raise ValueError(f"holds {name!r}, which cannot be worked out: {error}") from None
+            raise ValueError(f"holds {name!r}, which cannot be computed: {error}") from None
     return value
 
 

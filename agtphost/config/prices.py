@@ -71,7 +71,7 @@ def price_faults(prices: Sequence[PriceSection]) -> Iterator[ConfigFault]:
         for key, bound, wrong in (("min", each.min, 1), ("max", each.max, -1)):
             for unit, amount in bound.items():
                 if unit not in each.expected:
-                    message = f"has {unit}, which expected has not"
+                    message = f"has {unit}, which expected lacks"
                     yield ConfigFault(location=(*at, key), message=message, hint="name the same units in both")
                 elif (amount - each.expected[unit]) * wrong > 0:
                     message = f"is {'more' if wrong > 0 else 'less'} than expected in {unit}"

@@ -51,7 +51,7 @@ def _wellknown(config: Config) -> Iterator[ConfigFault]:
     if (given.certificate is None) != (given.key is None):
         there, missing = ("certificate", "key") if given.key is None else ("key", "certificate")
         yield ConfigFault(
-            location=("wellknown", there), message=f"needs {missing} beside it", hint="set both or none", concerns=pair
+            location=("wellknown", there), message=f"needs {missing} as well", hint="set both or none", concerns=pair
         )
     for name, path in (("certificate", given.certificate), ("key", given.key)):
         if path is None:

@@ -77,7 +77,7 @@ def search_faults(search: SearchSection, folder: Path) -> Iterator[ConfigFault]:
         return ("search", key)
 
     if search.engine == "http" and not search.url:
-        yield ConfigFault(location=at("url"), message="is missing", hint="name where embeddings are asked for")
+        yield ConfigFault(location=at("url"), message="is missing", hint="name the URL of the embedding service")
     if search.engine in ("http", "onnx") and not search.model:
         hint = "name the directory of model.onnx" if search.engine == "onnx" else "name the service's model"
         yield ConfigFault(location=at("model"), message="is missing", hint=hint)
@@ -90,7 +90,9 @@ def search_faults(search: SearchSection, folder: Path) -> Iterator[ConfigFault]:
                     hint="export the model to ONNX, with the tokenizer.json that it was trained with",
                 )
     if search.engine in ("bm25", "static") and search.model:
-        yield ConfigFault(location=at("model"), message=f"says nothing to the engine {search.engine}", hint="remove it")
+        yield ConfigFault(
+            location=at("model"), message=f"has no effect with the engine {search.engine}", hint="remove it"
+        )
     for key in ONLY_HTTP:
         if search.engine != "http" and getattr(search, key):
             yield ConfigFault(location=at(key), message='is for engine = "http"', hint="remove it")

@@ -17,7 +17,9 @@ def store_faults(config: Config) -> Iterator[ConfigFault]:
     for key in refused if store.plugin is not None else ("settings",):
         if key in store.model_fields_set:
             message = (
-                "cannot be combined with plugin" if store.plugin is not None else "is for a plugin, and none is named"
+                "cannot be combined with plugin"
+                if store.plugin is not None
+                else "is for a plugin, but plugin is not set"
             )
             yield ConfigFault(
                 location=("store", key), message=message, hint="remove it", concerns=(("store", "plugin"),)

@@ -190,7 +190,7 @@ def _listener(config: Config, surface: Surface) -> Iterator[ConfigFault]:
     if listener.kind not in KINDS:
         yield ConfigFault(
             location=place,
-            message=f"is of no kind that HTTP is served on: {listener.kind[:32]!r}",
+            message=f"has a kind that cannot serve HTTP: {listener.kind[:32]!r}",
             hint='write listen = "ssl:8443", "tcp:8080:interface=127.0.0.1" or "unix:/run/agtphost/http.sock"',
         )
         return

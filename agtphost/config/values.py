@@ -92,7 +92,9 @@ def _path(value: Any, info: ValidationInfo) -> Path:
     try:
         path = folder / Path(text).expanduser()
     except RuntimeError:
-        raise ValueError(f"begins with {text.partition('/')[0][:40]}, and no user here is called so") from None
+        raise ValueError(
+            f"begins with {text.partition('/')[0][:40]}, but this machine has no user of that name"
+        ) from None
     if not isinstance(value, _StateFile) and _is_too_long(path):
         raise ValueError(f"is longer than a path can be: {_LONGEST_NAME} octets a name, {_LONGEST_PATH} in all")
     return path

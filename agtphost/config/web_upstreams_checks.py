@@ -63,7 +63,7 @@ def _front(config: Config) -> Iterator[ConfigFault]:
     open_to_others = front.behind_proxy or listener_of(front.listen).secure
     if open_to_others and not (front.tokens or front.oauth or front.client_certificates or config.http.client):
         yield ConfigFault(
-            location=(*where, "tokens"), message="are missing: anybody could call", hint="add one a client"
+            location=(*where, "tokens"), message="are missing: anybody could call", hint="add one for each client"
         )
     if (front.certificate is None) != (front.key is None):
         yield ConfigFault(

@@ -59,7 +59,7 @@ def _hosts(config: Config) -> Iterator[ConfigFault]:
                 concerns=(("audit", "witnesses"),),
             )
         elif entry.uri in seen:
-            yield ConfigFault(location=(*location, "uri"), message="stands twice")
+            yield ConfigFault(location=(*location, "uri"), message="is listed twice")
         seen.add(entry.uri)
         if (entry.cert is None) != (entry.key is None):
             yield ConfigFault(location=location, message="needs cert and key together", concerns=((*location, "cert"),))

@@ -82,7 +82,7 @@ def ambiguity(certificates: Iterable[x509.Certificate]) -> str:
 
 REMEDY = (
     "write a file for each, and [[tls.client_authority]] with its file and its zones or issuers; "
-    'zones = ["*"] is everybody'
+    'zones = ["*"] accepts every zone'
 )
 """What helps against :func:`ambiguity`."""
 

@@ -85,7 +85,7 @@ def test_a_peer_has_a_name_agents_and_a_certificate(tmp_path: Path) -> None:
     ):
         assert next(iter(changes)) in refused(tmp_path, peer(**changes))
     assert "another peer" in refused(tmp_path, peer() + peer(server_id='"third.example"'))
-    assert "server_id is that of another peer already" in refused(tmp_path, peer() + peer(agents=OTHER_AGENTS))
+    assert "server_id is already used by another peer" in refused(tmp_path, peer() + peer(agents=OTHER_AGENTS))
 
 
 def test_peers_without_a_name_have_only_that_fault(tmp_path: Path) -> None:

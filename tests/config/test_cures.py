@@ -51,7 +51,11 @@ GRANT = '[[grant]]\nagent = "demo"\nallow = ["QUERY"]\n'
         (HOST + "[listen]\nport = -1\n", 5, "at least 0, not -1 (leave port out for the default, 4480)"),
         (HOST + "[wellknown]\nport = 0\n", 5, "must be at least 1, not 0 (write port = 4480)"),
         (HOST + "[limits]\nheader_timeout = 99999\n", 5, "(write header_timeout = "),
-        (HOST + 'state_dir = "~nobody-of-that-name/x"\n', 4, "begins with ~nobody-of-that-name, and no user here"),
+        (
+            HOST + 'state_dir = "~nobody-of-that-name/x"\n',
+            4,
+            "begins with ~nobody-of-that-name, but this machine has no user",
+        ),
         (HOST + f'state_dir = "{"x" * 400}"\n', 4, "state_dir is longer than a path can be"),
         (
             HOST + 'state_dir = "/"\n',

@@ -78,7 +78,7 @@ def test_nothing_said(tmp_path: Path) -> None:
         ('[wellknown]\nlisten = "tcp:80"\n', 5, "must be ssl, except on this machine"),
         ('[wellknown]\nlisten = "udp:80"\n', 5, "ssl:PORT"),
         ('[wellknown]\nlisten = "ssl:443:privateKey=x.pem"\n', 5, "certificate and key name its files"),
-        ('[wellknown]\ncertificate = "absent.pem"\n', 5, "needs key beside it"),
+        ('[wellknown]\ncertificate = "absent.pem"\n', 5, "needs key as well"),
         ('[wellknown]\ncertificate = "absent.pem"\nkey = "absent.key"\n', 5, "does not exist"),
         ('[wellknown]\nlistn = "ssl:443"\n', 5, "is unknown"),
     ],

@@ -132,7 +132,7 @@ FAULTS = {
     'call = "SUMMARIZE"\nexpected = "gold=1"': "is not what a call takes",
     'call = "SUMMARIZE"\nexpected = "tokens=5"\nmin = "tokens=6"': "is more than expected in tokens",
     'call = "SUMMARIZE"\nexpected = "tokens=5"\nmax = "tokens=4"': "is less than expected in tokens",
-    'call = "SUMMARIZE"\nexpected = "tokens=5"\nmax = "USD=4.00"': "has USD, which expected has not",
+    'call = "SUMMARIZE"\nexpected = "tokens=5"\nmax = "USD=4.00"': "has USD, which expected lacks",
     'call = "SUMMARIZE"\nexpected = ""': "expected",
     'call = "SUMMARIZE"': "names no amount",
     'call = "SUMMARIZE"\nexpected = "tokens=5"\nconfidence = 2': "at most 1",
