@@ -246,7 +246,7 @@ class A2aFrontResource(Resource):
         try:
             version = asked_version(request)
         except ValueError:
-            return tail_of(request, 400, b"The query has too many members.\n")
+            return tail_of(request, 400, b"The address has too many query parameters.\n")
         version = version if version in (VERSION, legacy.VERSION) else ""
         known, octets = self._cards.get((label, base, version), (None, b""))
         if known != shown:

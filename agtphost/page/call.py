@@ -109,7 +109,7 @@ def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str
     ]
     front = extra.get("http")
     if isinstance(front, dict):
-        told.append(("Came over HTTP", f"at {front.get('surface')}, as {front.get('client')}"))
+        told.append(("Received over HTTP", f"at {front.get('surface')}, as {front.get('client')}"))
     return elements.section("What happened", elements.facts(told))
 
 
@@ -155,7 +155,7 @@ def _related_calls(payload: Mapping[str, Any], task: PageReply | None) -> Tag:
     if task is not None and task.ok:
         content.append(call_list.records("Calls of the same task", task))
     return elements.section(
-        "What belongs to it", *(content or [tags.p("Nothing else is known of it.", class_="empty")])
+        "What belongs to it", *(content or [tags.p("No other record belongs to this call.", class_="empty")])
     )
 
 

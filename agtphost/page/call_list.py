@@ -121,7 +121,7 @@ def _past(asked: CallQuery, reply: PageReply, counted: PageReply) -> Tag:
     damaged = reply.entries("damaged")
     if damaged:
         rows = [(entry.get("number"), entry.get("why")) for entry in damaged]
-        content.append(elements.table("Records that are not what was signed", ("Number", "Why"), rows))
+        content.append(elements.table("Records that differ from what was signed", ("Number", "Why"), rows))
     return elements.section("Past", *content)
 
 
@@ -151,7 +151,7 @@ def records(caption: str, reply: PageReply, *, verify: bool = False) -> Tag:
         for entry in reply.entries("records")
     ]
     return elements.table(
-        caption, ("Time", "Call", "Caller", "Answered by", "Status", "Reason"), rows, "No record is like that."
+        caption, ("Time", "Call", "Caller", "Answered by", "Status", "Reason"), rows, "There is no matching record."
     )
 
 

@@ -74,7 +74,12 @@ def draw_steps(payload: Mapping[str, Any], sources: CallSources) -> Tag:
         *_invocation_steps(payload, sources.task),
         _answer_step(payload, measured),
     ]
-    notes = [tags.p("No record has a duration. Of this call it is not known how long it took.", class_="empty")]
+    notes = [
+        tags.p(
+            "The duration of this call is not known: no record has it, and this process did not measure it.",
+            class_="empty",
+        )
+    ]
     if measured is not None:
         notes = [tags.p("The duration of the call was measured by this process; no record has it.", class_="empty")]
     return elements.section("Steps", tags.ol(*map(_draw, steps), class_="steps"), *notes)

@@ -202,7 +202,9 @@ class Entrance:
         now = self._now()
         crowded = len(self._wrong) == FAILURES_OF_ALL and self._wrong[0] > now - MINUTE
         if crowded or self.is_crowded(source):
-            return EntryRefused(429, "Too many wrong links came from here; a good one still opens the page.")
+            return EntryRefused(
+                429, "Too many invalid links came from this address; a valid link still opens the page."
+            )
         recent = [at for at in self._failed.get(source, ()) if at > now - MINUTE]
         keep(self._failed, source, [*recent[1 - FAILURES_PER_MINUTE :], now], MOST_ADDRESSES)
         self._wrong.append(now)

@@ -75,7 +75,7 @@ def page(
         tags.a("Skip to the main part", href="#main", class_="skip"),
         _banner(path, session, person, views),
         Tag("main")(tags.h1(view.title), *said, *view.body, id="main", tabindex="-1"),
-        tags.footer(tags.p("Every look and every action here is a signed record of this host.")),
+        tags.footer(tags.p("This host keeps a signed record of every view and every action here.")),
     )
     return DOCTYPE + encode_html(tags.html(head, body, lang="en"))
 

@@ -178,7 +178,7 @@ def _calls(chosen: TimeRange, counted: PageReply, latency: PageReply) -> Tag:
     content += [
         elements.table("By tool or method", ("Tool or method", *heads), by_tool, "No call was made."),
         elements.table("By agent", ("Caller", *heads), by_agent, "No agent called."),
-        elements.table("Why calls were refused", ("Reason", "Calls"), why, "None was refused."),
+        elements.table("Why calls were refused", ("Reason", "Calls"), why, "No call was refused."),
     ]
     return elements.section("Calls", *content)
 

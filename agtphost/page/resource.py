@@ -181,7 +181,7 @@ class PageResource(Resource):
             view = (
                 note_pages.missing_page()
                 if known is None
-                else note_pages.malformed_page("The query has too many members.")
+                else note_pages.malformed_page("The address has too many query parameters.")
             )
             await self._show(request, view, path, session)
             return

@@ -65,7 +65,7 @@ class Usage:
         if not self.calls.ok:
             return f"Calls are not counted: {self.calls.explanation or self.calls.reason}"
         if self.calls.result.get("complete") is False:
-            return "There are too many records for one look: only the newest part of the range is counted."
+            return "There are too many records to count: only the newest part of the range is counted."
         return ""
 
     def _numbers(self, calls: Mapping[str, int]) -> tuple[Any, Any, Any]:
