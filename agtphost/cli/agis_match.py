@@ -101,7 +101,9 @@ def _show(found: ServiceMap, *, qualified: bool) -> None:
 @click.command(epilog="Exit status: 0 an endpoint matches confidently, 1 none does: ask a person, 2 wrong usage.")
 @click.argument("source", metavar="URI|-|FILE", type=DOCUMENT)
 @click.argument("instruction")
-@click.option("--limit", type=click.IntRange(1, MOST), default=5, show_default=True, help="Most matches to print.")
+@click.option(
+    "--limit", type=click.IntRange(1, MOST), default=5, show_default=True, help="Maximum number of matches to print."
+)
 @click.option("--by-meaning", is_flag=True, help="Also match by meaning; needs agtphost[semantic] or --model.")
 @click.option(
     "--model",

@@ -154,7 +154,9 @@ def status(config: Path | None, as_json: bool) -> None:
     loaded = require_config(Connection(config=config), "a store")
     store = locate_store(loaded.store)
     if loaded.store.plugin is not None:
-        raise WrongInput(f"{store.name} cannot be described", "Ask its author how it is looked at.")
+        raise WrongInput(
+            f"{store.name} is a plugin, whose state agtp cannot show", "Ask the author of the plugin how to inspect it."
+        )
     try:
         found = _describe(store)
     except (StoreError, sqlite3.Error) as error:

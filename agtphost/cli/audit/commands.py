@@ -77,7 +77,14 @@ def get(audit_id: str, where: Connection, as_json: bool) -> None:
 
 @command.command()
 @click.argument("chain", metavar="[AGENT|host]", default=HOST)
-@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="Records to show.")
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of records to show.",
+)
 @click.option("--all", "everything", is_flag=True, help="Show the whole chain.")
 @click.option("--ids", is_flag=True, help="Print only the full Audit-IDs, for other commands.")
 @filter_options(without=("chain",))

@@ -65,10 +65,19 @@ class Found:
 
 @click.command("search")
 @click.argument("query", metavar="[FILTER]...", nargs=-1)
-@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="Records to show.")
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of records to show.",
+)
 @click.option("--all", "everything", is_flag=True, help="Show all that match.")
 @click.option("--before", type=click.IntRange(min=1), help="Go on below this place among all records.")
-@click.option("--count", "counted", type=click.Choice(COUNTED), help="Count the records instead, by this.")
+@click.option(
+    "--count", "counted", type=click.Choice(COUNTED), help="Print counts of records grouped by this field instead."
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for a spreadsheet.")
 @click.option("--ids", is_flag=True, help="Print only the full Audit-IDs, for other commands.")
 @click.option("--offline", is_flag=True, help="Read the store of the configured host, which need not run.")

@@ -96,7 +96,13 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--capability", "capabilities", multiple=True, metavar="TAG", help="Agents with it; may be repeated.")
+@click.option(
+    "--capability",
+    "capabilities",
+    multiple=True,
+    metavar="TAG",
+    help="Only agents with this capability tag; may be repeated.",
+)
 @click.option("--tag", metavar="TAG", help="Only agents with this tag.")
 @click.option("--language", metavar="TAG", help="Only agents with this language, such as es.")
 @click.option("--provider", metavar="NAME", help="Only agents of this provider.")
@@ -140,9 +146,15 @@ def ls(
 
 @command.command()
 @click.argument("text", metavar="TEXT")
-@click.option("--top", type=click.IntRange(1, 200), default=10, show_default=True, help="Most results.")
+@click.option("--top", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results.")
 @click.option("--skip", type=click.IntRange(0, 1_000_000), default=0, help="Results to skip.")
-@click.option("--capability", "capabilities", multiple=True, metavar="TAG", help="Agents with it; may be repeated.")
+@click.option(
+    "--capability",
+    "capabilities",
+    multiple=True,
+    metavar="TAG",
+    help="Only agents with this capability tag; may be repeated.",
+)
 @click.option("--language", metavar="TAG", help="Only agents with this language, such as es.")
 @click.option("--include-lost", is_flag=True, help="Also find agents that have not renewed for long.")
 @registry_options
