@@ -151,7 +151,7 @@ def records(caption: str, reply: PageReply, *, verify: bool = False) -> Tag:
         for entry in reply.entries("records")
     ]
     return elements.table(
-        caption, ("Time", "Call", "Caller", "Answered by", "Status", "Reason"), rows, "There is no matching record."
+        caption, ("Time", "Call", "Caller", "Answered by", "Status", "Reason"), rows, "No record matches the filter."
     )
 
 

@@ -25,7 +25,7 @@ def count_acknowledged(transport: Any) -> int | None:
 
     :param transport: Twisted's, with TLS over it or without; or one that knows it, as a stream of QUIC does.
     """
-    known: int | None = getattr(transport, "acknowledged", None)
+    known: int | None = getattr(transport, "acknowledged_octets", None)
     if known is not None:
         return known
     told = _ask_system(transport, _ACKNOWLEDGED.size)

@@ -160,7 +160,7 @@ def test_a_call_is_explained(site: Site, browser: Browser) -> None:
 def test_calls_are_filtered(browser: Browser) -> None:
     """By each part that a record has."""
     assert "ESCALATE" in browser.get("/calls?method=ESCALATE").text
-    assert "no record is like that" in browser.get("/calls?method=BOOK").text
+    assert "no record matches the filter" in browser.get("/calls?method=BOOK").text
 
 
 def test_can_is_asked_by_a_form(site: Site, browser: Browser) -> None:
@@ -285,9 +285,11 @@ def test_the_feed_is_for_those_who_entered(site: Site) -> None:
 def test_past_calls_are_filtered_by_the_filter_language(browser: Browser) -> None:
     """The view of calls takes a text of the language; a fault is shown with its cure, and the text stays."""
     found = browser.get("/calls?filter=tool%3Afiles.list_files+caller%3Ademo&status=2xx")
-    assert found.status == 200 and "files.list_files" in found.text and "no record is like that." not in found.text
+    assert (
+        found.status == 200 and "files.list_files" in found.text and "no record matches the filter." not in found.text
+    )
     none = browser.get("/calls?filter=tool%3Afiles.none").text
-    assert "no record is like that." in none
+    assert "no record matches the filter." in none
     for query, said in (
         ("status=abc", "a class such as 4xx"),
         ("filter=" + "x" * 9_000, "2000"),

@@ -251,10 +251,15 @@ def test_kill_9_loses_nothing_acknowledged_and_repeats_nothing(
 
 @pytest.mark.slow
 def test_a_host_that_answers_before_the_commit_is_caught(tmp_path: Path) -> None:
-    """The control: two kills of a host that answers first show losses."""
-    findings = ordeal(traced(tmp_path), 2, seed=6, prefix=(sys.executable, str(FAULTY), "hasty"))
-    assert findings.acknowledged
-    assert findings.lost
+    """The control: a few kills of a host that answers first show losses; which of them does is chance."""
+    for seed in range(6, 16):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        findings = ordeal(traced(folder), 2, seed=seed, prefix=(sys.executable, str(FAULTY), "hasty"))
+        assert findings.acknowledged
+        if findings.lost:
+            return
+    pytest.fail("twenty kills of a host that answers before the commit have lost nothing")
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@ aioquic's connection with the bounds that this host needs. This is the only modu
 
 What the library lacks or does otherwise, as of 1.7.2:
 
-- It asks for client certificates by a private switch only, and does not verify the chain: :attr:`ServerCore.shown` is
-  verified by the caller at ``HandshakeCompleted``.
+- It asks for client certificates by a private switch only, and does not verify the chain:
+  :attr:`ServerCore.client_chain` is verified by the caller at ``HandshakeCompleted``.
 - It doubles its windows whenever half is used, so frames that leave gaps make it hold 134 MB for 1.7 kB. Here a window
   follows what was consumed, and never grows.
 - It lets a client open 128 streams of each kind, and holds 512 KiB of handshake octets.
@@ -192,7 +192,7 @@ class ServerCore(quic.QuicConnection):
         super()._handle_crypto_frame(context, frame_type, buf)
 
     @property
-    def shown(self) -> tuple[x509.Certificate, Sequence[x509.Certificate]] | None:
+    def client_chain(self) -> tuple[x509.Certificate, Sequence[x509.Certificate]] | None:
         """The client's certificate and the others that it has shown, none of them verified; None: it has shown none."""
         context: Any = self.tls
         own = context._peer_certificate
@@ -246,7 +246,7 @@ class ServerCore(quic.QuicConnection):
         stream = self._streams.get(stream_id)
         return 0 if stream is None else stream.sender._buffer_stop - stream.sender._buffer_start
 
-    def acknowledged(self, stream_id: int) -> int:
+    def count_acknowledged(self, stream_id: int) -> int:
         """Return the octets of an answer that the peer has acknowledged."""
         stream = self._streams.get(stream_id)
         return 0 if stream is None else stream.sender._buffer_start

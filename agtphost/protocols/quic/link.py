@@ -275,7 +275,7 @@ class QuicLink:
 
     def _verify(self) -> Any:
         """Return the client's certificate; None where it has shown none and needs none."""
-        shown = self.core.shown
+        shown = self.core.client_chain
         if shown is None:
             if self._needs_certificate:
                 raise ChainRefused(CERTIFICATE_REQUIRED, "the client has shown no certificate")

@@ -140,9 +140,9 @@ class StreamTransport:
         return self._link.core.unsent(self.number)
 
     @property
-    def acknowledged(self) -> int:
+    def acknowledged_octets(self) -> int:
         """Octets that the peer has acknowledged; see :mod:`agtphost.protocols.peer_liveness`."""
-        return self._link.core.acknowledged(self.number)
+        return self._link.core.count_acknowledged(self.number)
 
     def end(self) -> None:
         """Tell the connection that its stream is over; called by the link in a later turn."""

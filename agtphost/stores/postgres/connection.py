@@ -374,7 +374,7 @@ class Session:
 
     def may_repeat(self, error: DatabaseError) -> bool:
         """Return whether a new connection may help: this one had ended before, which shows immediately."""
-        return self.lost and error.waited < ALIVE_AFTER
+        return self.is_lost and error.waited < ALIVE_AFTER
 
     @property
     def in_transaction(self) -> bool:
@@ -386,7 +386,7 @@ class Session:
         )
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the connection has ended."""
         return self._connection.pgconn.status != pq.ConnStatus.OK
 

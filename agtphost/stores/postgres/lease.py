@@ -255,7 +255,7 @@ class PostgresLease:
     def _run(self, work: Callable[[Session], Any]) -> Any:
         """Call a function with a connection; with a new one where the old one has ended."""
         if self._session is not None:
-            if not self._session.lost:
+            if not self._session.is_lost:
                 try:
                     return work(self._session)
                 except DatabaseError as error:

@@ -165,7 +165,7 @@ class PostgresStore(BlockWriting):
 
     def _revive(self) -> bool:
         """Connect again where the server or a firewall ended the session between two uses; return whether it did."""
-        if not self._session.lost:
+        if not self._session.is_lost:
             return False
         self._session.close()
         self._session = self._dial()
