@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from agtphost.testing import MemoryHost
 from agtphost.testing.ledger import PromptLedger
 from tests.bench.run import agtp_request
 from tests.dispatch.test_calls_of_one_request import no_look_at_the_disk as no_look_at_the_disk
+from tests.function_calls import count_functions
 
 ROUNDS = 8
 
@@ -29,9 +29,6 @@ Functions a request, by how many are answered together. The first release that w
 
 STATEMENTS = 4
 """Of a group: BEGIN, a look for other writers, one INSERT of all records, COMMIT."""
-
-CLOCK = ("twisted/internet/task.py", "twisted/internet/base.py")
-"""The test's own reactor."""
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="interpreters differ in what they call a call")
 
@@ -82,23 +79,7 @@ def sender(store: SQLiteStore, together: int) -> Callable[[], None]:
 def functions(store: SQLiteStore, together: int) -> Counter[str]:
     """Calls of Python functions by module, of all rounds, but for those of tests and of their clock."""
     send = sender(store, together)
-    counted: Counter[str] = Counter()
-
-    def saw(frame: Any, event: str, argument: object) -> None:
-        name = frame.f_code.co_filename
-        if event == "call" and "test" not in name and not name.endswith(CLOCK):
-            counted[name.rpartition("agtphost/")[2]] += 1
-
-    gc.collect()
-    gc.disable()
-    sys.setprofile(saw)
-    try:
-        for _ in range(ROUNDS):
-            send()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return counted
+    return count_functions(send, ROUNDS)
 
 
 @pytest.mark.parametrize("together", [1, 8])

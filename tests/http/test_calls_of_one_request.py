@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -13,6 +11,7 @@ from agtphost.audit import tree
 from agtphost.http.bounded_request import BoundedRequest
 from agtphost.testing import MemoryHost
 from tests.dispatch.test_calls_of_one_request import no_look_at_the_disk as no_look_at_the_disk
+from tests.function_calls import count_functions
 from tests.http.test_left_over import REQUESTS, connected
 from tests.http.test_left_over import served as served
 
@@ -20,9 +19,6 @@ ROUNDS = 8
 
 MOST = {"a call": 348, "a tool": 447}
 """Functions of Python, by what is asked: through the gateway, and by ``tools/call`` through the MCP front."""
-
-CLOCK = ("twisted/internet/task.py", "twisted/internet/base.py", "twisted/internet/testing.py")
-"""The test's own reactor and transport."""
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="interpreters differ in what they call a call")
 
@@ -46,23 +42,7 @@ def functions(host: MemoryHost, case: str) -> Counter[str]:
     for _ in range(ROUNDS):
         ask()
         assert wire.value().startswith(b"HTTP/1.1 %d " % status), wire.value()
-    counted: Counter[str] = Counter()
-
-    def saw(frame: Any, event: str, argument: object) -> None:
-        name = frame.f_code.co_filename
-        if event == "call" and "test" not in name and not name.endswith(CLOCK):
-            counted[name.rpartition("agtphost/")[2]] += 1
-
-    gc.collect()
-    gc.disable()
-    sys.setprofile(saw)
-    try:
-        for _ in range(ROUNDS):
-            ask()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return counted
+    return count_functions(ask, ROUNDS)
 
 
 @pytest.mark.parametrize("case", MOST)

@@ -11,7 +11,7 @@ from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.audit.accept import accept_command
 from agtphost.cli.audit.entries import HOST, entry_of, pages
 from agtphost.cli.audit.export import export_command
-from agtphost.cli.audit.filter_options import filter_options, read_search
+from agtphost.cli.audit.filter_options import NUMBER_OPTION, filter_options, read_search
 from agtphost.cli.audit.follow import follow_command
 from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.report import report_command
@@ -77,14 +77,7 @@ def get(audit_id: str, where: Connection, as_json: bool) -> None:
 
 @command.command()
 @click.argument("chain", metavar="[AGENT|host]", default=HOST)
-@click.option(
-    "-n",
-    "--number",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="Maximum number of records to show.",
-)
+@NUMBER_OPTION
 @click.option("--all", "everything", is_flag=True, help="Show the whole chain.")
 @click.option("--ids", is_flag=True, help="Print only the full Audit-IDs, for other commands.")
 @filter_options(without=("chain",))

@@ -20,6 +20,17 @@ GIVEN = "given"
 """Name of the parameter that takes the values of these options, by field."""
 
 
+NUMBER_OPTION = click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of records to show.",
+)
+"""Of commands that show a part of the records."""
+
+
 def filter_options(*, without: Collection[str] = (), since: bool = False, query: bool = True) -> Callable[[F], F]:
     """
     Return a decorator that adds an option for each field of the filter language; the function gets ``given``.

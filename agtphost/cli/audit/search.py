@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.audit.entries import Entry, entry_of
-from agtphost.cli.audit.filter_options import filter_options, read_filter, to_search
+from agtphost.cli.audit.filter_options import NUMBER_OPTION, filter_options, read_filter, to_search
 from agtphost.cli.audit.record_table import entry_row, write_table
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.exchange import entries_of, inspect, open_client
@@ -65,14 +65,7 @@ class Found:
 
 @click.command("search")
 @click.argument("query", metavar="[FILTER]...", nargs=-1)
-@click.option(
-    "-n",
-    "--number",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="Maximum number of records to show.",
-)
+@NUMBER_OPTION
 @click.option("--all", "everything", is_flag=True, help="Show all that match.")
 @click.option("--before", type=click.IntRange(min=1), help="Go on below this place among all records.")
 @click.option(

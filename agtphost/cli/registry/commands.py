@@ -95,14 +95,18 @@ def command() -> None:
     """Find agents by their cards, call them, and register more."""
 
 
-@command.command()
-@click.option(
+CAPABILITY_OPTION = click.option(
     "--capability",
     "capabilities",
     multiple=True,
     metavar="TAG",
     help="Only agents with this capability tag; may be repeated.",
 )
+"""Of commands that list and search agents."""
+
+
+@command.command()
+@CAPABILITY_OPTION
 @click.option("--tag", metavar="TAG", help="Only agents with this tag.")
 @click.option("--language", metavar="TAG", help="Only agents with this language, such as es.")
 @click.option("--provider", metavar="NAME", help="Only agents of this provider.")
@@ -148,13 +152,7 @@ def ls(
 @click.argument("text", metavar="TEXT")
 @click.option("--top", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results.")
 @click.option("--skip", type=click.IntRange(0, 1_000_000), default=0, help="Results to skip.")
-@click.option(
-    "--capability",
-    "capabilities",
-    multiple=True,
-    metavar="TAG",
-    help="Only agents with this capability tag; may be repeated.",
-)
+@CAPABILITY_OPTION
 @click.option("--language", metavar="TAG", help="Only agents with this language, such as es.")
 @click.option("--include-lost", is_flag=True, help="Also find agents that have not renewed for long.")
 @registry_options

@@ -60,8 +60,8 @@ async def _answer(context: BuiltInContext, read: Read) -> Mapping[str, Any]:
     except Refusal as refusal:
         shown = {"reason": str(refusal.reason), "explanation": refusal.explanation, "remedy": refusal.remedy}
         return {
-            "status": int(refusal.status),
             **refusal.details,
+            "status": int(refusal.status),
             **{name: text for name, text in shown.items() if text},
         }
     more = dict(found.headers).get(HEADER)
