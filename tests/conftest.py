@@ -185,7 +185,7 @@ def of_no_other_operator(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.nodeid not in sources.READERS:
         sources.forget()
     sys.path[:] = places
-    for name in [each for each in sys.modules if each.partition(".")[0] == OPERATORS]:
+    for name in [each for each in list(sys.modules) if each.partition(".")[0] == OPERATORS]:
         del sys.modules[name]
 
 

@@ -28,7 +28,7 @@ ETC = Path(__file__).resolve().parents[2] / "etc"
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory to work in, in a process that knows no handlers of another."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "handlers"]:
+    for name in [name for name in list(sys.modules) if name.partition(".")[0] == "handlers"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delenv("AGTPHOST_STATE_DIR", raising=False)
     return tmp_path

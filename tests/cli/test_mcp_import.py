@@ -100,7 +100,7 @@ def test_what_is_no_configuration(tmp_path: Path, text: str, run: Run) -> None:
 def test_secrets_are_for_the_owner_alone(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ``agtp init --import`` writes is sound, works without the environment, and shows no value to others."""
     monkeypatch.setenv("TOKEN", "s3cret-4480")
-    for module in [module for module in sys.modules if module.partition(".")[0] == "handlers"]:
+    for module in [module for module in list(sys.modules) if module.partition(".")[0] == "handlers"]:
         monkeypatch.delitem(sys.modules, module)
     file = tmp_path / ".mcp.json"
     entry = {"command": sys.executable, "args": ["-c", "0"], "env": {"TOKEN": "${TOKEN}"}}

@@ -239,7 +239,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, host: Host) ->
     """Without the SDK, and without a host."""
     with pytest.raises(InvalidCall, match="not there"):
         governed_session("none.toml")
-    for name in [name for name in sys.modules if name == "mcp" or name.startswith("mcp.")]:
+    for name in [name for name in list(sys.modules) if name == "mcp" or name.startswith("mcp.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(InvalidCall, match=r"pip install 'agtphost\[mcp\]'"):

@@ -29,7 +29,7 @@ def samples(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapping[str, Endpoint]]
     endpoints, problems = load_endpoints(ETC / "endpoints", Rules(catalog=Catalog.load()))
     assert problems == []
     yield {endpoint.name: endpoint for endpoint in endpoints}
-    for name in [name for name in sys.modules if name.partition(".")[0] == "handlers"]:
+    for name in [name for name in list(sys.modules) if name.partition(".")[0] == "handlers"]:
         del sys.modules[name]
 
 
