@@ -55,12 +55,14 @@ class Finding:
             raise parameters.invalid("criteria", "criteria has no member.", 'Send {"capability": "analysis"}, or "*".')
         limit = parameters.count(given, "limit", LIMIT, MOST)
         namespace, zone = self._namespace(given.get("namespace"))
-        if zone:
-            criteria.setdefault("governance_zone", zone)
         words = next((criteria[name] for name in WORDS if name in criteria), None)
         if words is not None and (not isinstance(words, str) or not words.strip()):
             raise parameters.invalid("criteria", "criteria.intent is not text.", "Say in words what is wanted.")
         exact = {name: value for name, value in criteria.items() if name not in WORDS}
+        if zone:
+            await self._require_zone(context, zone)
+            if exact.setdefault("governance_zone", zone) != zone:
+                raise Refusal(Reason.NOTHING_FOUND)  # No agent is in two zones.
         found: list[dict[str, Any]] = []
         total = 0
         if namespace in (None, AGENTS, LOCAL):
@@ -84,10 +86,18 @@ class Finding:
             raise Refusal(Reason.NAMESPACE_UNKNOWN, details={"parameter": "namespace"})
         if named in NAMESPACES:
             return str(named), ""
-        zones = {agent.governance_zone for agent in self._parts.directory.list_hosted()}
-        if named.startswith(ZONE) and named in zones:
+        if named.startswith(ZONE):
             return AGENTS, named
         raise Refusal(Reason.NAMESPACE_UNKNOWN, details={"parameter": "namespace"})
+
+    async def _require_zone(self, context: BuiltInContext, zone: str) -> None:
+        """
+        Require that the caller sees an agent in a zone: one that is hidden is unknown, as one that isn't there.
+
+        :raises Refusal: 404 ``namespace-unknown`` otherwise.
+        """
+        if not await self._find_hosted(context, None, {"governance_zone": zone}, AGENTS):
+            raise Refusal(Reason.NAMESPACE_UNKNOWN, details={"parameter": "namespace"})
 
     async def _find_hosted(
         self, context: BuiltInContext, words: str | None, exact: Mapping[str, Any], namespace: str | None

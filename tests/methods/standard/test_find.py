@@ -59,6 +59,24 @@ def test_nothing_and_nowhere(found: tuple[MemoryHost, TestAgent]) -> None:
     assert ask(found, "x" * 70_000).document["parameter"] == "criteria"
 
 
+def test_a_hidden_zone_is_unknown() -> None:
+    """METH-005: a zone whose agents the caller may not see is answered as a zone that isn't there."""
+    host = MemoryHost({"methods": {"standard": ["FIND"]}, "policies": {"zones": {"*": ["zone:partners"]}}})
+    host.agent("scribe", hosted=True, zone="zone:partners")
+    host.agent("loner", hosted=True, zone="zone:own")
+    caller = host.agent("orchestrator")
+    try:
+        found = host, caller
+        assert names(ask(found, "*", namespace="zone:partners")) == ["scribe"]
+        hidden, absent = (ask(found, "*", namespace=f"zone:{name}") for name in ("own", "none"))
+        assert hidden.reason == absent.reason == "namespace-unknown"
+        assert hidden.result == absent.result and hidden.status == absent.status
+        other = ask(found, {"governance_zone": "zone:own"}, namespace="zone:partners")
+        assert other.reason == "nothing-found"
+    finally:
+        host.close()
+
+
 def test_cards_are_found_searched_and_checked(found: tuple[MemoryHost, TestAgent]) -> None:
     """METH-005, METH-002, METH-050: what the registry shows to the caller, and as it stands there."""
     host, caller = found
