@@ -144,7 +144,12 @@ def build_front(reactor: Any, facts: McpFrontFacts, dispatcher: IDispatcher) -> 
 def build_surface(resource: McpFrontResource) -> ServedSurface:
     """Return the surface of ``[mcp.front]``."""
     return ServedSurface(
-        name=MCP_FRONT, what="the MCP front", resource=resource, home=True, cross_origin=resource.cross_origin
+        name=MCP_FRONT,
+        what="the MCP front",
+        resource=resource,
+        home=True,
+        cross_origin=resource.cross_origin,
+        end_streams=resource.end_streams,
     )
 
 

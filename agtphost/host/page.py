@@ -168,4 +168,11 @@ def build_page_surface(
     entrance.when_all_end = feeds.end_all
     browsers = BrowserCertificates(lambda: present().admin.browsers)
     resource = PageResource(entrance, dispatcher, keys, feeds, Exports(begin), browsers)
-    return ServedSurface(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=COMMON_FIELDS)
+    return ServedSurface(
+        name=ADMIN,
+        what="the operators' page",
+        resource=resource,
+        pages=True,
+        fields=COMMON_FIELDS,
+        end_streams=feeds.end_all,
+    )

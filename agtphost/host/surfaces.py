@@ -54,6 +54,9 @@ class ServedSurface:
     cross_origin: Callable[[], CrossOriginRules] | None = None
     """Returns what pages of the section's ``origins`` may send and read; None: they may read nothing."""
 
+    end_streams: Callable[[], None] | None = None
+    """Ends the streams that only wait for news, when the listener stops; None: the surface has none."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ListenerTls:
@@ -106,6 +109,7 @@ def http_services(
             http_limits(config),
             names=() if tls is None else tls.names,
             access=access,
+            enders=[end for surface in sharing if (end := by_name[surface.name].end_streams) is not None],
         )
         service.setName(service_name(listener))  # type: ignore[no-untyped-call]
         yield service

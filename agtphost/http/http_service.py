@@ -7,9 +7,10 @@ what is specific to HTTP is in :mod:`agtphost.http.channel`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IAddress,
     IOpenSSLServerConnectionCreator,
@@ -97,6 +98,7 @@ class HttpService(ListeningService):
     :param names: those of the certificate, see :class:`agtphost.http.mounts.Mounts`.
     :param access: takes the members of each request's access line, see
         :func:`agtphost.http.access_members.access_members`.
+    :param enders: functions that end what has no end of its own, such as streams that wait for news.
     :raises agtphost.errors.ConfigurationError: ``listen`` is not an endpoint.
     """
 
@@ -111,8 +113,10 @@ class HttpService(ListeningService):
         *,
         names: Collection[str] = (),
         access: Access | None = None,
+        enders: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._what = tuple(what)
+        self._enders = tuple(enders)
         self._renewable = None if tls is None else RenewableTls(tls)
         self._mounts = Mounts(mounts, names)
         bare = listen.removeprefix("ssl:")
@@ -132,6 +136,12 @@ class HttpService(ListeningService):
     def port(self) -> int:
         """Return the port of the listener; 0 before it listens."""
         return int(getattr(self.address, "port", 0))
+
+    def stopService(self) -> Deferred[None]:
+        """Stop as :class:`ListeningService` does; streams that only wait for news end first, and hold nothing up."""
+        for end in self._enders:
+            end()
+        return super().stopService()
 
     def renew(self, tls: IOpenSSLServerConnectionCreator, names: Collection[str] = ()) -> None:
         """Use other TLS settings, with a certificate of these names, from the next connection on."""

@@ -172,6 +172,12 @@ class McpFrontResource(Resource):
         for key in {key for (key, _), caller in self._callers.items() if caller.agent_id == agent_id}:
             self._end(key)
 
+    def end_streams(self) -> None:
+        """End what waits for changes, as the host stops: it has no end otherwise. Requests in progress are answered."""
+        self.sessions.end_listening()
+        for caller in self._callers.values():
+            caller.server.end_streams()
+
     def _end(self, key: str) -> None:
         for session in self.sessions.list_of_owner(key):
             self.sessions.end(session)

@@ -118,6 +118,11 @@ class Server:
         """End the subscription at the host, since the server is not used any more."""
         self.changes.end()
 
+    def end_streams(self) -> None:
+        """End what waits for changes, as the server stops; requests in progress are answered."""
+        self.subscriptions.end_streams()
+        self.changes.end()
+
     def _shape(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
         if not context.modern:
             for name in _STATELESS_MEMBERS:

@@ -144,6 +144,12 @@ class McpSession:
                 self._detach(name, stream)
                 stream.finish()
 
+    def end_listening(self) -> None:
+        """End the stream of messages that belong to no request."""
+        stream = self._streams.pop(NO_STREAM, None)
+        if stream is not None:
+            stream.finish()
+
     def end(self) -> None:
         """Cancel its requests and end its streams."""
         if not self.has_ended:
@@ -262,10 +268,10 @@ class McpSessions:
         self._sessions.pop(session.session_id, None)
         session.end()
 
-    def end_all(self) -> None:
-        """End all sessions, since the front stops."""
-        for session in list(self._sessions.values()):
-            self.end(session)
+    def end_listening(self) -> None:
+        """End the streams of all sessions that belong to no request."""
+        for session in self._sessions.values():
+            session.end_listening()
 
     def _sweep(self) -> None:
         for session in list(self._sessions.values()):

@@ -32,12 +32,18 @@ class Subscriptions:
     def __init__(self, changes: ChangeFeed) -> None:
         self._changes = changes
         self._streams = 0
+        self._ends: set[Deferred[None]] = set()
+
+    def end_streams(self) -> None:
+        """End every ``subscriptions/listen`` with an ordinary answer, as the server stops."""
+        for end in tuple(self._ends):
+            end.callback(None)
 
     # 2026-07-28
 
     async def listen(self, context: Context) -> dict[str, Any]:
         """
-        Answer the request ``subscriptions/listen``: one stream, until its client leaves.
+        Answer the request ``subscriptions/listen``: one stream, until its client leaves or the server stops.
 
         :raises McpFault: if the caller may not watch one of the resources.
         """
@@ -59,10 +65,13 @@ class Subscriptions:
 
             acknowledged = {"notifications": honoured, "_meta": meta}
             unsubscribe = self._changes.add_listener(tell)
+            end: Deferred[None] = Deferred()
+            self._ends.add(end)
             try:
                 context.channel.notify("notifications/subscriptions/acknowledged", acknowledged)
-                await Deferred()
+                await end
             finally:
+                self._ends.discard(end)
                 unsubscribe()
                 self._changes.unwatch(uris)
         finally:
