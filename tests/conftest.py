@@ -93,11 +93,23 @@ def pytest_configure(config: pytest.Config) -> None:
         providers.is_local_module_file = lambda path: False  # type: ignore[assignment]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def is_chosen(config: pytest.Config, item: pytest.Item) -> bool:
+    """
+    Return whether a test runs: with ``--programmes`` those marked ``programme`` or ``release``, otherwise all others.
+
+    A test marked ``release`` also runs when the command line names its file.
+    """
+    release = item.get_closest_marker("release") is not None
     if config.getoption("programmes"):
-        left = [item for item in items if item.get_closest_marker("programme") is None]
+        return release or item.get_closest_marker("programme") is not None
+    return not release or str(item.path) in {os.path.abspath(name.partition("::")[0]) for name in config.args}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left = [item for item in items if not is_chosen(config, item)]
+    if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item.get_closest_marker("programme") is not None]
+        items[:] = [item for item in items if is_chosen(config, item)]
     if hasattr(config, "workerinput"):
         here = Path(__file__).parent
 

@@ -8,8 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+from tests.conftest import is_chosen
 
 ROOT = Path(__file__).parents[1]
 IN_MEMORY = ("tests/methods", "tests/client", "tests/dispatch", "tests/identity", "tests/negotiation", "tests/handlers")
@@ -96,3 +100,19 @@ def test_a_module_that_draws_is_noticed() -> None:
     assert list(drawn("TOML = f'{forking.mcp_server(1)}'\nNOW = time.time()\n")) == [1, 2]
     assert list(drawn("LATER = [lambda: time.time()]\n")) == []
     assert list(drawn("@parametrize('n', [os.urandom(2)])\ndef test_it(n):\n    uuid.uuid4()\n")) == [1]
+
+
+def chosen(*marks: str, programmes: bool = False, args: tuple[str, ...] = ("tests",)) -> bool:
+    """Return whether a test of this file with these marks runs."""
+    config: Any = SimpleNamespace(getoption=lambda name: programmes, args=args)
+    item: Any = SimpleNamespace(path=Path(__file__), get_closest_marker=lambda name: name if name in marks else None)
+    return is_chosen(config, item)
+
+
+def test_a_release_test_runs_only_when_it_is_asked_for() -> None:
+    """``--programmes`` runs it, and a command line that names its file; a directory and another file don't."""
+    assert chosen("release", programmes=True) and chosen("programme", programmes=True)
+    assert not chosen(programmes=True) and not chosen("slow", programmes=True)
+    assert chosen() and chosen("programme") and not chosen("release") and not chosen("release", "programme")
+    assert chosen("release", args=(__file__,)) and chosen("release", args=(f"{__file__}::test_it[1]",))
+    assert not chosen("release", args=(str(Path(__file__).parent), str(Path(__file__).with_name("test_root.py"))))

@@ -12,6 +12,9 @@ ADDRESS = "127.0.0.1"
 USUAL_PORT = "AGTPHOST_PORT"
 """Environment variable with the first port to try, if it is not the protocol's own."""
 
+_HELD: list[socket.socket] = []
+"""Bound sockets of the ports that were chosen."""
+
 NEARBY = 20
 """Ports from the usual one on that are tried before the system chooses one."""
 
@@ -25,7 +28,12 @@ def usual_port() -> int:
 
 
 def free_port(first: int) -> int:
-    """Return ``first`` or one of the next ports if nothing listens there, or else any free port."""
+    """
+    Return ``first`` or one of the next ports if nothing listens there, or else any free port.
+
+    The port stays bound while this process runs, so that the system gives it to no program that asks for any port
+    before the host listens. A listener with SO_REUSEADDR, which Twisted sets, can be bound besides.
+    """
     for port in (*range(first, min(first + NEARBY, 65_536)), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -34,5 +42,20 @@ def free_port(first: int) -> int:
                 probe.listen()
             except OSError:
                 continue
-            return int(probe.getsockname()[1])
+            chosen = int(probe.getsockname()[1])
+        if _hold(chosen):
+            return chosen
     raise WrongInput(f"no port of {ADDRESS} is free")
+
+
+def _hold(port: int) -> bool:
+    """Bind a port without listening on it, and return whether that was possible."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        held.bind((ADDRESS, port))
+    except OSError:
+        held.close()
+        return False
+    _HELD.append(held)
+    return True
