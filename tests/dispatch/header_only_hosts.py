@@ -307,7 +307,7 @@ class Keeping(MemoryHost):
 
 _CHANGING = re.compile(
     r'"(?:response_id|negotiation_id|search_time|audit_id|token|generated_at|timestamp|issued_at|checked_at|signature|document_signature|'
-    r'manifest_signature|version_at|[a-z_]*_at|now|seconds|age|signatures?|jws)":\s*(?:"[^"]*"|[0-9.]+)'
+    r'manifest_signature|version_at|[a-z_]*_at|now|seconds|age|signatures?|jws)":\s*(?:"[^"]*"|[0-9.]+|\{[^{}]*\})'
 )
 
 
