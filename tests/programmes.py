@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
+
+import pytest
+from _pytest.mark.structures import ParameterSet
 
 T = TypeVar("T")
 
@@ -32,6 +36,17 @@ def length(shortened: T, whole: T) -> T:
     :param whole: with ``--programmes``.
     """
     return whole if CHOSEN.whole else shortened
+
+
+def sampled(values: Iterable[str], every: int) -> list[ParameterSet]:
+    """
+    Return parameters of a test of which the suite runs some: the first, and each that comes ``every`` places later.
+
+    The others are release tests. What they show is shown by the first as well, on another case of the same kind.
+    """
+    return [
+        pytest.param(value, marks=pytest.mark.release if number % every else ()) for number, value in enumerate(values)
+    ]
 
 
 def seed_of_chance() -> int:

@@ -147,6 +147,7 @@ def test_nothing_said_is_nothing() -> None:
     assert rules(examined(document, level=2)) == ["5-level-2"]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("errors", [["table_taken"], ["error"]])
 def test_an_error_after_many_warnings_is_an_error(errors: list[str]) -> None:
     """However many warnings come first; without any, it conforms."""

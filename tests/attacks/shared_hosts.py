@@ -7,12 +7,13 @@ What is wrong with an answer, with memory, with disk or with a call of an honest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tests.attacks.attack import Attack
 from tests.attacks.catalogue import (
@@ -82,6 +83,52 @@ IN_MEMORY = {
     "held-queue": f"{_SHARES}::test_one_agent_has_half_of_a_queue_in_its_hands",
 }
 """Attacks without a shortened form, and the test of the suite that makes each on a host in memory."""
+
+COSTLY = frozenset(
+    {
+        "a2a-slow-heads",
+        "altered-state",
+        "authority-of-another-zone",
+        "card-by-other-ways",
+        "card-of-a-guarded-provider",
+        "changed-tables",
+        "changed-tool",
+        "clock-jump",
+        "clock-jump-while-off",
+        "costly-method-batch",
+        "costly-method-import",
+        "costly-method-scan",
+        "costly-method-search",
+        "costly-methods",
+        "crowded-contracts",
+        "crowded-delegated-tasks",
+        "crowded-hops",
+        "crowded-inboxes",
+        "crowded-keys",
+        "crowded-sessions",
+        "disk-below-floor",
+        "disk-full-while-idle",
+        "empty-records",
+        "endless-answer",
+        "expressions-of-one",
+        "extractions-of-one",
+        "filled-contracts",
+        "filled-delegated-tasks",
+        "filled-hops",
+        "flood-of-notifications",
+        "garbage-flood",
+        "half-handshakes",
+        "idle-crowd",
+        "random-agent-ids",
+        "rollback",
+        "searches-of-one",
+        "sessions-of-others",
+        "slow-bodies",
+        "table-as-json",
+        "table-of-long-names",
+    }
+)
+"""Attacks that take more than half a second of processor time even in their shortened form: release tests."""
 
 LAST = ("crowded-keys", "revoked-meanwhile")
 """After which another attack on the same host would find nothing to fill, or no caller."""
@@ -162,6 +209,13 @@ SHORT = sorted(
 
 FIRST = [attack for attack in SHORT if shared_host(attack) in ONE_MODULE]
 FURTHER = [attack for attack in SHORT if shared_host(attack) not in ONE_MODULE]
+
+
+def as_parameters(found: Iterable[Attack]) -> list[ParameterSet]:
+    """Return the parameters of a test that makes these attacks."""
+    return [
+        pytest.param(each, id=each.name, marks=pytest.mark.release if each.name in COSTLY else ()) for each in found
+    ]
 
 
 @pytest.fixture(scope="module")

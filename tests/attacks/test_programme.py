@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attack import Attack
-from tests.attacks.shared_hosts import ATTACKS, FIRST, FURTHER, IN_MEMORY, SHORT, Hosts, withstands
+from tests.attacks.shared_hosts import (
+    ATTACKS,
+    COSTLY,
+    FIRST,
+    FURTHER,
+    IN_MEMORY,
+    SHORT,
+    Hosts,
+    as_parameters,
+    withstands,
+)
 from tests.attacks.shared_hosts import hosts as hosts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.programme
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", FIRST, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", as_parameters(FIRST))
 def test_the_host_withstands(hosts: Hosts, attack: Attack) -> None:
     """Its bounds of memory and disk hold, its answers are right, and no honest call fails."""
     withstands(hosts, attack)
@@ -27,6 +37,7 @@ def test_both_modules_have_all_attacks() -> None:
     """Each attack of the programme is a test of one of the two modules."""
     assert sorted(attack.name for attack in (*FIRST, *FURTHER)) == sorted(attack.name for attack in SHORT)
     assert min(len(FIRST), len(FURTHER)) > 40
+    assert {attack.name for attack in SHORT} >= COSTLY
 
 
 def test_attacks_without_a_shortened_form_are_made_in_memory() -> None:

@@ -62,6 +62,7 @@ def sound(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     yield against(template, tmp_path_factory.mktemp("sound"), None)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_sound_host_is_measured(sound: Result) -> None:
     """Every figure is there, and nothing fails but perhaps time, of which other tests on this machine take theirs."""
@@ -73,6 +74,7 @@ def test_a_sound_host_is_measured(sound: Result) -> None:
     assert sound.sent >= sound.reached >= GARBAGE
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "told"),
@@ -85,6 +87,7 @@ def test_a_fault_is_told(template: Path, tmp_path: Path, fault: str, told: str) 
     assert [failure for failure in result.failures if told in failure], result.failures
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_host_that_stands_still_is_told(template: Path, tmp_path: Path) -> None:
     """The control for time: 24 times 150 ms in which nobody is answered."""
@@ -93,6 +96,7 @@ def test_a_host_that_stands_still_is_told(template: Path, tmp_path: Path) -> Non
     assert any(slow.startswith("during, p99 of call") for slow in result.slow), (result.slow, result.during)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_what_an_attack_finds_is_told(template: Path, tmp_path: Path) -> None:
     """An answer that shows that the host gave way; an attack that is itself broken; another configuration."""

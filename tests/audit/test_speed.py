@@ -49,6 +49,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[], 
     }
 
 
+@pytest.mark.release
 @measured
 @pytest.mark.programme
 @pytest.mark.parametrize("source", ["store", "export", "export with proofs"])

@@ -254,6 +254,7 @@ def _links(record: StoredRecord) -> bool:
     return envelope.parse_unverified(record.format, record.signed).get("event_type") == EVENT
 
 
+@pytest.mark.release
 @pytest.mark.programme
 def test_one_flipped_bit_anywhere_is_found_by_both(tmp_path: Path) -> None:
     """In the first line with its keys, links and checkpoint, in any record or proof, in the end: six hundred bits."""

@@ -132,6 +132,7 @@ def test_a_whole_store_verifies_and_starts(rich: Path) -> None:
     assert {table for table, _ in HARMLESS} <= set(schema.columns)
 
 
+@pytest.mark.release
 @pytest.mark.programme
 def test_each_change_of_a_table_is_named_with_table_and_row(rich: Path, tmp_path: Path) -> None:
     """A value flipped, exchanged, emptied or of another type, a row deleted or added: found, and no traceback."""
@@ -179,6 +180,7 @@ AT_START = (
 """A change, what a start makes of it, and the table that it names; ``audit verify`` names every one."""
 
 
+@pytest.mark.release
 @each_row("statement, verdict, table", AT_START)
 def test_what_a_start_notices_of_changed_tables(
     rich: Path, tmp_path: Path, statement: str, verdict: str, table: str
@@ -221,6 +223,7 @@ def test_a_row_that_its_index_lacks_is_named_and_no_start_serves(
     assert f"table {table}, row {named}: " in started(copy, witness)
 
 
+@pytest.mark.release
 def test_every_line_of_a_checkpoint_is_the_hosts(rich: Path, tmp_path: Path) -> None:
     """A state line that was changed, removed or put under another name is named, in old checkpoints as in new ones."""
     copy, witness = tmp_path / "records.sqlite3", rich.with_name("checkpoint.txt")

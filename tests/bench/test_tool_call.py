@@ -19,6 +19,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield host
 
 
+@pytest.mark.release
 def test_every_way_of_calling_is_measured(host: Host) -> None:
     """Directly by the host's peer, by the official SDK's client and by the barest one; and through the host."""
     figures = compare(host, rounds=1, calls=5)

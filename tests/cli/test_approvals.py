@@ -190,6 +190,7 @@ HOSTILE = (
 OBEYED = "\x1b\r\u202e\u2066\u2067\u200b\u00ad\x9b\t\u2028"
 
 
+@pytest.mark.release
 @each_row(("text", "place"), product(HOSTILE, ["tool", "label", "description", "reason", "input", "name"]), ids=ascii)
 def test_hostile_text_draws_nothing(run: Run, server: AgtpServer, text: str, place: str) -> None:
     """In ``show``, ``ls`` and ``approve`` what others wrote stays in its place; what is obeyed is written out."""

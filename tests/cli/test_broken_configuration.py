@@ -9,6 +9,7 @@ import pytest
 from agtphost.contract.reserved import CONFIGURATION
 from tests.cli.conftest import Run
 from tests.cli.server import AgtpServer, Answer
+from tests.programmes import sampled
 
 SOUND = """[host]
 server_id = "localhost"
@@ -71,7 +72,7 @@ def break_file(server: AgtpServer, kind: str) -> None:
     Path("host.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
-@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize("kind", sampled(BROKEN, 2))
 def test_every_command_reaches_the_host_with_a_broken_file(run: Run, server: AgtpServer, kind: str) -> None:
     """Each command sends its request, and warns once with the file and the line of the fault."""
     break_file(server, kind)
@@ -83,7 +84,7 @@ def test_every_command_reaches_the_host_with_a_broken_file(run: Run, server: Agt
         assert "host.toml:" in result.stderr, (name, result.stderr)
 
 
-@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize("kind", sampled(BROKEN, 4))
 def test_every_command_reaches_a_named_host_with_a_broken_file(run: Run, server: AgtpServer, kind: str) -> None:
     """With --uri too: the file's authority and certificates are used for the host of this machine."""
     break_file(server, kind)

@@ -75,6 +75,7 @@ def test_clients_and_bridge_import_on_windows(module: str, tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.release
 def test_a_host_does_not_import_on_windows(tmp_path: Path) -> None:
     """The control of the libraries: a host uses what Windows lacks."""
     control = play("import agtphost.host.root", tmp_path)

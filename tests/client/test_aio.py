@@ -237,6 +237,7 @@ async def storm(client: aio.Client, uri: str, calls: int, seed: int) -> tuple[in
     return answered, mixed, cancelled
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.parametrize("factory", length([None], [None, foreign_loop]))
 def test_a_storm_of_cancellations_mixes_nothing_up(

@@ -28,6 +28,7 @@ def hand_over(group: Cluster, results: Results, times: int) -> None:
     until(lambda: results.good >= before + 10)
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(60 + 10 * STOPS)

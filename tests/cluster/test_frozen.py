@@ -199,6 +199,7 @@ def test_a_host_that_is_cut_off_from_its_store_runs_no_handler(tmp_path: Path, p
     assert cut_off(tmp_path, proxy) == {"before": 1}
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_control_a_host_that_is_cut_off_and_trusts_an_old_beat_runs_handlers(tmp_path: Path, proxy: Proxy) -> None:
     """Its calls get 503 too, after they were carried out."""

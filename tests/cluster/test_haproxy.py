@@ -187,6 +187,7 @@ def test_a_call_at_a_frozen_host_ends(tmp_path: Path) -> None:
     assert frozen_call_ends(tmp_path)
 
 
+@pytest.mark.release
 @needed
 @postgres.needed
 def test_control_a_call_at_a_frozen_host_waits(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def examine_one_by_one(
     return found
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("way", "server"), length(SHORT_CASES, CASES))

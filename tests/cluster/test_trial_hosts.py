@@ -57,6 +57,7 @@ def processes(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.release
 @postgres.needed
 @pytest.mark.slow
 def test_the_manual_says_what_one_sees(folder: Path) -> None:

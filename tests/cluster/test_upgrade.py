@@ -119,6 +119,7 @@ def version(url: str) -> int:
     return found
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(60 + 30 * ROUNDS)

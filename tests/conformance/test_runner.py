@@ -106,6 +106,7 @@ def test_a_host_of_a_thousand_endpoints_passes(generated_host: Host) -> None:
     assert unshown(results, relying_on(GENERATED)) == []
 
 
+@pytest.mark.release
 def test_a_defective_host_without_defect_is_like_any_other(defective_host: Host) -> None:
     """The control: what spoils answers changes nothing by itself."""
     (defective_host.state / "defect").write_text("none")

@@ -278,6 +278,7 @@ def large(operations: int) -> dict[str, Any]:
     return {"openapi": "3.1.0", "info": {"title": "Large"}, "paths": paths, "components": {"schemas": schemas}}
 
 
+@pytest.mark.release
 def test_a_large_document_is_imported_whole() -> None:
     """Hundreds of operations over a web of 300 schemas: every one is sound, and says what was left open."""
     result = import_openapi(large(150), CATALOG)

@@ -52,6 +52,7 @@ def noticed(path: Path, octets: bytes, good: list[StoredRecord]) -> str | None:
         reader.close()
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 def test_a_flipped_bit_is_noticed_or_harmless(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_killing_the_ledger_loses_nothing_acknowledged(tmp_path: Path) -> None:
     assert len(acknowledged) > KILLS
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_ledger_that_answers_before_the_commit_is_caught(tmp_path: Path) -> None:
     """The control: the same kills show losses when the answer goes out first."""

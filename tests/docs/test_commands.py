@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import click
+import pytest
 from click.testing import CliRunner
 
 from agtphost.cli.root import agtp
@@ -285,6 +286,7 @@ def test_a_selection_of_tests_is_not_empty() -> None:
             assert re.search(rf"^{re.escape(path)}\b.*::", done.stdout, re.MULTILINE), path
 
 
+@pytest.mark.release
 def test_the_smallest_selection_runs() -> None:
     """By word, as documented."""
     (line,) = [line for line in SELECTIONS if " -k " in line]

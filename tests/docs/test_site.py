@@ -40,6 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target / "html"
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 def test_every_page_is_in_the_site(site: Path) -> None:

@@ -214,6 +214,7 @@ def taken_up(host: Crowded, *, at_once: bool) -> float:
     return max(host.turns.taken)
 
 
+@pytest.mark.release
 @measured
 @pytest.mark.programme
 def test_another_configuration_holds_nobody_up(settled: Callable[[], None]) -> None:
@@ -231,6 +232,7 @@ def test_another_configuration_holds_nobody_up(settled: Callable[[], None]) -> N
     host.close()
 
 
+@pytest.mark.release
 @measured
 @pytest.mark.programme
 def test_what_clients_of_mcp_are_told_of_holds_nobody_up(host: Crowded) -> None:

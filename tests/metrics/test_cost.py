@@ -77,6 +77,7 @@ def test_control_a_dear_watcher_is_noticed() -> None:
     assert telling_seconds(lambda counts: [sorted(counts.latencies) for _ in range(200)]) > SHARE * call
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_benchmark_measures_what_it_says() -> None:
     """Both hosts answer, and the one with metrics has counted what it answered and what was still out."""

@@ -58,6 +58,7 @@ def wrong_cells(browser: Browser) -> list[str]:
     return [member for member, colour in browser.run(script) if colour != "rgba(0, 0, 0, 0)"]
 
 
+@pytest.mark.release
 def test_what_is_listed_is_what_was_signed(browser: Browser, site: Site) -> None:
     """The control: nothing was altered."""
     show(browser, site, "/calls?filter=agent:demo")
@@ -67,6 +68,7 @@ def test_what_is_listed_is_what_was_signed(browser: Browser, site: Site) -> None
     browser.quiet()
 
 
+@pytest.mark.release
 @each_row(
     ("member", "text"),
     [
@@ -125,6 +127,7 @@ def query_of(browser: Browser) -> dict[str, list[str]]:
     return parse_qs(urlsplit(browser.driver.current_url).query)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("path", ["/calls?filter=agent:demo&from=-15m", "/?from=-15m"])
 def test_a_range_is_selected_with_the_keyboard(browser: Browser, site: Site, path: str) -> None:
     """Arrow keys move, Shift extends, Enter shows the range; what is selected is said."""
@@ -155,6 +158,7 @@ def test_a_range_is_selected_with_the_pointer(browser: Browser, site: Site) -> N
     assert query_of(browser)["from"][0] < query_of(browser)["until"][0]
 
 
+@pytest.mark.release
 def test_a_filter_is_completed_by_name(browser: Browser, site: Site) -> None:
     """Fields, agents and tools; with the keyboard alone."""
     show(browser, site, "/calls")
@@ -176,6 +180,7 @@ def test_a_filter_is_completed_by_name(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_filters_are_saved_as_links(browser: Browser, site: Site) -> None:
     """By name in this browser, until they are removed."""
     show(browser, site, "/calls?filter=status:4xx&from=-1h&before=9999")
@@ -194,6 +199,7 @@ def test_filters_are_saved_as_links(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_the_overview_refreshes_itself(browser: Browser, site: Site) -> None:
     """After calls were recorded, with what is open left open; a session that has ended is told."""
     # The script reads its seconds once: without them, the first call that is recorded is enough.

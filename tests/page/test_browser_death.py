@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import forking
 from tests.page.windows import find_programs
 
@@ -63,6 +65,7 @@ def test_that_fails_by_itself(browser):
 """
 
 
+@pytest.mark.release
 def test_a_death_is_of_one_test_alone(tmp_path: Path) -> None:
     """
     Of a document's process, and of all of it: the test passes when it is asked again, and the run says why it was.

@@ -63,6 +63,7 @@ def note(site: Site) -> Path:
     return site.host.config.parent / "mcp" / "files" / "notes" / "old.txt"
 
 
+@pytest.mark.release
 def test_the_story(browser: Browser, site: Site, model: Assistant) -> None:
     """The five steps of the page, in their order, over one connection of the assistant's."""
     # 1. The call is held.

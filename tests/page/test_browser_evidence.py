@@ -87,6 +87,7 @@ def test_a_record_is_green_line_by_line(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_a_flipped_bit_is_red_and_named(browser: Browser, site: Site) -> None:
     """The view that is open stays as it was; the same click says now that the record is not what was signed."""
     audit_id, _ = called(site, 2)
@@ -118,6 +119,7 @@ def forged(site: Site, audit_id: str, key: SigningKey) -> Iterator[str]:
         edited(site.host, statement, signed, bytes.fromhex(audit_id), bytes.fromhex(made))
 
 
+@pytest.mark.release
 def test_a_forged_record_is_red_though_its_hash_is_right(browser: Browser, site: Site) -> None:
     """The host's own reading finds hash and octets to agree, and shows it: the browser does not believe it."""
     audit_id, _ = called(site, 2)
@@ -132,6 +134,7 @@ def test_a_forged_record_is_red_though_its_hash_is_right(browser: Browser, site:
     assert "does not match" in lines["signature"] and lines["proof"].startswith("bad ")
 
 
+@pytest.mark.release
 def test_a_record_is_red_whose_neighbour_was_changed(browser: Browser, site: Site) -> None:
     """The link to the record before leads nowhere any more."""
     before, audit_id = called(site, 2)
@@ -142,6 +145,7 @@ def test_a_record_is_red_whose_neighbour_was_changed(browser: Browser, site: Sit
     assert lines["signature"].startswith("ok ")
 
 
+@pytest.mark.release
 def test_a_range_is_green_and_names_the_one_that_is_not(window: Browser, tmp_path: Path) -> None:
     """Sixty records of a chain; one of them changed is found among them, and those after it still hold."""
     with served(tmp_path) as site:
@@ -167,6 +171,7 @@ def ranged(browser: Browser, site: Site) -> None:
     assert "records" in lines["signature"] and lines["signature"].startswith("ok "), "those after it still hold"
 
 
+@pytest.mark.release
 def test_the_hosts_own_chain_is_a_range_too(browser: Browser, site: Site) -> None:
     """Though each look at it makes it longer."""
     browser.open(address(site, "/evidence"))
@@ -176,6 +181,7 @@ def test_the_hosts_own_chain_is_a_range_too(browser: Browser, site: Site) -> Non
     browser.quiet()
 
 
+@pytest.mark.release
 def test_another_key_than_the_links_is_red(browser: Browser, site: Site) -> None:
     """A host that shows a key of its own choice is told from the one that the link named."""
     (audit_id,) = called(site)
@@ -190,6 +196,7 @@ def test_another_key_than_the_links_is_red(browser: Browser, site: Site) -> None
     browser.forget()
 
 
+@pytest.mark.release
 def test_a_kept_proof_is_verified_without_the_host(browser: Browser, site: Site, tmp_path: Path) -> None:
     """What the view offers to keep is what ``agtp audit prove --file`` takes."""
     (audit_id,) = called(site)
@@ -203,6 +210,7 @@ def test_a_kept_proof_is_verified_without_the_host(browser: Browser, site: Site,
     assert done.returncode == 0 and "proven" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.release
 def test_a_witness_that_cosigned_is_named(window: Browser, tmp_path: Path) -> None:
     """Of two hosts one witnesses the other: the line about it is green, and has the witness's name and key."""
     for name in ("log", "witness"):

@@ -102,6 +102,7 @@ def test_entering(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_a_link_is_used_twice(browser: Browser, site: Site) -> None:
     """The second time it opens nothing, and the page says what may have happened."""
     link = site.link()
@@ -117,6 +118,7 @@ def test_a_link_is_used_twice(browser: Browser, site: Site) -> None:
     browser.quiet("status of 410")
 
 
+@pytest.mark.release
 def test_without_a_script_everything_is_there(site: Site, tmp_path: Path) -> None:
     """The token is pasted, the inbox is read, a decision is made."""
     known = escalated(site, "task-no-script")
@@ -152,6 +154,7 @@ def test_a_decision_with_its_reason(browser: Browser, site: Site, button: str, s
     browser.quiet()
 
 
+@pytest.mark.release
 def test_a_decision_by_the_keyboard_alone(browser: Browser, site: Site) -> None:
     """From the top of the page to the button, and every stop on the way can be seen."""
     known = escalated(site, "task-keyboard")
@@ -169,6 +172,7 @@ def test_a_decision_by_the_keyboard_alone(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_two_decide_at_once(browser: Browser, site: Site) -> None:
     """Whoever is second is told that it was decided, and changes nothing."""
     known = escalated(site, "task-two")
@@ -209,6 +213,7 @@ def typed_in_time(browser: Browser, site: Site, words: Sequence[str], known: str
     return datetime.now(UTC) < ends
 
 
+@pytest.mark.release
 def test_a_certificate_ends_in_the_middle_of_a_session(browser: Browser, site: Site, tmp_path: Path) -> None:
     """The next click is the last: no view, no decision, and the page says why."""
     known = escalated(site, "task-expired")
@@ -255,6 +260,7 @@ def test_another_sites_form_does_nothing(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_a_name_bound_to_this_address_is_not_this_host(site: Site, tmp_path: Path) -> None:
     """
     Rebinding: another name leads to the same port, and to nothing there.
@@ -272,6 +278,7 @@ def test_a_name_bound_to_this_address_is_not_this_host(site: Site, tmp_path: Pat
 # What goes on
 
 
+@pytest.mark.release
 def test_the_feed_under_load(browser: Browser, site: Site) -> None:
     """Hundreds of calls a second go by: what can be read stays, the newest is there, and nothing is said twice."""
     entered(browser, site)
@@ -292,6 +299,7 @@ def test_the_feed_under_load(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_an_agent_is_stopped_by_the_keyboard_alone(browser: Browser, site: Site) -> None:
     """Its very next call, on the connection that is open, is 410."""
     demo = site.host.state / "agents" / "demo"
@@ -318,6 +326,7 @@ def test_an_agent_is_stopped_by_the_keyboard_alone(browser: Browser, site: Site)
     browser.quiet()
 
 
+@pytest.mark.release
 def test_a_changed_tool_is_approved_as_it_was_shown(browser: Browser, tmp_path: Path) -> None:
     """Both definitions side by side; the one that was looked at is approved, and the tool is called again."""
     config, words = deployed(tmp_path)

@@ -38,6 +38,7 @@ def choose(window: Browser, selector: str, *choices: str) -> None:
             option.click()
 
 
+@pytest.mark.release
 def test_who_has_a_token_calls_what_it_may_call(window: Browser, served: tuple[Host, int]) -> None:
     """Without one there is nothing to see; with it, the operations of that caller, and a call of one has its record."""
     host, port = served

@@ -25,6 +25,7 @@ def browser(window: Browser, site: Site) -> Browser:
     return window
 
 
+@pytest.mark.release
 def test_a_tool_is_tried_by_keyboard_and_mouse(browser: Browser, site: Site) -> None:
     """The form of its schema is filled in, the box is ticked, and the answer is shown with its record."""
     browser.open(address(site, "/tools/mcp.files.search_text"))
@@ -68,6 +69,7 @@ def test_a_view_says_that_its_host_restarts_and_goes_on(browser: Browser, site: 
     browser.said()
 
 
+@pytest.mark.release
 def test_a_view_without_typed_text_is_loaded_again(browser: Browser, site: Site) -> None:
     """Once the connection is back, as nothing is lost by it."""
     enter(browser, site)

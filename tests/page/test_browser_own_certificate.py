@@ -93,6 +93,7 @@ def test_a_person_enters_by_keyboard_with_the_browsers_certificate(
         assert site.stranger().ask("GET", "/", headers=stolen).status == 401
 
 
+@pytest.mark.release
 def test_control_a_browser_without_one_is_offered_nothing(site: Site, tmp_path: Path) -> None:
     """The same window of somebody who has imported none."""
     with opened(site, tmp_path) as browser:

@@ -111,6 +111,7 @@ def visit(browser: Browser, address: str) -> None:
     browser.open(address)
 
 
+@pytest.mark.release
 @each_row(("width", "scheme"), [(320, "dark"), (1280, "light")])
 def test_everything_that_views_are_made_of_can_be_read(browser: Browser, site: str, width: int, scheme: str) -> None:
     """
@@ -128,6 +129,7 @@ def test_everything_that_views_are_made_of_can_be_read(browser: Browser, site: s
     browser.quiet()
 
 
+@pytest.mark.release
 def test_the_chart_says_what_the_table_says(browser: Browser, site: str) -> None:
     """A bar for each minute, as tall as the number; the table stays, a key away."""
     browser.scheme("light")
@@ -166,6 +168,7 @@ def test_a_feed_that_breaks_off_is_taken_up_again(browser: Browser, site: str) -
     browser.quiet("ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("path", ["/inline", "/elsewhere", "/error", "/gone"])
 def test_the_harness_notices(browser: Browser, site: str, path: str) -> None:
     """The control: an inline script or style, an image from elsewhere, an exception, a file that is not there."""
@@ -204,6 +207,7 @@ window.uncovered = () => setTimeout(() => { cover.remove(); field.hidden = false
 """
 
 
+@pytest.mark.release
 def test_what_cannot_be_reached_yet_is_waited_for(browser: Browser, site: str) -> None:
     """A button below something else, and a field that is not shown; the control is a cover that stays."""
     visit(browser, f"{site}/")
@@ -219,6 +223,7 @@ def test_what_cannot_be_reached_yet_is_waited_for(browser: Browser, site: str) -
     assert browser.attribute_of("#reason", "value") == "in time"
 
 
+@pytest.mark.release
 def test_who_leaves_reads_nothing_of_the_view_before(browser: Browser, site: str) -> None:
     """However late the next one comes: it does not come before it is waited for."""
     visit(browser, f"{site}/")

@@ -96,6 +96,7 @@ def lags(browser: Browser) -> list[float]:
     return [float(each) for each in browser.driver.execute_script("return window.lags")]
 
 
+@pytest.mark.release
 def test_a_record_is_in_the_table_in_time(browser: Browser, site: Site, record_property: pytest.RecordProperty) -> None:
     """From the time in the record itself, which is before its commit, to the row in the document."""
     watching(browser, site)
@@ -112,6 +113,7 @@ def test_a_record_is_in_the_table_in_time(browser: Browser, site: Site, record_p
     assert p95 <= BOUND
 
 
+@pytest.mark.release
 def test_control_rows_that_are_late_are_noticed(browser: Browser, site: Site) -> None:
     """What stands in a paused feed is as late as the pause was long."""
     watching(browser, site)

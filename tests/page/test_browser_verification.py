@@ -274,6 +274,7 @@ def damaged(case: Case, chance: random.Random, number: int) -> Iterator[Case]:
         )
 
 
+@pytest.mark.release
 def test_whole_chains_are_green_in_both(browser: Browser, host: Host) -> None:
     """The control of all that follows: nothing is wrong with what was not touched."""
     cases = chains(host)
@@ -444,6 +445,7 @@ def flipped_note(note: str, chance: random.Random) -> str:
     return note[:at] + chr(ord(note[at]) ^ 1 << chance.randrange(7)) + note[at + 1 :]
 
 
+@pytest.mark.release
 def test_proofs_checkpoints_and_cosignatures_are_judged_alike(browser: Browser, host: Host) -> None:
     """Every place in trees of seven sizes, and eight ways to spoil each proof: one verdict, and the same witnesses."""
     chance = random.Random(SEED)

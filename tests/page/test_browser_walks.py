@@ -125,6 +125,7 @@ def test_an_incident(browser: Browser, site: Site, tmp_path: Path) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_a_weeks_review(browser: Browser, site: Site) -> None:
     """Calls by time, tool and agent of seven days, who has which rights, and whether all of it verifies."""
     with client_of(site, "demo") as client:
@@ -150,6 +151,7 @@ def test_a_weeks_review(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_a_new_tool_is_introduced(browser: Browser, site: Site) -> None:
     """Its calls wait for a person, who decides in the inbox; the next call is made, and the record says by whom."""
     words = site.host.config.parent / "words"
@@ -181,6 +183,7 @@ def test_a_new_tool_is_introduced(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_an_operator_leaves(browser: Browser, site: Site) -> None:
     """The open page of a person whose entry is gone shows nothing more; what was done before still has the name."""
     be(browser, site, "--cert", "anna.pem")

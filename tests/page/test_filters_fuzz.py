@@ -132,6 +132,7 @@ def look(page: PageInMemory, path: str, query: dict[str, str]) -> None:
     assert status != 422 or 'role="alert"' in body or 'class="refused"' in body, "a refusal says why"
 
 
+@pytest.mark.release
 @settings(max_examples=80)
 @given(query=CALLS)
 @example(query={"filter": HOSTILE[3]})

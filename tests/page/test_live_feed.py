@@ -227,6 +227,7 @@ def test_control_a_feed_that_writes_out_everything_is_noticed() -> None:
     assert feed_seconds(2_500) > SHARE * call_seconds()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_benchmark_measures_what_it_says() -> None:
     """The host answers with and without a viewer, who is shown calls."""

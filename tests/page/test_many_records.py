@@ -98,6 +98,7 @@ VIEWS = (
 )
 
 
+@pytest.mark.release
 @measured
 def test_a_view_costs_little_with_many_records(page: FullPage, record_property: Callable[[str, object], None]) -> None:
     """Every view takes at most 200 ms of a processor, its answer being drawn included."""

@@ -64,6 +64,7 @@ def verified(site: Site, file: Path) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.release
 def test_a_whole_chain_verifies_offline(site: Site, browser: Browser, tmp_path: Path) -> None:
     """Of more than one page; nothing of it is missing, and the file says so."""
     for chain, least in ((librarian(site), CALLS), ("host", 1)):

@@ -33,7 +33,7 @@ from tests.system.hosting import until
 
 pytestmark = pytest.mark.programme
 
-RECORDS, LOOKS = length((20_000, 20), (1_000_000, 60))
+RECORDS, LOOKS = length((5_000, 8), (1_000_000, 60))
 AGENTS, TOOLS = length((250, 230), (1_000, 500))
 SERVER = Path(__file__).with_name("many_tools_server.py")
 GROUP = 500

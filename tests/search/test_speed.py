@@ -69,6 +69,7 @@ def measure(engine: str, folder: Path) -> dict[str, float]:
     return {"made": made, "p50": taken[len(taken) // 2], "p99": taken[int(len(taken) * 0.99) - 1], "more": more}
 
 
+@pytest.mark.release
 @measured
 @pytest.mark.parametrize("engine", ["bm25", "static"])
 def test_searches_over_many_candidates(engine: str, tmp_path: Path) -> None:

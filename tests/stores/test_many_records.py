@@ -86,6 +86,7 @@ def measure_server(store: Any) -> float:
     return read_seconds(main, with_ended=True) + sum(map(read_seconds, children))
 
 
+@pytest.mark.release
 @measured
 def test_a_search_costs_little_in_postgresql(store: Any, record_property: Callable[[str, object], None]) -> None:
     """Each search and each count takes at most 200 ms of processors, those of the database included."""

@@ -67,6 +67,7 @@ def test_a_commit_costs_little_more_than_one_to_a_file(writers: Sequence[Any], g
     assert length(True, rate >= SLOWEST)
 
 
+@pytest.mark.release
 def test_control_a_round_trip_for_each_row_costs_more(writers: Sequence[Any]) -> None:
     """The control: a group of 64 whose records are inserted one by one."""
     store = writers[1]._store

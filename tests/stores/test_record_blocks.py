@@ -92,6 +92,7 @@ def results(reader: IRecordReader, search: Search, last: int) -> list[Any]:
     return [summary, [dict(each.counts) for each in counts], numbers, page.before if len(numbers) == 7 else None]
 
 
+@pytest.mark.release
 @postgres.needed
 def test_results_with_and_without_blocks_are_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]

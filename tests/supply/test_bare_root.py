@@ -33,6 +33,7 @@ RECIPE = (ROOT / "Containerfile").read_text()
 README = (ROOT / "README.rst").read_text()
 
 
+@pytest.mark.release
 def test_the_context_has_what_is_built_and_nothing_of_a_deployment(tmp_path: Path) -> None:
     """Keys, tests, caches and other people's files stay out; what the wheel is made of is in."""
     tree = copy_tree(tmp_path / "tree")

@@ -77,6 +77,7 @@ def test_helm_finds_nothing_in_the_chart(tmp_path: Path) -> None:
         assert done.returncode != 0 and named in done.stderr
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_the_objects_are_ones_of_kubernetes(version: str, tmp_path: Path) -> None:
     """With all values set, too; a word that Kubernetes does not know is found: the control."""

@@ -39,6 +39,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return wheel, sdist
 
 
+@pytest.mark.release
 def test_the_metadata_is_whole(built: tuple[Path, Path]) -> None:
     """Of wheel and sdist: version, licence, author, places, Python versions, and a description that renders."""
     for path in built:
@@ -105,6 +106,7 @@ def test_placeholders_are_told_and_filled_by_one_setting(tmp_path: Path) -> None
     assert bool(found) == ("agtphost.example" in project)
 
 
+@pytest.mark.release
 def test_the_wheel_of_the_sdist_is_the_same(built: tuple[Path, Path], tmp_path: Path) -> None:
     """Octet for octet; a file that the sdist leaves out is named (the control)."""
     wheel, sdist = built
@@ -133,6 +135,7 @@ def test_a_python_that_is_not_there_is_missing() -> None:
     assert here is not None and here.exists()
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(1200)

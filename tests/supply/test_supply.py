@@ -223,6 +223,7 @@ def copy(target: Path) -> Path:
     return target
 
 
+@pytest.mark.release
 def test_the_wheel_is_reproducible(tmp_path: Path) -> None:
     """Built twice, from copies made at other times with other permissions: the same octets. One more octet is seen."""
     first, second = copy(tmp_path / "first"), copy(tmp_path / "second")
@@ -319,6 +320,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     yield {"PYTHONPATH": str(folder)}
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_plain_install_serves(plain: dict[str, str], tmp_path: Path) -> None:
     """Without any extra: `agtp init --production`, a host, a call, a table; and what needs an extra says which."""
@@ -348,6 +350,7 @@ def test_a_plain_install_serves(plain: dict[str, str], tmp_path: Path) -> None:
     assert agtp("check", str(config)).returncode == 0, "with the extras it is sound"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_plain_install_is_worth_starting(plain: dict[str, str], tmp_path: Path) -> None:
     """`agtp up` without any extra: the sample's endpoints, calls that are verified, and what brings the rest."""
@@ -407,6 +410,7 @@ chmod +x "$3/bin/pip"
     script.chmod(0o755)
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(600)

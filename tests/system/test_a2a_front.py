@@ -279,6 +279,7 @@ def test_a_providers_token_says_on_whose_behalf(host: Host, front: int, provider
     assert post(host, front, "SendMessage", token=forged, message=said)[0] == 401
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("certificate", "tool", "state"),
     [

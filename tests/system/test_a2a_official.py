@@ -283,6 +283,7 @@ def test_the_older_client_needs_the_address_alone(places: dict[str, Side]) -> No
     assert seen["hosted"]["sent"][0] == "completed"
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 def test_the_javascript_client_sees_the_same_behind_the_front(places: dict[str, Side], binding: str) -> None:
     """The official SDK 1.3 of JavaScript, by the address alone: states, events and errors are those of the agent."""

@@ -547,6 +547,7 @@ def test_clients_of_the_older_version(sides: tuple[Side, Side], name: str, versi
 # An agent that has less
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_what_the_agent_does_not_have(plain_sides: tuple[Side, Side], binding: str) -> None:
     """No streams, no push notifications, no extended card: the agent's own errors, and the card says so."""
@@ -588,6 +589,7 @@ def test_the_card_tells_of_the_agent(sides: tuple[Side, Side]) -> None:
     same(sides, story)
 
 
+@pytest.mark.release
 @each_row("binding", ["JSONRPC", "HTTP+JSON"])
 @each_row("streaming", [True, False])
 def test_the_official_client_sees_the_same(sides: tuple[Side, Side], binding: str, streaming: bool) -> None:

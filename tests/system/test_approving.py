@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agtphost.client.sync import Client
 from agtphost.identity.keys import SigningKey
 from tests import forking
@@ -95,6 +97,7 @@ def at_a_terminal(host: Host, answer: str, *words: str) -> tuple[int, str, str]:
         os.close(ours)
 
 
+@pytest.mark.release
 def test_what_is_approved_is_what_was_shown(tmp_path: Path) -> None:
     """
     Design decision 16: after a restart the difference is shown, and the approval names the digest of what was shown.

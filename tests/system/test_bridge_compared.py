@@ -358,6 +358,7 @@ PAIRS = [(name, mode, TRANSPORTS[(at + late) % 2]) for at, name in enumerate(NAM
 """Shortened: each server in both eras, in each over one transport, and over both."""
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @each_row("name, mode, transport", length(PAIRS, [*product(NAMES, MODES, TRANSPORTS)]))
 def test_a_client_hears_behind_host_and_bridge_what_it_hears_directly(

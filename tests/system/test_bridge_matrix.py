@@ -255,6 +255,7 @@ def test_an_endpoint_without_its_scope_is_not_shown_and_says_which_it_needs(
         anyio.run(story)
 
 
+@pytest.mark.release
 def test_clients_outlive_the_host(tmp_path_factory: pytest.TempPathFactory) -> None:
     """
     kill -9 in the middle of sessions over both transports, of both eras.

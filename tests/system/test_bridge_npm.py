@@ -76,6 +76,7 @@ def said(result: types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @each_row("era, transport", length([*zip(ERAS, TRANSPORTS, strict=True)], [*product(ERAS, TRANSPORTS)]))
 def test_the_official_client_drives_three_servers(era: str, transport: str, host: Host, folder: Path) -> None:
@@ -155,6 +156,7 @@ def inspect(host: Host, where: Sequence[str], *words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_inspector_drives_three_servers(transport: str, host: Host, folder: Path) -> None:

@@ -118,6 +118,7 @@ async def begin(mcp: Client, name: str) -> None:
     raise AssertionError(result)
 
 
+@pytest.mark.release
 @pytest.mark.npm
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def test_updates_arrive_with_every_isolation(updating: Host, mode: str) -> None:
@@ -178,6 +179,7 @@ def test_updates_arrive_with_every_isolation(updating: Host, mode: str) -> None:
     assert sum(uri.startswith("agtp-mcp:") for uri in found.values()) >= 3
 
 
+@pytest.mark.release
 @pytest.mark.npm
 @pytest.mark.parametrize("name", ["auto", "one"])
 def test_a_tool_that_works_as_a_task_alone_can_be_called(updating: Host, name: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from agtphost.stores import upgrade
 from tests import forking
+from tests.programmes import sampled
 from tests.system.hosting import BIN, agtp, free_port, running, sample
 from tests.system.test_check import (
     breaks_agent,
@@ -343,7 +344,7 @@ def started(config: Path, environ: dict[str, str], *, sound: bool) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", sampled(ROWS, 3))
 def test_check_fails_where_the_start_does(developed: Path, produced: Path, tmp_path: Path, name: str) -> None:
     """The same sentences from both, each with what to do; check writes nothing."""
     row = ROWS[name]

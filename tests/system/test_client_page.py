@@ -75,6 +75,7 @@ def test_a_program_prints_what_the_page_shows(name: str, host: Host) -> None:
     run(name, host)
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.parametrize("name", length(["langchain_agent"], list(FRAMEWORKS)))
 def test_a_framework_uses_governed_tools(name: str, host: Host) -> None:

@@ -17,7 +17,7 @@ def found(host: Host, words: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ahead", [5 * DAY, -5 * DAY])
+@pytest.mark.parametrize("ahead", [5 * DAY, pytest.param(-5 * DAY, marks=pytest.mark.release)])
 def test_a_clock_that_goes_and_comes_back_changes_nothing(tmp_path: Path, ahead: float) -> None:
     """Keyed calls run once, timers go on in both directions, and the jump is in the log and in the evidence."""
     config, clock = sample(tmp_path), SetClock(tmp_path / "clock")
@@ -39,6 +39,7 @@ def test_a_clock_that_goes_and_comes_back_changes_nothing(tmp_path: Path, ahead:
         assert abs(events[0]["seconds"] - ahead) < 60
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_host_that_is_started_again_within_the_jump_remembers(tmp_path: Path) -> None:
     """The start says how old the newest record is, has it on record, and answers a repeat from what is stored."""

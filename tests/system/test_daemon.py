@@ -100,6 +100,7 @@ def reasons(said: str) -> list[str]:
     return [line.strip() for line in lines[first:last]]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("name", IN_THE_WAY)
 def test_the_shell_learns_why_a_daemon_did_not_start(tmp_path: Path, name: str) -> None:
     """Exit status 1, and the sentences that ``-n`` says."""
@@ -115,6 +116,7 @@ def test_the_shell_learns_why_a_daemon_did_not_start(tmp_path: Path, name: str) 
     assert not (config.parent / "host.pid").exists()
 
 
+@pytest.mark.release
 def test_a_daemon_that_starts_lets_go_of_the_shell(tmp_path: Path) -> None:
     """Status 0, nothing said, and no end of the shell's pipes is left in it: reading them comes to an end."""
     config = sample(tmp_path)
@@ -142,6 +144,7 @@ run()
 """
 
 
+@pytest.mark.release
 def test_a_plain_system_exit_leaves_the_shell_waiting(tmp_path: Path) -> None:
     """The control: with the exception of old, the tests above would notice."""
     config = sample(tmp_path)

@@ -288,6 +288,7 @@ def test_peers_that_do_not_read_are_cut_and_cost_little(host: Host) -> None:
     assert_unharmed(watch)
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 def test_large_pages_that_nobody_reads_cost_little(host: Host) -> None:
@@ -304,6 +305,7 @@ def test_large_pages_that_nobody_reads_cost_little(host: Host) -> None:
     assert watch.growth < BOUND
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_host_that_does_not_stop_for_them_is_caught(tmp_path: Path) -> None:
     """The control: a host whose transport may not pause it answers into its own memory, and cuts nobody."""

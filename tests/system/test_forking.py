@@ -35,6 +35,7 @@ def is_forked(host: Host) -> bool:
     return b"forkserver.py" in Path(f"/proc/{host.process.pid}/cmdline").read_bytes()
 
 
+@pytest.mark.release
 def test_a_forked_host_is_the_same_host(tmp_path: Path) -> None:
     """It says the same while it starts and stops, answers the same, and is another process."""
     config = sample(tmp_path)
@@ -63,6 +64,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.parametrize("name", length(("a table", "a failure"), tuple(COMMANDS)))
 def test_a_forked_command_writes_the_same_and_ends_the_same(name: str, tmp_path: Path) -> None:
@@ -117,6 +119,7 @@ def test_a_signal_ends_it_and_is_its_status(tmp_path: Path) -> None:
     assert not Path(f"/proc/{host.process.pid}").exists()
 
 
+@pytest.mark.release
 def test_its_environment_is_what_is_given(tmp_path: Path) -> None:
     """Nothing of the process that forks; and an interpreter with variables of its own is a new one."""
     config = sample(tmp_path)
@@ -135,6 +138,7 @@ INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol
 INITIALIZE += b'"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.parametrize("end", length((None, signal.SIGTERM), (None, signal.SIGTERM, signal.SIGKILL)))
 def test_a_server_that_others_start_is_the_same_server(tmp_path: Path, end: signal.Signals | None) -> None:

@@ -79,6 +79,7 @@ def test_a_python_client_has_a_typed_function_for_each_tool(
     assert set(told["called"]) == tools and "Refusal" not in told["called"].values(), told["called"]
 
 
+@pytest.mark.release
 def test_a_typescript_client_has_a_typed_function_for_each_tool(
     served: tuple[int, bytes, set[str]], tmp_path: Path
 ) -> None:

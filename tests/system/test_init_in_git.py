@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from agtphost.cli.scaffold import optional_sections
 from tests import forking
 from tests.system.hosting import agtp, free_port, running
@@ -20,6 +22,7 @@ def run(*words: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.release
 def test_a_clone_is_a_deployment(tmp_path: Path) -> None:
     """
     init, git add, clone: nothing secret is in it and nothing needed is missing. The example's test passes there,

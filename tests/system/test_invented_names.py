@@ -100,7 +100,7 @@ def configured(folder: Path, store: str) -> tuple[Path, str]:
 
 
 @pytest.mark.programme
-@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=postgres.needed)])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=(postgres.needed, pytest.mark.release))])
 def test_invented_names_are_no_facets(tmp_path: Path, store: str) -> None:
     """
     Of 5,000 requests with new names of every kind, no facet has one; methods and texts of records find each.

@@ -97,6 +97,7 @@ def played(folder: Path) -> Iterator[Said]:
             yield Said(step.command, status, step.status, output, step.shown)
 
 
+@pytest.mark.release
 def test_every_journey_is_as_the_page_tells_it(tmp_path: Path) -> None:
     """Each command, its status, and all that it says; nothing more, and nothing less."""
     for said in played(tmp_path):

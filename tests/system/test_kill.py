@@ -249,6 +249,7 @@ def test_kill_9_loses_nothing_acknowledged_and_repeats_nothing(
     assert findings.in_doubt >= KILLS
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_host_that_answers_before_the_commit_is_caught(tmp_path: Path) -> None:
     """The control: a few kills of a host that answers first show losses; which of them does is chance."""
@@ -262,6 +263,7 @@ def test_a_host_that_answers_before_the_commit_is_caught(tmp_path: Path) -> None
     pytest.fail("twenty kills of a host that answers before the commit have lost nothing")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_host_that_does_not_reserve_keys_is_caught(tmp_path: Path) -> None:
     """The control: a host that runs keyed requests without a reservation runs some of them twice."""

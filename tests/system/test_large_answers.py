@@ -52,6 +52,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             yield host
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @each_row(
     ("carrier", "streaming"),
@@ -82,6 +83,7 @@ def test_through_the_host(host: Host, carrier: str, streaming: bool) -> None:
                 assert reply.reason == "upstream-answer-too-long"
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.parametrize(
     ("over", "mode", "carriers"),

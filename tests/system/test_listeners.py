@@ -112,6 +112,7 @@ def serves(door: Door, how: str) -> None:
         pytest.skip("no hands are shaken here")
 
 
+@pytest.mark.release
 @each_row("how", WAYS)
 @each_row("listener", ["agtp", *HTTP])
 def test_one_address_takes_its_share_and_no_more(shared: dict[str, Door], listener: str, how: str) -> None:
@@ -128,6 +129,7 @@ def test_one_address_takes_its_share_and_no_more(shared: dict[str, Door], listen
     assert knock(door, SLOW_ADDRESS)
 
 
+@pytest.mark.release
 @each_row("how", WAYS)
 @each_row("listener", [*HTTP, "bridge"])
 def test_where_all_places_are_taken_who_is_owed_nothing_makes_room(

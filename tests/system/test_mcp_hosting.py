@@ -165,6 +165,7 @@ def test_describe_and_upstreams_show_what_servers_are_up_to(host: Host) -> None:
     assert host.agtp("upstreams", "ls", "--as", "demo").returncode == 1
 
 
+@pytest.mark.release
 def test_an_operator_sees_upstreams_and_approves(tmp_path: Path) -> None:
     """With the certificate that ``[audit] operators`` names: ``agtp upstreams ls``, ``agtp tools approve``, durably."""
     config = sample(tmp_path, append=servers(tmp_path))

@@ -153,6 +153,7 @@ def test_a_server_that_dies_is_seen_to_and_started_again(scene: Scene) -> None:
     assert scene.described("frail")["restarts"] == again["restarts"]
 
 
+@pytest.mark.release
 @measured
 def test_a_server_that_keeps_dying_waits_longer_each_time(scene: Scene) -> None:
     """Backoff: the next attempt that ``agtp upstreams ls`` shows is further off each time."""

@@ -132,6 +132,7 @@ def test_a_server_sees_nothing_of_the_hosts_environment(host: Host, client: Clie
     assert CANARY not in host.output
 
 
+@pytest.mark.release
 @measured
 def test_the_crash_of_one_server_never_stalls_the_other(host: Host, client: Client, folder: Path) -> None:
     """

@@ -231,6 +231,7 @@ def test_a_store_that_is_not_there_yet_is_told(installed: Path, tmp_path: Path) 
     assert checked_again.returncode == 0 and "the content of the plugin store book was not checked" in told, told
 
 
+@pytest.mark.release
 def test_the_suite_for_stores_runs_in_the_package(source: Path, installed: Path) -> None:
     """The tests of the pages, as their author runs them: those of the store, and of the handler in a host in memory."""
     command = module("pytest", "-q", "-p", "no:cacheprovider", "tests")

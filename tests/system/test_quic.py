@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.protocols.quic.blocking import BlockingQuic
 from tests.system.hosting import running, sample, until
 
@@ -35,6 +37,7 @@ def test_agent_is_answered_over_quic_until_it_is_revoked(tmp_path: Path) -> None
         assert host.stop() == 0
 
 
+@pytest.mark.release
 def test_host_without_quic_does_not_load_the_library() -> None:
     """What a host is made of does not import aioquic; only a listener that is enabled does."""
     code = "import sys, agtphost.tap, agtphost.host.assembly; sys.exit('aioquic' in sys.modules)"

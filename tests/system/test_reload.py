@@ -115,6 +115,7 @@ def test_a_recipe_a_policy_and_a_limit(host: Host) -> None:
         assert link.ask("ECHO", "/text", {"text": "as before"}).status == 200
 
 
+@pytest.mark.release
 def test_servers_behind_the_host(host: Host) -> None:
     """A new one is up, a changed one is another, one taken out is gone; what did not change goes on as it was."""
     good = host.config.read_text()
@@ -145,6 +146,7 @@ def test_servers_behind_the_host(host: Host) -> None:
     assert host.agtp("tools", "call", "steady.list_files").returncode == 1
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def test_a_session_of_an_mcp_client_lives_on(host: Host, mode: str) -> None:
     """The official client at the bridge: the same session calls what was there, and finds what is new."""

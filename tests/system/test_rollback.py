@@ -15,6 +15,7 @@ from agtphost.identity import jws
 from agtphost.stores import RecordReader, open_store
 from agtphost.stores.connection import connect
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+from tests.programmes import sampled
 from tests.stores.test_database_check import broken, middle
 from tests.system.hosting import Host, agtp, free_port, running, sample, until
 from tests.system.raw_link import RawLink
@@ -111,7 +112,7 @@ def production(tmp_path: Path) -> Path:
     return tmp_path / "site" / "host.toml"
 
 
-@pytest.mark.parametrize("trace", ["manifest.json", "agtphost.sqlite3.reserve"])
+@pytest.mark.parametrize("trace", sampled(["manifest.json", "agtphost.sqlite3.reserve"], 2))
 def test_an_emptied_store_without_its_witness_is_no_new_host(tmp_path: Path, trace: str) -> None:
     """
     What a host leaves when it runs shows that there were records: refused, each trace alone; accepted on record.

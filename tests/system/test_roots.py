@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ pytestmark = [pytest.mark.npm, pytest.mark.slow]
 
 CLIENTS = {"one": "demo"}
 DOORS = ("front", "bridge")
+PAIRS = [
+    pytest.param(era, door, marks=pytest.mark.release if number in (1, 2) else ())
+    for number, (era, door) in enumerate(product(ERAS, DOORS))
+]
+"""Each era and each door is once in the suite; the other two pairs are release tests."""
 
 
 class Doors:
@@ -93,8 +99,7 @@ command = [{json.dumps(program("mcp-server-filesystem"))}]
         yield Doors(host, urls, tmp_path_factory.mktemp("projects").resolve())
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(("era", "door"), PAIRS)
 def test_two_clients_of_one_token_have_roots_of_their_own(era: str, door: str, doors: Doors) -> None:
     """Each reads in its own project, again after the other has, and is refused in the other's."""
     first, second = doors.project("a"), doors.project("b")
@@ -110,8 +115,7 @@ def test_two_clients_of_one_token_have_roots_of_their_own(era: str, door: str, d
     story(work)
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(("era", "door"), PAIRS)
 def test_a_change_of_roots_reaches_the_server(era: str, door: str, doors: Doors) -> None:
     """A project that is opened can be read from then on, and one that is closed cannot."""
     first, second = doors.project("c"), doors.project("d")

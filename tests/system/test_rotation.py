@@ -155,6 +155,7 @@ def test_the_signing_key_is_followed_while_calls_run(host: Host) -> None:
     assert not verify_export(lines, {kid: key for kid, key in keys.items() if kid != first.kid}).ok
 
 
+@pytest.mark.release
 def test_a_revoked_certificate_is_refused_on_every_open_connection(host: Host) -> None:
     """T-TL-75, companion section 9.3: 200 connections; from the next request on each gets 401, and no new one opens."""
     context = client_context(host)

@@ -80,6 +80,7 @@ REFUSED = {
 """Sections, what is said of them, and what to do; in the order of their lines: the key is in the last one."""
 
 
+@pytest.mark.release
 @each_row("name", REFUSED)
 def test_a_section_that_cannot_be_is_refused(host: Host, name: str) -> None:
     """With file and line of the key and what to do, on a reload; the host searches on as before."""

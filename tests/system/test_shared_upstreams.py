@@ -161,6 +161,7 @@ def test_an_agent_that_hogs_a_server_leaves_turns_to_others(host: Host, demo: Cl
     assert sorted(took)[len(took) // 2] < 2.0, took
 
 
+@pytest.mark.release
 def test_an_answer_that_is_too_long_ends_only_its_call(host: Host, demo: Client, rival: Client, folder: Path) -> None:
     """500 for that call, saying why; calls beside it are answered, and the same process serves on, never restarted."""
     assert text_of(call(host, demo, "disk.read_text_file", path=str(folder / "small.txt"))) == "small"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programmes import length
+from tests.programmes import length, sampled
 from tests.system.hosting import Host, free_port, running, until
 from tests.system.test_http_listeners import deploy
 
@@ -116,7 +116,7 @@ def looking(host: Host, port: int) -> Iterator[Most]:
 )
 @pytest.mark.programme
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(MODES, 3))
 def test_a_thousand_that_take_their_time(host: Host, port: int, front: int, mode: str) -> None:
     """They are held within 64 MiB, and somebody who is not slow is answered meanwhile."""
     before = octets(host)

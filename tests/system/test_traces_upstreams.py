@@ -430,6 +430,7 @@ def test_a_collector_that_takes_nothing_holds_nobody_up(tmp_path: Path, kind: st
         assert "Traceback" not in host.output and "opentelemetry" not in host.output
 
 
+@pytest.mark.release
 def test_without_the_extra_the_section_is_a_start_error(tmp_path: Path) -> None:
     """It says what to install, and with its line."""
     config = sample(tmp_path, append='\n[traces]\nendpoint = "http://127.0.0.1:4318"\n')

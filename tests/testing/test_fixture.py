@@ -68,6 +68,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_pages_example_passes(site: Path, project: Path) -> None:
     """As it stands in docs/testing.rst, in a pytest run of its own: the fixture comes with the wheel."""
@@ -76,6 +77,7 @@ def test_the_pages_example_passes(site: Path, project: Path) -> None:
     assert "4 passed" in ran.stdout
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_example_tests_something(site: Path, project: Path) -> None:
     """The control: a handler that forgets whose order it is, and an endpoint without its scope, fail it."""

@@ -104,6 +104,7 @@ async def run(count: int, ways: int = 4) -> Counter[str]:
     return seen
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(length(300, 3600))

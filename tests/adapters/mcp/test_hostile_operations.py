@@ -197,6 +197,7 @@ CYCLES = length(3, 80)
 """Each of 25 processes; in the suite every kind of end occurs once at least."""
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(900)

@@ -92,6 +92,7 @@ def cut(value: Any) -> Any:
     return value
 
 
+@pytest.mark.release
 @measured
 @pytest.mark.programme
 @each_row("method", [name for name in STANDARD if name not in ("QUOTE", "RESUME")])

@@ -13,7 +13,7 @@ from tests.protocols.loopback import Site
 from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
 from tests.protocols.test_tls import good
 
-SEEDS = 75
+SEEDS = 25
 CALLS = 6
 
 
