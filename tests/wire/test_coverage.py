@@ -30,6 +30,7 @@ def covered(data: Path, selection: str) -> subprocess.CompletedProcess[str]:
     return coverage(data, "report", "--fail-under=100")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.skipif(INNER in os.environ, reason="this is the measured run itself")
 def test_every_statement_and_branch_is_reached(tmp_path: Path) -> None:
@@ -38,6 +39,7 @@ def test_every_statement_and_branch_is_reached(tmp_path: Path) -> None:
     assert report.returncode == 0, report.stdout
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.skipif(INNER in os.environ, reason="this is the measured run itself")
 def test_control_an_incomplete_suite_is_noticed(tmp_path: Path) -> None:
