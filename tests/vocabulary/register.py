@@ -394,7 +394,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.mcp.instances:CallerInstances._ending",
             "upstream.log:UpstreamLog._kept",
             "upstream.log:UpstreamLog._passing",
-            "adapters.mcp.listening_requests:ListeningRequests._ends",
+            "handlers.listening_requests:ListeningRequests._ends",
             "adapters.mcp.subscribers:AgentListeners._of",
             "adapters.mcp.subscribers:Subscribers._listening",
             "adapters.mcp.subscribers:Subscribers._subscribers",

@@ -19,7 +19,6 @@ from zope.interface import implementer
 
 from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.adapters.mcp.elicitation import CallContext
-from agtphost.adapters.mcp.listening_requests import ListeningRequests
 from agtphost.adapters.mcp.notifications import LEVELS, NotificationQueue
 from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
 from agtphost.adapters.mcp.requests import IsMcpServer, McpCall
@@ -30,6 +29,7 @@ from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
+from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.identity.peer import client_of
 from agtphost.upstream.failures import CallCancelled, UnreadableAnswer, UpstreamFailure
 from agtphost.upstream.refusals import refusal
