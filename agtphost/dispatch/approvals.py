@@ -92,6 +92,10 @@ def patience(exchange: Exchange) -> float:
     return max(float(given), 0.0) if type(given) in (int, float) else math.inf
 
 
+class WaitsEnded(Exception):
+    """The host stops, so no call waits for a person any more."""
+
+
 class Unlisted(Refusal):
     """A refusal with 503: the upstream has not listed the called thing, so that no approval can be bound to it."""
 
@@ -132,6 +136,7 @@ class Approvals:
         self._running: set[str] = set()
         self._coming: OrderedDict[str, str] = OrderedDict()
         self._waiting: dict[str, list[Deferred[None]]] = {}
+        self._has_ended = False
         held.watch(APPROVAL, self._note_change)
 
     # What the gate asks
@@ -292,14 +297,27 @@ class Approvals:
     # What the dispatcher does
 
     def wait_decision(self, approval_id: str) -> Deferred[None]:
-        """Return a Deferred that fires once the approval is not pending any more: it was decided, or is gone."""
+        """
+        Return a Deferred that fires once the approval is not pending any more: it was decided, or is gone.
+
+        It fails with :class:`WaitsEnded` if the host stops.
+        """
         waiting: Deferred[None] = Deferred(lambda _: self._stop_waiting(approval_id, waiting))
         item = self._held.get(APPROVAL, approval_id)
-        if item is None or item.brief["status"] != OPEN:
+        if self._has_ended:
+            waiting.errback(WaitsEnded())
+        elif item is None or item.brief["status"] != OPEN:
             waiting.callback(None)
         else:
             self._waiting.setdefault(approval_id, []).append(waiting)
         return waiting
+
+    def end_waits(self) -> None:
+        """End all waits for decisions, as the host stops; the approvals stay, and a repeated call finds its own."""
+        self._has_ended = True
+        for waiting in [each for several in self._waiting.values() for each in several]:
+            waiting.errback(WaitsEnded())
+        self._waiting.clear()
 
     def _stop_waiting(self, approval_id: str, waiting: Deferred[None]) -> None:
         others = self._waiting.get(approval_id, [])

@@ -21,7 +21,7 @@ from agtphost.compute.functions import Computation
 from agtphost.compute.pool import LocalPool, Pool
 from agtphost.contract.binding import COMPUTE, Binding
 from agtphost.dispatch import after_commit, answers, handler_view
-from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
+from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, WaitsEnded, patience
 from agtphost.dispatch.call_budget import Charges, charge_changes, charge_record
 from agtphost.dispatch.computation import run_computations
 from agtphost.dispatch.encoding import PIECE, digest, encode_result, in_turns, is_heavy
@@ -242,27 +242,27 @@ class Dispatcher:
         If the caller leaves, the approval stays as it is, and the same call finds it again.
 
         :param ends: when the caller waits no longer.
-        :raises Refusal: 202 then; 408 where the call is not decided in time; or the refusal of a stopped agent.
+        :raises Refusal: 202 then or if the host stops; 408 without a decision in time; or that of a stopped agent.
         """
         approvals = self._approvals
         assert approvals is not None
-        event = {"type": str(held.reason), **held.shown}
         try:
-            await self.commit(exchange, event, held.changes, held.extra, interim)
+            await self.commit(exchange, {"type": str(held.reason), **held.shown}, held.changes, held.extra, interim)
         except Refusal as refusal:
             if refusal.reason is not Reason.STATE_CONFLICT:
                 raise
             return  # A concurrent call has asked for the same.
         leaving = None if exchange.peer.depth else exchange.peer.leaving
         entered = leaving if self._running is None else self._running.entry_for(exchange, leaving)
-        seconds = max(held.until - approvals.now(), 0.0) + 0.01
-        left = ends - self._clock.seconds()
+        seconds, left = max(held.until - approvals.now(), 0.0) + 0.01, ends - self._clock.seconds()
         try:
             await limit_time(approvals.wait_decision(held.approval_id), min(seconds, left), self._clock, entered)
         except TimeoutError:
             if left < seconds:
                 raise held.as_durable() from None
             raise Refusal(Reason.APPROVAL_EXPIRED, details=held.shown) from None
+        except WaitsEnded:
+            raise held.as_durable() from None
 
     def _objection(self, exchange: Exchange) -> StoppedAgent | None:
         """Return why a call that waited may not go on; None if it may."""

@@ -1,6 +1,8 @@
-"""The time of requests that listen for changes: until it is up, or the host stops."""
+"""The time of requests that wait for news: until it is up, or the host stops."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
@@ -9,10 +11,10 @@ from twisted.internet.interfaces import IReactorTime
 
 class ListeningRequests(Service):
     """
-    A service at whose stop all listening requests end, with an ordinary answer.
+    A service at whose stop all requests that wait for news end, with an ordinary answer.
 
-    A host that stops waits for the answers that it owes. A request that listens owes none for up to an hour, so each
-    hand-over to another host would take all of ``[limits] drain_timeout``.
+    A host that stops waits for the answers that it owes. A request that waits for a change, a record or a person may
+    get none for up to an hour, so each hand-over to another host would take all of ``[limits] drain_timeout``.
     """
 
     name = "listening requests"
@@ -20,13 +22,18 @@ class ListeningRequests(Service):
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._ends: set[Deferred[None]] = set()
+        self._others: list[Callable[[], None]] = []
         self._stopped = False
 
-    async def wait(self, seconds: float) -> None:
-        """Wait until the time of a request is up, or the service stops."""
+    async def wait(self, seconds: float, news: Deferred[None] | None = None) -> None:
+        """
+        Wait until the time of a request is up, or the service stops.
+
+        :param news: ends the wait when it fires; None: there is nothing else to wait for.
+        """
         if self._stopped:
             return
-        end: Deferred[None] = Deferred()
+        end: Deferred[None] = Deferred() if news is None else news
         timer = self._clock.callLater(seconds, end.callback, None)
         self._ends.add(end)
         try:
@@ -36,9 +43,15 @@ class ListeningRequests(Service):
             if timer.active():
                 timer.cancel()
 
+    def at_stop(self, end: Callable[[], None]) -> None:
+        """Call a function at the stop, which ends requests that wait elsewhere."""
+        self._others.append(end)
+
     def stopService(self) -> None:
         """End all requests, and each that still comes."""
         super().stopService()  # type: ignore[no-untyped-call]
         self._stopped = True
+        for end_others in self._others:
+            end_others()
         for end in tuple(self._ends):
             end.callback(None)

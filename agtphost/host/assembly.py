@@ -94,7 +94,8 @@ def assemble(
         log.warn("{remark}", remark=remark)
     factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
     services = HostServices.for_host(loaded, reactor, keep_evidence(loaded, reactor, store, lease=lease))
-    making = UpstreamFactory(reactor, services.evidence, environ)
+    listening = services.lasting.listening
+    making = UpstreamFactory(reactor, services.evidence, environ, listening)
     generations = Generations(services, making, factory)
     agents = _build_admission(services, generations)
     # Started in this order, stopped in the reverse: the ledger outlives every connection.
@@ -113,7 +114,7 @@ def assemble(
         orchestration_service(services, lambda: generations.core.connected),
         *_outside_services(services, generations, manager),
         # Before the listeners wait for their answers.
-        making.listening,
+        listening,
         # After the port accepts; it stops first, so that no new connection comes while the others end.
         *(() if pod_label is None else (pod_label,)),
     ):

@@ -391,7 +391,7 @@ def _inspection(
     services: HostServices, upstreams: Upstreams, negotiating: Negotiator, tasks: DelegationParts, floor: Floor
 ) -> IBuiltInHandler:
     evidence, directory = services.evidence, services.loaded.directory
-    feed = RecordFeed(evidence.records, services.authorization, services.reactor)
+    feed = RecordFeed(evidence.records, services.authorization, services.reactor, services.lasting.listening)
     evidence.ledger.watch(feed.saw)
     reports = [adapter.upstreams for adapter in upstreams.reporting]
     offerings = [adapter.list_offered for adapter in upstreams.reporting]

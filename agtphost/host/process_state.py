@@ -21,6 +21,7 @@ from agtphost.dispatch.decision_records import DecisionRecords
 from agtphost.dispatch.gates.limits import AllowanceTable
 from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
+from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.host.a2a_front import front_tasks
 from agtphost.host.card_registry import CardRegistry
 from agtphost.host.delegation import DelegatedWork
@@ -58,6 +59,9 @@ class ProcessState:
 
     continuations: Continuations
     approvals: Approvals
+    listening: ListeningRequests
+    """Ends the requests that wait for news when the host stops."""
+
     sessions: SessionRegistry
     suspensions: Suspensions
     running: RunningCalls
@@ -123,6 +127,8 @@ class ProcessState:
         offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), executor_of(reactor)
         approvals = Approvals(held, config.approvals, seconds, computing)
         approvals.decisions = DecisionRecords(evidence.records.record, partial(every_public, loaded.key))
+        listening = ListeningRequests(reactor)
+        listening.at_stop(approvals.end_waits)
         return cls(
             directory=directory,
             computing=computing,
@@ -131,6 +137,7 @@ class ProcessState:
                 None if loaded.key is None else continuation_key(loaded.key, config.host.server_id), seconds
             ),
             approvals=approvals,
+            listening=listening,
             sessions=sessions,
             suspensions=Suspensions(held, seconds),
             running=running,

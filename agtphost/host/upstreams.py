@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from twisted.application.service import IService, MultiService
+from twisted.application.service import MultiService
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent
 from agtphost.adapters.a2a.tasks import TERMINAL
@@ -26,6 +26,7 @@ from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.host.a2a import a2a_agents, apply_approval_rule
 from agtphost.host.evidence import Evidence
 from agtphost.host.plugins import problems_of
@@ -88,24 +89,26 @@ class UpstreamFactory:
     All configurations share the tracker of calls and the cancellations of tasks.
 
     :param environ: what MCP servers inherit.
+    :param listening: ends what waits for news when the host stops; None: a service of their own.
     """
 
-    def __init__(self, reactor: Any, evidence: Evidence, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        evidence: Evidence,
+        environ: Mapping[str, str],
+        listening: ListeningRequests | None = None,
+    ) -> None:
         self._reactor = reactor
         self._evidence = evidence
         self._environ = environ
         self._submit = _submitter(evidence.ledger)
         self._pins = PinStore(held=evidence.held, submit=self._submit, clock=reactor)
         self.servers = ServerPool(evidence.held.leasing)
-        self._calls = call_tracker(reactor, evidence.held, evidence.clock.seconds)
+        self._calls = call_tracker(reactor, evidence.held, evidence.clock.seconds, listening)
         self.cancellations = TaskCancellations(
             *(reactor, evidence.held, evidence.states, self._submit), evidence.clock.seconds
         )
-
-    @property
-    def listening(self) -> IService:
-        """The service that ends the requests that listen for changes."""
-        return self._calls.listening
 
     def build(self, services: HostServices) -> Upstreams:
         """
@@ -148,7 +151,7 @@ class UpstreamFactory:
 
 def build_upstreams(services: HostServices, environ: Mapping[str, str]) -> Upstreams:
     """Return the upstreams of a host that has only one configuration."""
-    made = UpstreamFactory(services.reactor, services.evidence, environ)
+    made = UpstreamFactory(services.reactor, services.evidence, environ, services.lasting.listening)
     connected = made.build(services)
     made.adopt(connected)
     return connected
@@ -221,9 +224,15 @@ def _submitter(ledger: ILedger) -> Submit:
     return submit
 
 
-def call_tracker(reactor: Any, held: StateTable, now: Callable[[], float]) -> CallTracker:
-    """Return the tracker of the calls of all MCP servers."""
-    calls = CallTracker(reactor, held, now)
+def call_tracker(
+    reactor: Any, held: StateTable, now: Callable[[], float], listening: ListeningRequests | None = None
+) -> CallTracker:
+    """
+    Return the tracker of the calls of all MCP servers.
+
+    :param listening: ends what waits for news when the host stops; None: a service of the tracker's own.
+    """
+    calls = CallTracker(reactor, held, now, listening)
 
     def note_suspension(key: str, item: StateItem | None) -> None:
         # By SUSPEND with a Task-ID a caller cancels what runs under it (adapters rule G6).

@@ -268,6 +268,11 @@ class McpSessions:
         self._sessions.pop(session.session_id, None)
         session.end()
 
+    def end_all(self) -> None:
+        """End all sessions, since what serves them stops."""
+        for session in list(self._sessions.values()):
+            self.end(session)
+
     def end_listening(self) -> None:
         """End the streams of all sessions that belong to no request."""
         for session in self._sessions.values():

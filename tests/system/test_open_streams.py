@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from agtphost.client.errors import CannotConnect
+from agtphost.identity.jws import parse_unverified
 from tests.page.browsing import served
 from tests.system.fronting import front, token_of, write_tokens
-from tests.system.hosting import free_port, running, sample
+from tests.system.held_calls import caller, delete, held_sample, listed, note, operator
+from tests.system.hosting import free_port, running, sample, until
+from tests.system.trail import database, stored
 
 HOUR = "\n[limits]\ndrain_timeout = 3600\n"
 """How long the host would wait for streams that are owed."""
@@ -71,3 +78,24 @@ def test_a_stop_ends_the_feed_of_an_open_page(tmp_path: Path) -> None:
         assert feed.status == 200 and feed.readline().startswith(b"retry: ")
         assert site.host.stop() == 0
         feed.read()
+
+
+def test_a_stop_ends_the_wait_for_a_person(tmp_path: Path) -> None:
+    """The held call is answered with 202, as one that doesn't wait is; its client asks again, and finds no host."""
+    with running(held_sample(tmp_path, more=HOUR)) as host:
+        note(host, "old")
+        failed: list[CannotConnect] = []
+
+        def wait() -> None:
+            with caller(host) as client, pytest.raises(CannotConnect) as error:
+                delete(host, client, "old", stream=lambda _: None, wait_for_approval=600)
+            failed.append(error.value)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        with operator(host) as client:
+            until(lambda: listed(client, host, state="pending"))
+        assert host.stop() == 0
+        waiting.join(60)
+        answers = [parse_unverified(each.signed.decode()) for each in stored(database(host)) if each.format == "jws"]
+    assert failed and [each["status"] for each in answers if each.get("method") == "EXECUTE"].count(202) >= 1

@@ -370,6 +370,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "mcp.relay:McpRelay._cancellations",
             "mcp.stream:SilentAnswers._due",
             "mcp.streamable_http:StatelessEndpoint.streams",
+            "mcp.subscriptions:Subscriptions._ends",
             "methods.delegation.asynchronous_tasks:AsynchronousTasks._running",
             "methods.delegation.asynchronous_tasks:AsynchronousTasks._working",
             "methods.standard.orchestration.batch_turns:BatchTurns._queues",

@@ -11,8 +11,7 @@ callers, and :mod:`.instances` picks the process or session for a call. :mod:`.t
 :mod:`.catalogue` and :mod:`.resources` keep lists, :mod:`.approval` lets operators approve changed definitions.
 
 A call: :mod:`.adapter` resolves what EXECUTE names, :mod:`.operations` the actions besides tool calls.
-:mod:`.bindings`, :mod:`.lists`, :mod:`.tasks`, :mod:`.subscribers`,
-:mod:`.listen_handler` has the handler;
+:mod:`.bindings`, :mod:`.lists`, :mod:`.tasks`, :mod:`.subscribers` and :mod:`.listen_handler` have the handlers;
 :mod:`.bare_names` handles names without a server. :mod:`.call_tracker` tracks calls in flight, :mod:`.tracing` gives
 requests spans, :mod:`.interactive_calls` and :mod:`.elicitation` relay questions of servers to callers, :mod:`.roots`
 answers ``roots/list``, :mod:`.request_states` keeps calls that wait for input, :mod:`.notifications` streams events.

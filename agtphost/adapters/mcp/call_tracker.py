@@ -72,14 +72,18 @@ class CallTracker:
     """
 
     def __init__(
-        self, clock: IReactorTime, held: StateTable | None = None, now: Callable[[], float] = time.time
+        self,
+        clock: IReactorTime,
+        held: StateTable | None = None,
+        now: Callable[[], float] = time.time,
+        listening: ListeningRequests | None = None,
     ) -> None:
         self._now = now
         self._clock = clock
         self.items = StateTable() if held is None else held
         self._running: dict[tuple[str, str], list[CallContext]] = {}
         self._levels: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self.listening = ListeningRequests(clock)
+        self.listening = ListeningRequests(clock) if listening is None else listening
         self.request_states = RequestStates(clock, lambda: secrets.token_urlsafe(24))
 
     async def perform(self, context: BuiltInContext, call: McpCall) -> Answer:

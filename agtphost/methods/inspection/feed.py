@@ -19,6 +19,7 @@ from agtphost.audit.observed_records import ObservedGroup
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.iagtp import IRecordStore, Search
 from agtphost.identity import envelope
 
@@ -44,12 +45,16 @@ class RecordFeed:
 
     :param records: the store's reading side.
     :param clock: for answers that wait.
+    :param listening: ends the waits when the host stops.
     """
 
-    def __init__(self, records: IRecordStore, authorization: Authorization, clock: IReactorTime) -> None:
+    def __init__(
+        self, records: IRecordStore, authorization: Authorization, clock: IReactorTime, listening: ListeningRequests
+    ) -> None:
         self._records = records
         self._authorization = authorization
         self._clock = clock
+        self._listening = listening
         self._waiting: set[Deferred[None]] = set()
         self._following = 0
         self._seen = 0
@@ -110,20 +115,15 @@ class RecordFeed:
                 return sorted(shown, key=lambda each: int(each["number"])), after
 
     async def _wait_for_record(self, seconds: float) -> None:
-        """Wait until a record is written, or the time is over."""
+        """Wait until a record is written, the time is over, or the host stops."""
         waiting: Deferred[None] = Deferred()
         self._waiting.add(waiting)
-        over = self._clock.callLater(seconds, lambda: None if waiting.called else waiting.callback(None))
         try:
-            await waiting
-            if over.active():
-                gathered: Deferred[None] = Deferred()
-                self._clock.callLater(GATHERING, gathered.callback, None)
-                await gathered
+            await self._listening.wait(seconds, waiting)
+            if waiting not in self._waiting:  # A record was written.
+                await self._listening.wait(GATHERING)
         finally:
             self._waiting.discard(waiting)
-            if over.active():
-                over.cancel()
 
 
 def _of_feed(payload: Mapping[str, Any], moment: str = "") -> bool:
