@@ -21,13 +21,17 @@ HINT = 'min_assurance = "gateway"'
 SCOPE = "vault:open"
 ALLOWED = f"agtp agent allow demo {SCOPE}"
 HIDDEN, OPEN = "test_error_handling", "test_simple_text"
+GUARDED = "test_image_content"
 
 
 @pytest.fixture(scope="module")
 def fronted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fronted]:
     """One server is open but for a tool, one is closed, one asks for a scope, and of one the operator said nothing."""
     port = free_port()
-    opened = fixture("opened", HINT, "", f"[mcp.server.tools.{HIDDEN}]", 'min_assurance = "certificate"')
+    certified = 'min_assurance = "certificate"'
+    hidden = ("", f"[mcp.server.tools.{HIDDEN}]", certified)
+    both = ("", f"[mcp.server.tools.{GUARDED}]", certified, f'scopes = ["{SCOPE}"]')
+    opened = fixture("opened", HINT, *hidden, *both)
     closed = fixture("closed", 'min_assurance = "certificate"')
     guarded = fixture("guarded", HINT, f'scopes = ["{SCOPE}"]')
     more = front(port, CLIENTS) + opened + closed + guarded
@@ -57,9 +61,10 @@ def test_a_client_is_told_why_it_may_miss_a_tool(mode: str, fronted: Fronted) ->
             assert f"opened__{HIDDEN}" not in tools and not any(
                 name.startswith(("closed__", "guarded__")) for name in tools
             )
-            hidden = await client.call_tool(f"opened__{HIDDEN}", {})
             unknown = await client.call_tool("opened__test_error_handled", {})
-            assert without_ids(hidden) == without_ids(unknown)
+            for name in (GUARDED, HIDDEN):
+                hidden = await client.call_tool(f"opened__{name}", {})
+                assert without_ids(hidden) == without_ids(unknown), name
             remedy = without_ids(hidden)[2]["remedy"]
             assert HINT in remedy and ALLOWED in remedy
             assert not any(HIDDEN in str(each.meta) for each in (hidden, unknown)), "neither names it"

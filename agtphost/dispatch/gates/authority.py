@@ -164,7 +164,8 @@ class AuthorityGate:
                 for check in authority.CHECKS:
                     check(exchange, binding)
         except Refusal as refusal:
-            self._require_alike(exchange, binding.alike, refusal.reason)
+            if binding.alike is not None:
+                self._require_alike(exchange, binding.alike, _reason_to_hide(exchange, binding, refusal))
             add_cure(exchange, binding, refusal)
             raise
         if binding.missing is not None:
@@ -173,14 +174,14 @@ class AuthorityGate:
         if self._behind_body and exchange.doubted is not None:
             raise exchange.doubted
 
-    def _require_alike(self, exchange: Exchange, alike: Binding | None, reason: Reason | ForeignReason) -> None:
+    def _require_alike(self, exchange: Exchange, alike: Binding, reason: Reason | ForeignReason) -> None:
         """
         Refuse as what doesn't exist would, unless the caller may use the neighbours of what it asked for.
 
         :param reason: why the call itself may not be made.
         :raises Refusal: that of the last in the row that refuses, or that nothing is there.
         """
-        while alike is not None:
+        while True:
             try:
                 for check in authority.CHECKS:
                     check(exchange, alike)
@@ -206,3 +207,17 @@ class AuthorityGate:
         if exchange.granted is not None or exchange.narrowings:
             return None
         return () if not self._behind_body or exchange.is_binding_final else None
+
+
+def _reason_to_hide(exchange: Exchange, binding: Binding, refusal: Refusal) -> Reason | ForeignReason:
+    """
+    Return the reason that decides whether a call is answered as one of a name that does not exist.
+
+    No right helps a caller who is not known surely enough. So missing assurance counts first, even if the refusal is
+    about scopes: a caller who may not list a tool does not learn from its scopes that it exists.
+    """
+    try:
+        authority.require_assurance(exchange, binding)
+    except Refusal as doubted:
+        return doubted.reason
+    return refusal.reason
