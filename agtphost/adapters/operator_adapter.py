@@ -18,6 +18,7 @@ from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_pla
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.vocabulary.display_names import UNLISTED
+from agtphost.vocabulary.status import Status
 
 log = Logger()
 
@@ -254,6 +255,8 @@ class OperatorAdapter:
         return replace(
             binding,
             method="EXECUTE",
+            # Core v08 section 7.2.8: a missing scope of an action is 455 (AGTP-211).
+            scope_status=Status.SCOPE_VIOLATION,
             handler=RegisteredFunction(binding.handler.handle),
             tier="B",
             server_level=False,

@@ -10,6 +10,7 @@ from agtphost.cli.audit.entries import Entry, entry_of
 from agtphost.cli.exchange import result_of
 from agtphost.cli.failures import HostRefused, Unverified
 from agtphost.client.terminal import escape
+from agtphost.vocabulary.display_names import operator_name
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import phrase_of
 
@@ -160,7 +161,8 @@ def _describe_step(step: str, entry: Entry, listed: Mapping[str, Any], names: Ma
         extra = extra if isinstance(extra, dict) else {}
         by = str(extra.get("confirmed_by", ""))
         why = f": {listed['reason']}" if listed.get("reason") else ""
-        return escape(f"{at} {extra.get('confirmed')} by {names.get(by, by)}{why}")
+        who = operator_name(payload) or names.get(by, by)
+        return escape(f"{at} {extra.get('confirmed')} by {who}{why}")
     if step == "executed":
         status = payload.get("status")
         return escape(f"{at} {status} {phrase_of(status) if isinstance(status, int) else ''}".rstrip())

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.config import Config
 from agtphost.config.approvals import OPERATORS
+from agtphost.config.http import certificates_count
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.handlers.authorization import OPERATOR
@@ -51,6 +52,7 @@ def find_unmatched(loaded: LoadedHost) -> Iterator[str]:
     yield from _unknown_zones(loaded, zones, served)
     yield from _operators(config)
     yield from _approvers(loaded)
+    yield from _gateway(config)
     yield from map(str, find_obstacles(config, loaded.directory))
 
 
@@ -257,3 +259,14 @@ def _fingerprints(config: Config) -> Iterator[str]:
                 yield parse_peer_certificate(load_certificate(path).public_bytes(Encoding.DER)).fingerprint
             except (OSError, CertificateError):
                 continue  # The file is a key, or a certificate of another kind.
+
+
+def _gateway(config: Config) -> Iterator[str]:
+    """Yield that a gateway has no clients, if nothing can prove to it who calls."""
+    gateway, tls = config.gateway, config.tls
+    certified = certificates_count(gateway.listen, gateway.client_certificates, tls.client_auth)
+    if gateway.listen is not None and not (config.http.client or gateway.agent or certified):
+        yield (
+            "[gateway] has no clients, so that each call is answered 401; add [[http.client]] with a token and an "
+            "agent: docs/gateway.rst shows how"
+        )

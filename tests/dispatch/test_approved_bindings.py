@@ -235,3 +235,10 @@ def test_a_plugins_tool_is_held_to_the_same_rule(details: dict[str, Any], expect
     bound = OperatorAdapter(Plugin(made), irreversible=True).resolve("x", {}, None).binding
     assert (bound.approval, bound.definition) == (expected, "")
     assert not OperatorAdapter(Plugin(made)).resolve("x", {}, None).binding.approval
+
+
+def test_a_missing_scope_of_a_plugins_action_is_455() -> None:
+    """AGTP-211: the scope of an action is refused by 455, also of an action that a plugin carries."""
+    made = endpoint("EXECUTE", "/own", "", required_scopes=("own:use",))
+    bound = OperatorAdapter(Plugin(made)).resolve("x", {}, None).binding
+    assert (bound.required_scopes, bound.scope_status) == (("own:use",), 455)

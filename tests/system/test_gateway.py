@@ -413,6 +413,8 @@ def test_agis_names_the_method(
     assert found.status_code == status, found.text
     heard = said["X-AGIS-Grammar"] == "AGIS/1.0"
     assert ("Warning" in found.headers) is not heard
+    if status == 400:
+        assert "connection" not in found.json()["remedy"], "the client's connection is not what was wrong"
     payload = served.payload(found.headers["Attribution-Record"])
     if status == 200:
         assert (payload["method"], payload["extra"]["http"]["method"]) == ("ECHO", verb)

@@ -61,6 +61,8 @@ finance = ["librarian", "operator", "demo", "nobody-at-all"]
 librarian = ["operator"]
 [identity.registrars]
 "zone:unseen" = []
+[gateway]
+listen = "unix:gateway.sock"
 """ % ("ab" * 32)
 
 FITTING = """
@@ -135,6 +137,7 @@ def test_strangers_are_told(tmp_path: Path) -> None:
         "disallow names FROBNICATE,",
         "required_on_methods names FROBNICATES,",
         r"one-list: ECHO has no parameter 'txet' here \(did you mean 'text'\?\)",
+        r"\[gateway\] has no clients, so that each call is answered 401; add \[\[http.client\]\]",
         "aliases: POST leads to TRANSLATE, which nothing here",
         "FETCH leads to ECHO /nowhere, which nothing here",
         "no-endpoint: nothing here is bound to TRANSLATE /nowhere",

@@ -157,8 +157,8 @@ class Monitoring:
         upstream, item = named.pop("upstream", None), named.pop("id", None)
         if named:
             raise parameters.invalid("target", f"target has the member {next(iter(named))[:40]!r}.", "Leave it out.")
-        upstreams, keys = _as_list(upstream), _as_list(item)
-        self._require_target(context, value, upstreams)
+        keys = _as_list(item)
+        upstreams = self._find_upstreams(context, value, _as_list(upstream))
         own = [OWN] if isinstance(target, list) and OWN in map(_plain, target) else []
         about = [*own, *upstreams, *(self._item(context, key, value["events"]) for key in keys)]
         if about:
@@ -173,17 +173,26 @@ class Monitoring:
         path = self._address.local_path(target) if isinstance(target, str) else None
         return target if path is None else path.removeprefix("/agents/")
 
-    def _require_target(self, context: BuiltInContext, value: Mapping[str, Any], upstreams: Sequence[Any]) -> None:
+    def _find_upstreams(self, context: BuiltInContext, value: Mapping[str, Any], named: Sequence[Any]) -> list[str]:
+        """
+        Return the upstreams to observe.
+
+        :param named: their names, as INSPECT and lists of tools have them (``files``) or with the kind (``mcp.files``).
+        :raises Refusal: 404 where an event has no target, or where an upstream is unknown.
+        """
         events = value["events"]
         wants_agents = {monitor_state.LIFECYCLE, monitor_state.TRUST} & {*events, value.get("metric")}
         if wants_agents and not value["agents"]:
             raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
-        if monitor_state.UPSTREAM in events:
-            # Who may know of upstreams is who may look at them (INSPECT target=upstreams).
-            self._authorization.require_looking(context, "Upstreams are shown to operators.")
-            known = {name for name, _ in self._monitors.observed_states.upstreams()}
-            if not upstreams or not all(isinstance(name, str) and name in known for name in upstreams):
-                raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
+        if monitor_state.UPSTREAM not in events:
+            return [str(name) for name in named]
+        # Who may know of upstreams is who may look at them (INSPECT target=upstreams).
+        self._authorization.require_looking(context, "Upstreams are shown to operators.")
+        known = [name for name, _ in self._monitors.observed_states.upstreams()]
+        found = [[each for each in known if name in (each, each.partition(".")[2])] for name in named]
+        if not found or not all(found):
+            raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
+        return list(dict.fromkeys(each for names in found for each in names))
 
     def _agents(self, context: BuiltInContext, caller: Agent, named: Any) -> list[str]:
         wanted: Sequence[Any] = named if isinstance(named, list) else [named]

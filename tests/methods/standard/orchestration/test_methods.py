@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -577,6 +578,31 @@ def test_a_threshold_is_told_when_it_is_crossed() -> None:
         notes = host.result("QUERY", {}, "/notifications")["notifications"]
         assert len(notes) == number, notes
     assert notes[0]["content"]["changes"][0]["to"] == {"above": 1.0, "is": True}
+
+
+def test_an_upstream_is_watched_by_the_name_that_lists_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METH-071: ``upstream:files``, as INSPECT and lists of tools name it; with its kind it is the same one."""
+    host = Workshop()
+    states = {"mcp.files": "up", "a2a.files": "up", "mcp.other": "up"}
+    observed = host.core.services.lasting.monitors.observed_states
+    monkeypatch.setattr(
+        host.core.services.lasting.monitors, "_observed", replace(observed, upstreams=lambda: states.items())
+    )
+    overseer = host.agent("overseer", scopes=("inspect:all",))
+
+    def subscribe(target: Any) -> int:
+        given = {"target": target, "events": ["upstream"], "callback": "inbox", "interval": 10}
+        return host.call("MONITOR", "/", given, caller=overseer).status
+
+    assert (subscribe("upstream:files"), subscribe(["upstream:mcp.other"])) == (200, 200)
+    assert [subscribe(name) for name in ("upstream:fil", "upstream:mcp", ["upstream:files", "upstream:none"])] == [
+        404
+    ] * 3
+    states.update({"mcp.files": "down", "a2a.files": "down", "mcp.other": "down"})
+    host.turn(11)
+    notes = host.call("QUERY", "/notifications", caller=overseer).document["result"]["notifications"]
+    subjects = [[change["subject"] for change in note["content"]["changes"]] for note in notes]
+    assert sorted(map(sorted, subjects)) == [["a2a.files", "mcp.files"], ["mcp.other"]]
 
 
 def test_the_trust_scores_of_several_agents_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
