@@ -133,15 +133,31 @@ def read(source: Path | str, most: int = MAX_OCTETS) -> Document:
 def _parse(text: str) -> Document:
     try:
         return Document(parse_toml(text), text)
-    except tomllib.TOMLDecodeError as error:
+    except tomllib.TOMLDecodeError as fault:
+        error = _find_open_quote(text, fault)
         position = _POSITION.search(str(error))
         line = int(position[1]) if position and position[1] else text.rstrip().count("\n") + 1
         what = _POSITION.sub("", str(error))
         keys = _KEY_TUPLE.search(what)
         named = ": " + ".".join(re.findall(r"'([^']*)'", keys[0])) if keys else ""
-        raise TomlError(f"is not TOML: {_explain(what)}{named}", line, _cure(text, line, what)) from error
+        raise TomlError(f"is not TOML: {_explain(what)}{named}", line, _cure(text, line, what)) from fault
     except RecursionError:
         raise TomlError("is not TOML: nested too deeply", 1) from None
+
+
+def _find_open_quote(text: str, error: tomllib.TOMLDecodeError) -> tomllib.TOMLDecodeError:
+    """
+    Return the error at the line of a text in single quotes that is not closed; the same error for any other.
+
+    If the rest of the document has no single quote, Python's parser reports the end of the document. With one there it
+    reports the end of the line, where the text ends at the latest.
+    """
+    if str(error).startswith('Expected "\'"'):
+        try:
+            parse_toml(f"{text}'")
+        except tomllib.TOMLDecodeError as found:
+            return found
+    return error
 
 
 _MEANINGS: Mapping[str, str] = {
@@ -209,6 +225,11 @@ def _cure(text: str, number: int, what: str) -> str:
     if plain != line and parses(plain):
         odd = next(char for char in line if ord(char) in _TYPED)
         return f"replace U+{ord(odd):04X}, which is not ASCII, with a character of the keyboard, or remove it"
+    for old, new in (("'", '"'), ('"', "'")):
+        if parses(line.replace(old, new, 1)):
+            return (
+                f"write {new} for the first {old} of this line: a text ends with the quotation mark that it begins with"
+            )
     for ending in ('"', "'", '"]', '"}', "]", "}", '"""'):
         if parses(line + ending):
             return f"end this line with {ending}"
@@ -230,6 +251,8 @@ def _cure(text: str, number: int, what: str) -> str:
         return f'put the value into quotes: {name} = "..."'
     if not value and parses(f'{key}= ""'):
         return f'write a value: {name} = "..."'
+    if value.startswith("{") and parses(f'{line} = ""}}'):
+        return f'complete {name}: add = "..." and }} to this line'
     if name and (parses(f"{key}= {_quote_words(value)}") or value[:1] in ("[", "{")):
         return f"put each text of {name} into quotes"
     return "mend the file's syntax there"

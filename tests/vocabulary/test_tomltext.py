@@ -194,3 +194,29 @@ def test_both_parsers_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     fast = [tomltext.read(text).tree for text in texts]
     monkeypatch.setattr(tomlparser, "_fast_loads", lambda: None)
     assert len(texts) > 5 and [tomltext.read(text).tree for text in texts] == fast
+
+
+@each_row(
+    "text, line, cure, cured",
+    [
+        ("a = 1\nb = 'x\"\nc = 2\n", 2, """write " for the first ' of this line""", 'b = "x"'),
+        (
+            "a = 1\nb = { t = 'x\", m = 1 }\nc = 2\n",
+            2,
+            """write " for the first ' of this line""",
+            'b = { t = "x", m = 1 }',
+        ),
+        ("a = 1\nb = 'x\nc = 2\n", 2, "end this line with '", "b = 'x'"),
+        ("a = 1\nb = \"x'\nc = 'y'\n", 2, """write " for the first ' of this line""", 'b = "x"'),
+        ("b = { t = 1, m\nc = 2\n", 1, 'complete b: add = "..." and } to this line', 'b = { t = 1, m = "" }'),
+    ],
+)
+def test_an_open_quote_is_found_in_its_line(text: str, line: int, cure: str, cured: str) -> None:
+    """Python's parser reports the end of the document if no other single quote follows; the cure works as typed."""
+    with pytest.raises(TomlError) as caught:
+        read(text)
+    assert (caught.value.line, caught.value.hint.partition(":")[0]) == (line, cure.partition(":")[0])
+    assert caught.value.hint.startswith(cure)
+    lines = text.split("\n")
+    lines[line - 1] = cured
+    assert read("\n".join(lines)).tree["b"]
