@@ -35,6 +35,9 @@ _URI = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S{1,500}", re.ASCII)
 _ORDINARY: Final = ("word", "Word", "the", "2")
 """A pattern that matches one of these cannot distinguish a value from other words of a goal."""
 
+_JOINTS = re.compile(r"(?<=\w)['\u2019-](?=\w)")
+"""What joins the parts of an ordinary word: ``well-known``, ``it's``."""
+
 _SEPARATORS: Final = frozenset({"=", ":", "is", "of", "number", "no", "nr", "named", "called"})
 _NUMBER_WORDS: Final = {
     word: number
@@ -72,11 +75,18 @@ def goal_values(
     return found
 
 
+class Quotation(str):
+    """A word of a goal that is in quotation marks there."""
+
+    __slots__ = ()
+
+
 def _words(goal: str) -> list[str]:
     """Return the words of a goal without punctuation; a quotation is one word."""
     found = []
     for each in _WORD.findall(goal.replace("=", " = ").replace(": ", " : ")):
-        word = each[1:-1] if len(each) > 2 and each[0] in "\"'" and each[-1] == each[0] else each.strip(",.;!?()[]")
+        quoted = len(each) > 2 and each[0] in "\"'" and each[-1] == each[0]
+        word = Quotation(each[1:-1]) if quoted else each.strip(",.;!?()[]")
         if word:
             found.append(word)
     return found[:MOST_WORDS]
@@ -96,15 +106,24 @@ def _places(words: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[int, i
 
 
 def _find_by_name(name: str, schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
-    """Yield values next to the parameter's name: ``isbn 978...``, ``room = attic``; for numbers also ``3 nights``."""
+    """
+    Yield values next to the parameter's name: ``isbn 978...``, ``path notes.txt``, ``room = attic``, ``title "Emma"``.
+
+    For numbers also ``3 nights``.
+    """
     places = [*_places(words, [name.lower()]), *_places(words, _parts(name))]
     for begin, end in dict.fromkeys(places):
         explicit = end < len(words) and words[end].lower() in _SEPARATORS
         behind = words[end + explicit] if end + explicit < len(words) else ""
-        if behind and (explicit or any(sign.isdigit() for sign in behind) or behind in _enum_values(schema)):
+        if behind and (explicit or not _is_ordinary(behind) or behind in _enum_values(schema)):
             yield behind
         elif begin and _kinds(schema) & {"integer", "number"}:
             yield words[begin - 1]
+
+
+def _is_ordinary(word: str) -> bool:
+    """Return whether a word of a goal may be one of its sentence rather than a value: not quoted, and of letters."""
+    return not isinstance(word, Quotation) and _JOINTS.sub("", word).isalpha()
 
 
 def _find_by_hint(words: Sequence[str], phrases: Any) -> Iterator[str]:

@@ -17,6 +17,7 @@ ROOM: dict[str, Any] = {
 }
 HINTS = {"party_size": ["for N people", "table for N"], "arrival": ["from DATE"], "departure": ["to {date}"]}
 TEXT = {"text": {"type": "string"}}
+PATH = {"path": {"type": "string"}}
 
 NAMED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "a pattern": ("look up the book 9780141439518", ISBN, {"isbn": "9780141439518"}),
@@ -32,6 +33,9 @@ NAMED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "two dates without a word of which is which": ("stay 2027-03-01 2027-03-05", {"arrival": ROOM["arrival"]}, {}),
     "a quoted text": ('echo text = "hello world"', TEXT, {"text": "hello world"}),
     "a name that is an ordinary word": ("echo the text again", TEXT, {}),
+    "a file behind the name": ("read the file with path notes/welcome.txt.", PATH, {"path": "notes/welcome.txt"}),
+    "a quotation behind the name": ('read path "welcome"', PATH, {"path": "welcome"}),
+    "a compound of ordinary words": ("echo the text well-known to all, and say it's it", TEXT, {}),
     "a name in camel case": ("cancel order number 4711", {"orderNumber": {"type": "string"}}, {"orderNumber": "4711"}),
     "a boolean": ("urgent = true", {"urgent": {"type": "boolean"}}, {"urgent": True}),
     "a decimal": ("amount: 19.90", {"amount": {"type": "number"}}, {"amount": 19.9}),
