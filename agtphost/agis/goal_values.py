@@ -203,7 +203,8 @@ def _kinds(schema: Mapping[str, Any]) -> frozenset[str]:
 
 def _valid_values(words: Iterator[str], schema: Mapping[str, Any]) -> list[Any]:
     """Return the different values that match the schema; at most two."""
-    candidates = list(dict.fromkeys(words))
+    # The schema's validator takes texts, and none of their subclasses.
+    candidates = [str(word) for word in dict.fromkeys(words)]
     if not candidates:
         return []
     try:
