@@ -235,7 +235,8 @@ def _cure(text: str, number: int, what: str) -> str:
             return f"end this line with {ending}"
     if line.endswith("]") and "=" not in line:
         bare = line.strip().strip("[]")
-        for header in (f"[[{bare}]]", f"[{bare}]") if line.endswith("]]") else (f"[{bare}]", f"[[{bare}]]"):
+        several = f"[[{bare}]]" in map(str.strip, lines)
+        for header in (f"[[{bare}]]", f"[{bare}]") if several else (f"[{bare}]", f"[[{bare}]]"):
             if parses(header):
                 return f"write {header}"
     without = _NO_EQUALS.match(line)

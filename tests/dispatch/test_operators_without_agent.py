@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.handlers.log_context import CALL
 from agtphost.identity.keys import SigningKey
 from agtphost.testing import MemoryHost
 from agtphost.testing.identities import key_of
@@ -107,3 +108,20 @@ def test_an_operator_is_no_agent(action: str) -> None:
     people = {name: each for name, each in callers(made).items() if name in UNKNOWN | {"operator"}}
     found = {name: execute(made, each, action, *OTHERS[action]) for name, each in people.items()}
     assert set(found.values()) == {(401, "agent-unauthenticated")}, found
+
+
+def test_lines_of_the_log_name_the_operator_who_calls() -> None:
+    """A call of an operator without an agent is not called one of an unnamed caller."""
+    made = MemoryHost({"operator": [{"name": "olga", "key": fingerprint(key_of("olga")), "role": "viewer"}]})
+    said: list[str] = []
+
+    def answer(context: Any) -> dict[str, Any]:
+        call = CALL.get()
+        assert call is not None
+        said.append(call.text.partition(",")[0])
+        return {}
+
+    made.endpoint("QUERY", "/who", answer, min_assurance="none")
+    for caller in (made.identities.of_key(key_of("olga"), "olga"), None):
+        assert made.call("QUERY", "/who", {}, caller=caller).status == 200
+    assert said == ["the operator olga called QUERY /who", "an unnamed caller called QUERY /who"]

@@ -208,10 +208,12 @@ def test_both_parsers_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ("a = 1\nb = 'x\nc = 2\n", 2, "end this line with '", "b = 'x'"),
         ("a = 1\nb = \"x'\nc = 'y'\n", 2, """write " for the first ' of this line""", 'b = "x"'),
+        ("[b]]\nc = 2\n", 1, "write [b]", "[b]"),
+        ("[[b]]\nc = 1\n[b]]\nc = 2\n", 3, "write [[b]]", "[[b]]"),
         ("b = { t = 1, m\nc = 2\n", 1, 'complete b: add = "..." and } to this line', 'b = { t = 1, m = "" }'),
     ],
 )
-def test_an_open_quote_is_found_in_its_line(text: str, line: int, cure: str, cured: str) -> None:
+def test_what_is_not_closed_is_found_in_its_line(text: str, line: int, cure: str, cured: str) -> None:
     """Python's parser reports the end of the document if no other single quote follows; the cure works as typed."""
     with pytest.raises(TomlError) as caught:
         read(text)
