@@ -6,7 +6,7 @@ import os
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
@@ -94,6 +94,10 @@ def fingerprints_of(operators: Sequence[OperatorSection]) -> frozenset[str] | No
     return frozenset(found)
 
 
+REGISTRAR: Final = "registrar.pem"
+"""The certificate below the state directory that a development host makes at its first start."""
+
+
 def operator_faults(operators: Sequence[OperatorSection], made_in: Path | None) -> Iterator[ConfigFault]:
     """
     Check rules that span entries of ``[[operator]]``, and the files that they name.
@@ -117,11 +121,13 @@ def operator_faults(operators: Sequence[OperatorSection], made_in: Path | None) 
         try:
             loaded = each.load()
         except FileNotFoundError:
-            if made_in is None or Path(each.key).parent != made_in:
+            made = None if made_in is None else made_in / REGISTRAR
+            if made is None or Path(each.key) != made:
+                hint = "write the fingerprint that `agtp cert show FILE` prints"
                 yield ConfigFault(
                     location=("operator", number, "key"),
                     message=f"names a file that does not exist: {os.fspath(each.key)}",
-                    hint="write the fingerprint that `agtp cert show FILE` prints",
+                    hint=hint if made is None else f'write key = "{made}", which the first start makes; or {hint[6:]}',
                 )
             continue
         except (KeyFormatError, OSError) as error:

@@ -13,6 +13,7 @@ from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, Overstepped, require_plain_refusal
 from agtphost.handlers.context import EndpointError, EndpointResponse
+from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 
@@ -100,3 +101,11 @@ def surprise() -> Refusal:
 
 def given_up() -> Refusal:
     return Refusal(Reason.CANCELLED)
+
+
+def refuse_unreadable(reason: Reason, explanation: str, peer: Peer) -> Refusal:
+    """Return the refusal of octets that never became a request; the connection of an HTTP client stays open."""
+    again = "Open a new connection and send a well-formed request."
+    if peer.http:
+        again = "Correct that, and send the request again."
+    return Refusal(reason, explanation, remedy=again, close=True)

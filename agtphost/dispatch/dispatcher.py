@@ -186,13 +186,7 @@ class Dispatcher:
     async def refuse(self, reason: Reason, explanation: str, peer: Peer, line: bytes = b"") -> Response:
         """Answer octets that never became a request."""
         exchange = Exchange(Request(method="", line=line), peer, self._now())
-        # An HTTP client has its connection still, and its request was well-formed HTTP.
-        again = (
-            "Correct that, and send the request again."
-            if peer.http
-            else "Open a new connection and send a well-formed request."
-        )
-        refusal = Refusal(reason, explanation, remedy=again, close=True)
+        refusal = answers.refuse_unreadable(reason, explanation, peer)
         if self._refusals is not None:
             # Octets that are not a request keep their own answer, even if too many came.
             self._refusals.count_refused(exchange, refusal)

@@ -226,7 +226,7 @@ class Reason(StrEnum):
     GOAL_UNSATISFIABLE = "goal-unsatisfiable", 422, "core v08 section 7.2.6", "The caller can call nothing that serves the goal within the constraints.", "DISCOVER /methods and /tools list what can be called; say the goal in their words."
     INBOX_FULL = "inbox-full", 429, "core v08 section 7.2.13", "The recipient's inbox is full.", "Send again once the recipient has read its inbox."
     NONCE_INVALID = "nonce-invalid", 409, "core v08 section 7.2.12", "The resumption_nonce is not the one that was issued.", "A nonce resumes once what it was issued for; SUSPEND, or PAUSE of a workflow, issues a new one."
-    NONCE_USED = "nonce-used", 409, "core v08 section 7.2.12", "The resumption_nonce was used already.", "A nonce resumes once what it was issued for; SUSPEND issues a new one."
+    NONCE_USED = "nonce-used", 409, "core v08 section 7.2.12", "The resumption_nonce was used already.", "A nonce resumes once what it was issued for; SUSPEND, or PAUSE of a workflow, issues a new one."
     OWNER_SHARE_USED = "owner-share-used", 429, "core v08 section 7.2.10", "The agents of this owner have used up their share of what a recipient takes.", "Wait until earlier items are finished, or ask the operator for a larger share."
     RECIPIENT_UNKNOWN = "recipient-unknown", 404, "core v08 section 7.2.10", "This host does not know the recipient.", "DISCOVER /agents lists the agents that can be addressed."
     RESUME_BY_PASSED = "resume-by-passed", 408, "core v08 section 7.2.12", "The time given in resume_by has passed.", "Send a later resume_by, or none."

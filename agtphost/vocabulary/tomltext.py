@@ -133,31 +133,31 @@ def read(source: Path | str, most: int = MAX_OCTETS) -> Document:
 def _parse(text: str) -> Document:
     try:
         return Document(parse_toml(text), text)
-    except tomllib.TOMLDecodeError as fault:
-        error = _find_open_quote(text, fault)
-        position = _POSITION.search(str(error))
+    except tomllib.TOMLDecodeError as error:
+        said = str(error)
+        said = str(_find_open_quote(text, said) or said)
+        position = _POSITION.search(said)
         line = int(position[1]) if position and position[1] else text.rstrip().count("\n") + 1
-        what = _POSITION.sub("", str(error))
+        what = _POSITION.sub("", said)
         keys = _KEY_TUPLE.search(what)
         named = ": " + ".".join(re.findall(r"'([^']*)'", keys[0])) if keys else ""
-        raise TomlError(f"is not TOML: {_explain(what)}{named}", line, _cure(text, line, what)) from fault
+        raise TomlError(f"is not TOML: {_explain(what)}{named}", line, _cure(text, line, what)) from error
     except RecursionError:
         raise TomlError("is not TOML: nested too deeply", 1) from None
 
 
-def _find_open_quote(text: str, error: tomllib.TOMLDecodeError) -> tomllib.TOMLDecodeError:
+def _find_open_quote(text: str, said: str) -> tomllib.TOMLDecodeError | None:
     """
-    Return the error at the line of a text in single quotes that is not closed; the same error for any other.
+    Return the error with the line of a text in single quotes that is not closed; None for any other error.
 
-    If the rest of the document has no single quote, Python's parser reports the end of the document. With one there it
-    reports the end of the line, where the text ends at the latest.
+    If no single quote follows, the parser names the end of the document. With one there it names the line.
     """
-    if str(error).startswith('Expected "\'"'):
+    if said.startswith("Expected \"'\""):
         try:
             parse_toml(f"{text}'")
-        except tomllib.TOMLDecodeError as found:
-            return found
-    return error
+        except tomllib.TOMLDecodeError as error:
+            return error
+    return None
 
 
 _MEANINGS: Mapping[str, str] = {

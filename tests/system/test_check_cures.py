@@ -70,6 +70,12 @@ def absent(config: Path) -> str:
 
 
 ROWS: dict[str, Row] = {
+    "operator's file elsewhere": Row(
+        wrong=in_file("host.toml", 'key = "state/registrar.pem"', 'key = "state/registraar.pem"'),
+        says=r"host\.toml:\d+: \[operator\] \"admin\" key names a file that does not exist: \S*registraar\.pem "
+        r'\(write key = "\S*/state/registrar\.pem", which the first start makes; or the fingerprint that ',
+        cure=in_file("host.toml", "registraar", "registrar"),
+    ),
     "missing script": Row(
         wrong=command("mcp/file_server.py"),
         says=r"host\.toml:\d+: .* names a script that does not exist: \S*file_server\.py.*"
@@ -395,6 +401,10 @@ def type_cure(lines: list[str], number: int, message: str, cure: str, before: st
             lines[number - 1] = header[1]
     elif cure == "remove the quotes around the value":
         lines[number - 1] = f"{key} = {line.partition('=')[2].strip()[1:-1]}"
+    elif (swapped := re.match(r"write (['\"]) for the first (['\"]) of this line", cure)) is not None:
+        lines[number - 1] = line.replace(swapped[2], swapped[1], 1)
+    elif cure.startswith("complete ") and cure.endswith(' add = "..." and } to this line'):
+        lines[number - 1] = line + ' = "x"}'
     elif cure.startswith("put the value into quotes"):
         lines[number - 1] = f"{key} = " + '"' + line.partition("=")[2].strip().strip('"') + '"'
     elif cure.startswith("put each text of "):

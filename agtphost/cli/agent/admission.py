@@ -65,4 +65,5 @@ def admit(config: Config, name: str) -> bool:
         except CommandError as error:
             if time.monotonic() > end:
                 why = f"the host does not admit the agent {name}: {error.message}"
-                raise WrongInput(why, "Its log says why; restart it.") from None
+                cure = "`agtp check` names faults of the configuration, with which it admits none; then `agtp reload`."
+                raise WrongInput(why, cure) from None
