@@ -152,7 +152,7 @@ def _find_open_quote(text: str, said: str) -> tomllib.TOMLDecodeError | None:
 
     If no single quote follows, the parser names the end of the document. With one there it names the line.
     """
-    if said.startswith("Expected \"'\""):
+    if said.startswith('Expected "\'"'):
         try:
             parse_toml(f"{text}'")
         except tomllib.TOMLDecodeError as error:
