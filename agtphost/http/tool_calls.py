@@ -23,8 +23,8 @@ AddressFinder = Callable[[str, str], ToolAddress]
 VERB = "POST"
 """The HTTP method that calls a tool."""
 
-OTHER_VERBS = frozenset({"GET", "PUT", "PATCH", "DELETE"})
-"""HTTP methods that no tool accepts."""
+OTHER_VERBS = frozenset({"GET", "PUT", "PATCH", "DELETE", "QUERY"})
+"""HTTP methods that no tool accepts; QUERY is one of HTTP too, which OpenAPI 3.2 describes."""
 
 
 def tool_addresses(adapters: Iterable[IToolAddresses], unknown: AddressFinder) -> AddressFinder:

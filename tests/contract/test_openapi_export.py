@@ -227,6 +227,31 @@ def test_clashes_are_resolved_and_reported() -> None:
     assert any("'b' is named 'a'" in loss for loss in made.losses)
 
 
+ADDRESSED = {
+    "": False,
+    ".": False,
+    "..": False,
+    "a\u0083": False,
+    "a\u2028": False,
+    "\n": False,
+    "...": True,
+    ".a": True,
+    "..b/": True,
+}
+"""Texts of a path parameter, by whether a host takes them."""
+
+
+@each_row("text", ADDRESSED)
+def test_texts_in_an_address_are_as_strict_as_the_host(text: str) -> None:
+    """A generated client learns from the pattern what would be 460 or 400."""
+    text_schema = {"type": "object", "properties": {"isbn": {"type": "string"}, "more": {"type": "string"}}}
+    read = informational(method="FETCH", path="/books/{isbn}", input_schema=text_schema)
+    [of_path, of_query] = exported(read).document["paths"]["/books/{isbn}"]["get"]["parameters"][:2]
+    assert (of_path["name"], of_query["name"]) == ("isbn", "more")
+    assert jsonschema_rs.is_valid(of_path["schema"], text) == ADDRESSED[text]
+    assert jsonschema_rs.is_valid(of_query["schema"], text) == (text in ("", ".", "..") or ADDRESSED[text])
+
+
 def test_what_http_cannot_say_is_reported_and_kept_beside() -> None:
     """Scopes, the semantic block, built-ins, hosted protocols (API-149)."""
     made = exported(endpoint(min_assurance="certificate"), endpoint(method="QUERY", path="/b", tier="A"))

@@ -202,7 +202,7 @@ def test_another_method_of_http_is_told_to_post(served: tuple[Host, int]) -> Non
     """405 with Allow at every path of this form, whether there is such a tool or not, on record, and nothing is run."""
     host, port = served
     for path in ("/tools/fetch/fetch", "/tools/fetch/a%2Fb", "/tools/nothing/absent", "/agents/demo/tools/fetch/query"):
-        for method in ("GET", "HEAD", "PUT", "PATCH", "DELETE"):
+        for method in ("GET", "HEAD", "PUT", "PATCH", "DELETE", "QUERY"):
             refused = ask(port, method, path, None if method in ("GET", "HEAD") else {})
             assert (refused.status, refused.fields["Allow"]) == (405, "POST"), (method, path)
             if method == "HEAD":

@@ -28,7 +28,13 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
 AGENT_NAME = "^[A-Za-z0-9_-]{1,64}$"
 """Pattern of agents' names in paths."""
 
-QUERY_TEXT = "^[^\\u0000-\\u001f\\u007f]*$"
+_CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029"
+
+QUERY_TEXT = f"^[^{_CONTROLS}]*$"
+"""Pattern of texts in a query, where control characters are refused even percent-encoded."""
+
+PATH_TEXT = f"^(\\.{{0,2}}[^.{_CONTROLS}]|\\.{{3}})[^{_CONTROLS}]*$"
+"""Pattern of texts in a path: not empty, no dot segment, no control characters. Written without look-ahead, for RE2."""
 
 PARAMETER = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
 OWN = (
@@ -241,11 +247,12 @@ class Operations:
                     schema = properties.get(name, {"type": "string"})
                     if endpoint.get("tier") == "A" and name == "name":
                         schema = {**schema, "pattern": AGENT_NAME}
-                    yield _parameter(new, "path", schema, required=True)
+                    yield _parameter(new, "path", _of_address(schema, PATH_TEXT), required=True)
             if operation.place.verb in BODILESS:
                 rest = [name for name in properties if name not in in_path]
                 yield from (
-                    _parameter(name, "query", _of_query(properties[name]), required=name in required) for name in rest
+                    _parameter(name, "query", _of_address(properties[name], QUERY_TEXT), required=name in required)
+                    for name in rest
                 )
 
     def _body(self, operation: _Operation) -> dict[str, Any] | None:
@@ -293,10 +300,10 @@ def _line(endpoint: Mapping[str, Any]) -> str:
     return f"- `{endpoint['method']} {endpoint['path']}`: {endpoint['description']}"
 
 
-def _of_query(schema: Any) -> Any:
-    """Return the schema of a text in a query: a host accepts no control characters there."""
+def _of_address(schema: Any, pattern: str) -> Any:
+    """Return the schema of a parameter in an address: a text without a pattern of its own follows the given one."""
     free = isinstance(schema, Mapping) and schema.get("type") == "string" and not {"pattern", "enum"} & schema.keys()
-    return {**schema, "pattern": QUERY_TEXT} if free else schema
+    return {**schema, "pattern": pattern} if free else schema
 
 
 def _parameter(name: str, place: str, schema: Any, *, required: bool) -> dict[str, Any]:
