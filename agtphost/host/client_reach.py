@@ -1,8 +1,8 @@
-"""Find MCP servers that configured clients of the MCP front and the gateway cannot reach, and why."""
+"""Find MCP servers and relayed A2A agents that configured clients of a surface cannot reach, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,9 @@ OTHER_PARTS = ("resource:", "prompt:")
 
 FRONT: Final = "mcp.front"
 """The section of the MCP front, as obstacles name it."""
+
+A2A_FRONT: Final = "a2a.front"
+"""The section of the A2A front, as obstacles name it."""
 
 MOST_NAMED = 5
 """How many clients one sentence names."""
@@ -82,10 +85,12 @@ def hides_tools(config: Config, assurance: Assurance) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Obstacle:
-    """An obstacle that keeps configured clients of a surface from every tool of a server."""
+    """An obstacle that keeps configured clients of a surface from every tool of a server, or from a relayed agent."""
 
     surface: str
     server: str
+    """The name of the MCP server, or of the A2A agent behind the A2A front."""
+
     clients: tuple[str, ...]
     assurance: str
     """What the operator does about how surely the clients are known, or about what they claim; empty: nothing."""
@@ -98,25 +103,43 @@ class Obstacle:
         named = f"{', '.join(self.clients[:MOST_NAMED])}{more}"
         # The sentence names both: an operator who corrects one would find the list empty again.
         why = "; also, ".join(filter(None, (self.assurance, self.scopes)))
-        return f"[{self.surface}] no tool of {self.server} is shown to {named}: {why}"
+        what = "no call of agent {} is open" if self.surface == A2A_FRONT else "no tool of {} is shown"
+        return f"[{self.surface}] {what.format(self.server)} to {named}: {why}"
 
 
 def find_obstacles(config: Config, directory: AgentDirectory) -> Iterator[Obstacle]:
-    """Yield an obstacle for each server of which configured clients of the MCP front or the gateway reach no tool."""
+    """
+    Yield the obstacles of configured clients.
+
+    There is one for each server of which clients of the MCP front or the gateway reach no tool, and one for each A2A
+    agent that the A2A front relays to and whose clients cannot call it.
+    """
     front, gateway = config.mcp.front.listen is not None, config.gateway.listen is not None
     found: dict[tuple[str, str, str, str], list[str]] = {}
+
+    def examine(
+        name: str, listed: Collection[str], asked: Sequence[Requirement], surface: str, client: ReachingClient
+    ) -> None:
+        given = _find_granted_tools(config, client.agent, name, listed, asked)
+        surely, unscoped = ("", "") if given is None else _obstacle(given, client, surface)
+        if surely or unscoped:
+            found.setdefault((surface, name, surely, unscoped), []).append(client.name)
+
     for server in config.mcp.server:
         asked = list(requirements(server, state_changing_floor(config)))
         for surface, client in _clients(config, directory, front=front, gateway=gateway):
-            given = _find_granted_tools(config, client.agent, server, asked)
-            surely, unscoped = ("", "") if given is None else _obstacle(given, client)
-            if surely or unscoped:
-                found.setdefault((surface, server.name, surely, unscoped), []).append(client.name)
+            examine(server.name, server.tools, asked, surface, client)
+    relayed = {each.upstream for each in config.a2a.front.agent} if config.a2a.front.listen is not None else set()
+    for upstream in config.a2a.agent:
+        if upstream.name in relayed:
+            for client in _clients_of_relay(config, directory):
+                needed = Requirement(assurance=upstream.min_assurance, scopes=upstream.scopes)
+                examine(upstream.name, (), [needed], A2A_FRONT, client)
     for (surface, name, surely, unscoped), clients in found.items():
         yield Obstacle(surface=surface, server=name, clients=tuple(clients), assurance=surely, scopes=unscoped)
 
 
-def _obstacle(asked: Sequence[Requirement], client: ReachingClient) -> tuple[str, str]:
+def _obstacle(asked: Sequence[Requirement], client: ReachingClient, surface: str) -> tuple[str, str]:
     """Return what keeps a client from every tool of a server that it was granted: how it is known, and its scopes."""
     agent = client.agent
     if not asked:
@@ -128,7 +151,7 @@ def _obstacle(asked: Sequence[Requirement], client: ReachingClient) -> tuple[str
             "",
         )
     open_to_it = [each for each in asked if each.assurance <= client.assurance]
-    return "" if open_to_it else _how_to_open(client.assurance), _missing_scopes(open_to_it or asked, client)
+    return "" if open_to_it else _how_to_open(client.assurance, surface), _missing_scopes(open_to_it or asked, client)
 
 
 def _missing_scopes(asked: Sequence[Requirement], client: ReachingClient) -> str:
@@ -144,12 +167,15 @@ def _missing_scopes(asked: Sequence[Requirement], client: ReachingClient) -> str
     return f"{said}an operator can give {'them' if plural else 'it'}: {command[0]}" if command else said.rstrip("; ")
 
 
-def _how_to_open(assurance: Assurance) -> str:
-    """Return a sentence on what opens a server to callers of an assurance."""
+def _how_to_open(assurance: Assurance, surface: str) -> str:
+    """Return a sentence on what opens a server, or a relayed agent, to callers of an assurance."""
     if assurance is Assurance.GATEWAY:
+        needing, place = "these tools require", "[[mcp.server]], or in [mcp.server.tools.NAME] for one tool"
+        if surface == A2A_FRONT:
+            needing, place = "this agent requires", "[[a2a.agent]]"
         return (
-            'a token gives the assurance "gateway", and these tools require a client certificate; '
-            f"write {OPEN_TO_TOKENS} in its [[mcp.server]], or in [mcp.server.tools.NAME] for one tool"
+            f'a token gives the assurance "gateway", and {needing} a client certificate; '
+            f"write {OPEN_TO_TOKENS} in its {place}"
         )
     return "nothing proves who calls; give clients a token of [[http.client]]"
 
@@ -163,17 +189,38 @@ def _clients(
     :param front: whether there is an MCP front.
     :param gateway: whether there is a gateway.
     """
-    for holder in config.http.client if front or gateway else ():
-        agent, _ = find_agent(directory, holder.agent)
-        if agent is not None:
-            held = frozenset(holder.scopes) or _declared_scopes(agent)
-            client = ReachingClient(name=holder.name, agent=agent, scopes=held, assurance=Assurance.GATEWAY)
+    if front or gateway:
+        for client in _keyholders(config, directory):
             yield FRONT if front else "gateway", client
     if front:
         yield from _clients_of_agent(FRONT, directory, config.mcp.front.speaker, proven=bool(config.mcp.front.agent))
     if gateway:
         yield from _clients_of_agent(
             "gateway", directory, config.gateway.agent or "", proven=bool(config.policies.oauth.issuer)
+        )
+
+
+def _keyholders(config: Config, directory: AgentDirectory) -> Iterator[ReachingClient]:
+    """Yield the clients of ``[[http.client]]``."""
+    for holder in config.http.client:
+        agent, _ = find_agent(directory, holder.agent)
+        if agent is not None:
+            held = frozenset(holder.scopes) or _declared_scopes(agent)
+            yield ReachingClient(name=holder.name, agent=agent, scopes=held, assurance=Assurance.GATEWAY)
+
+
+def _clients_of_relay(config: Config, directory: AgentDirectory) -> Iterator[ReachingClient]:
+    """Yield each client that is configured to call at the A2A front without a certificate."""
+    yield from _keyholders(config, directory)
+    front = config.a2a.front
+    agent, _ = find_agent(directory, front.agent_id) if front.agent_id else (None, "")
+    if agent is not None:
+        proven = bool(front.tokens or front.oauth)
+        yield ReachingClient(
+            name="clients with a token of [a2a.front]" if proven else "anonymous clients",
+            agent=agent,
+            scopes=frozenset(front.scopes) or _declared_scopes(agent),
+            assurance=Assurance.GATEWAY if proven else Assurance.HEADER,
         )
 
 
@@ -203,25 +250,26 @@ def _declared_scopes(agent: Agent) -> frozenset[str]:
 
 
 def _find_granted_tools(
-    config: Config, agent: Agent, server: MCPServerSection, asked: Sequence[Requirement]
+    config: Config, agent: Agent, server: str, listed: Collection[str], asked: Sequence[Requirement]
 ) -> Sequence[Requirement] | None:
     """
     Return those of a server's tools that ``[[grant]]`` leaves to an agent; without a grant, all.
 
+    :param listed: the tools that have an entry of their own.
     :return: None if the agent is granted nothing of the server.
     """
     granted = [text for each in config.grant if each.agent in (agent.name, agent.agent_id) for text in each.allow]
     if not granted or ANY in granted:
         return asked
-    named = [part for upstream, part in filter(None, map(upstream_of, granted)) if upstream == server.name]
+    named = [part for upstream, part in filter(None, map(upstream_of, granted)) if upstream == server]
     parts = [part for part in named if not part.startswith(OTHER_PARTS)]
     if not parts:
         return None
-    return [each for each in asked if any(_names(part, each, server) for part in parts)]
+    return [each for each in asked if any(_names(part, each, listed) for part in parts)]
 
 
-def _names(part: str, requirement: Requirement, server: MCPServerSection) -> bool:
+def _names(part: str, requirement: Requirement, listed: Collection[str]) -> bool:
     """Return whether a grant's part of a server names a tool; for those without an entry, whether it may name one."""
     if part.endswith(ANY):
         return not requirement.tool or requirement.tool.startswith(part.removesuffix(ANY))
-    return part == requirement.tool if requirement.tool else part not in server.tools
+    return part == requirement.tool if requirement.tool else part not in listed

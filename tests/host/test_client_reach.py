@@ -1,4 +1,4 @@
-"""Which clients of a surface reach no tool of a server: what ``agtp check`` and a start tell of it."""
+"""Which clients of a surface reach no tool of a server, or no relayed agent: what ``agtp check`` and a start say."""
 
 from __future__ import annotations
 
@@ -98,6 +98,52 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
 def test_clients_that_reach_no_tool_are_told(server: str, tool: str, more: str, expected: str, tmp_path: Path) -> None:
     """Each server that a client is given has a tool for it, or a sentence says which line gives it one."""
     loaded = host_of(tmp_path, server, tool, more)
+    found = [str(each) for each in find_obstacles(loaded.config, loaded.directory)]
+    assert len(found) == bool(expected), found
+    assert all(told.startswith(expected) for told in found), found
+
+
+RELAY = """
+[[a2a.agent]]
+name = "whole"
+url = "http://127.0.0.1:9"
+{}
+
+[a2a.front]
+listen = "tcp:8933:interface=127.0.0.1"
+{}
+
+[[a2a.front.agent]]
+name = "helper"
+upstream = "whole"
+"""
+CLOSED_AGENT = (
+    '[a2a.front] no call of agent whole is open to one, two: a token gives the assurance "gateway", and this agent '
+    'requires a client certificate; write min_assurance = "gateway" in its [[a2a.agent]]'
+)
+UNSCOPED = "calls are made as demo, without the scope a2a:messages:send; an operator can give it: agtp agent allow"
+HELD, PROVEN = 'scopes = ["mcp:tools:execute"]', 'min_assurance = "gateway"'
+
+
+@each_row(
+    "upstream, surface, expected",
+    [
+        ("", "", f"{CLOSED_AGENT}; also, {UNSCOPED}"),
+        (HELD, "", CLOSED_AGENT),
+        (PROVEN, "", f"[a2a.front] no call of agent whole is open to one, two: {UNSCOPED}"),
+        (f"{HELD}\n{PROVEN}", "", ""),
+        (
+            f"{HELD}\n{PROVEN}",
+            'agent_id = "demo"',
+            "[a2a.front] no call of agent whole is open to anonymous clients: nothing proves who calls",
+        ),
+    ],
+)
+def test_clients_that_cannot_call_a_relayed_agent_are_told(
+    upstream: str, surface: str, expected: str, tmp_path: Path
+) -> None:
+    """The A2A front relays to an agent that some client of it may call, or a sentence says which line opens it."""
+    loaded = host_of(tmp_path, "", more=RELAY.format(upstream, surface))
     found = [str(each) for each in find_obstacles(loaded.config, loaded.directory)]
     assert len(found) == bool(expected), found
     assert all(told.startswith(expected) for told in found), found
