@@ -28,13 +28,14 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
 AGENT_NAME = "^[A-Za-z0-9_-]{1,64}$"
 """Pattern of agents' names in paths."""
 
-_CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029"
+_CONTROLS = "\\x00-\\x1f\\x7f-\\x9f\u2028\u2029"
+"""For a class of characters; written so that ECMAScript, RE2 and Python read it alike."""
 
 QUERY_TEXT = f"^[^{_CONTROLS}]*$"
 """Pattern of texts in a query, where control characters are refused even percent-encoded."""
 
 PATH_TEXT = f"^(\\.{{0,2}}[^.{_CONTROLS}]|\\.{{3}})[^{_CONTROLS}]*$"
-"""Pattern of texts in a path: not empty, no dot segment, no control characters. Written without look-ahead, for RE2."""
+"""Pattern of texts in a path: not empty, no dot segment, no control characters."""
 
 PARAMETER = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
 OWN = (
