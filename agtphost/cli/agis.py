@@ -33,7 +33,7 @@ BOM = b"\xef\xbb\xbf"
 
 @click.group(cls=VerbGroup)
 def command() -> None:
-    """Examine and convert AGIS documents."""
+    """Check, format, publish and convert AGIS documents."""
 
 
 for _command in (
@@ -47,7 +47,12 @@ for _command in (
 
 @command.command(epilog="Exit status: 0 every document conforms, 1 one does not, 2 wrong usage.")
 @click.argument("files_", metavar="FILE...", nargs=-1, required=True, type=agis_conversion.DOCUMENT)
-@click.option("--level", type=click.Choice(["1", "2"]), default="1", help="Declarative, or interpretable; default 1.")
+@click.option(
+    "--level",
+    type=click.Choice(["1", "2"]),
+    default="1",
+    help="Level to check: 1 declarative, 2 interpretable; default: 1.",
+)
 @click.option(
     "--format",
     "form",
@@ -89,7 +94,7 @@ def validate(
     as_json: bool,
 ) -> None:
     """
-    Examine AGIS documents in the draft's eight passes.
+    Check AGIS documents in the eight passes of the draft.
 
     FILE is YAML or JSON; - is standard input, and a directory means all .agis files in it. Each line names the place,
     the rule, the section of the draft and what to write instead. A document conforms if all eight passes succeed;
@@ -211,7 +216,7 @@ def schema(as_json: bool) -> None:
 
 @command.command()
 @click.argument("file", type=agis_conversion.DOCUMENT)
-@click.option("--to", "form", type=click.Choice(["yaml", "json"]), help="Default: as FILE is written.")
+@click.option("--to", "form", type=click.Choice(["yaml", "json"]), help="Format of the output; default: that of FILE.")
 @click.option("--fix", is_flag=True, help="Also correct mechanical faults; each change is printed.")
 @click.option("--from-illustrative", is_flag=True, help="Also accept the notation of the draft's examples.")
 @click.option("--write", is_flag=True, help="Rewrite FILE instead of printing.")
@@ -227,7 +232,7 @@ def fmt(
     as_json: bool,
 ) -> None:
     """
-    Print a document in its canonical form.
+    Print an AGIS document in its canonical form.
 
     Members come in the draft's order, methods in capitals, and contracts in the draft's shorthand become the JSON
     Schemas that they abbreviate. Comments stay with their members. --fix corrects capitals, slashes and braces of

@@ -32,10 +32,16 @@ PATIENCE = 15.0
 """Seconds to wait for an MCP server that was just started."""
 
 _form_option = click.option(
-    "--to", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Format; yaml has notes for review."
+    "--to",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    help="Format of the document; only yaml has REVIEW comments.",
 )
-_service_option = click.option("--service", metavar="TEXT", help="Name of the service.")
-_address_option = click.option("--agtp", "address", metavar="URI", help="Address of the service.")
+_service_option = click.option("--service", metavar="TEXT", help="Name of the service in the document.")
+_address_option = click.option(
+    "--agtp", "address", metavar="URI", help="Address of the service, such as agtp://pets.example.com."
+)
 
 
 # MCP
@@ -48,7 +54,7 @@ _address_option = click.option("--agtp", "address", metavar="URI", help="Address
 @json_option
 def to_mcp(file: str, original_names: bool, output: Path | None, as_json: bool) -> None:
     """
-    Print the tools of a document.
+    Print the endpoints of an AGIS document as MCP tools.
 
     The output has the form of tools/list. A tool's name is mcp_tool_name, or else the method and the first segment of
     the path. Its description is the intent with parameter_hints, and its inputSchema is the input. Output, errors,
@@ -87,7 +93,7 @@ def from_mcp(
     as_json: bool,
 ) -> None:
     """
-    Make a document from an MCP server's tools.
+    Make an AGIS document from an MCP server's tools, for review.
 
     FILE is an answer of tools/list, and - is standard input. With a URI, or with - and --server, the tools come from
     an MCP server of a host, and standard input is not read. A tool's first word becomes the method, the rest the path,
@@ -191,7 +197,7 @@ def from_openapi(
     file: str, service: str | None, address: str | None, form: str, output: Path | None, as_json: bool
 ) -> None:
     """
-    Make a document from an OpenAPI document, for review.
+    Make an AGIS document from an OpenAPI document, for review.
 
     The operationId becomes the method, the path keeps its nouns, the summary becomes the intent, x-outcome the outcome,
     parameters and requestBody the input, 200 the output, the refusals the errors, and the first tag the domain.
@@ -218,12 +224,12 @@ def from_openapi(
 
 @click.command("to-openapi")
 @click.argument("file", type=DOCUMENT)
-@click.option("--server-url", metavar="URL", help="URL of an HTTP interface of the service.")
+@click.option("--server-url", metavar="URL", help="URL at which the service is served over HTTP.")
 @output_option
 @json_option
 def to_openapi(file: str, server_url: str | None, output: Path | None, as_json: bool) -> None:
     """
-    Print a document as OpenAPI 3.1.
+    Print an AGIS document as an OpenAPI 3.1 document.
 
     X-AGIS-Method names the method of each operation, and an HTTP method carries it. Members without a counterpart in
     OpenAPI go to x-agis, so that from-openapi makes the same endpoints again. Losses are printed on standard error, or

@@ -102,7 +102,12 @@ def _show(found: ServiceMap, *, qualified: bool) -> None:
 @click.argument("source", metavar="URI|-|FILE", type=DOCUMENT)
 @click.argument("instruction")
 @click.option(
-    "--limit", type=click.IntRange(1, MOST), default=5, show_default=True, help="Maximum number of matches to print."
+    "--limit",
+    type=click.IntRange(1, MOST),
+    default=5,
+    show_default=True,
+    metavar="NUMBER",
+    help="Maximum number of matches to print.",
 )
 @click.option("--by-meaning", is_flag=True, help="Also match by meaning; needs agtphost[semantic] or --model.")
 @click.option(

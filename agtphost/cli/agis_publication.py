@@ -29,8 +29,19 @@ TO_PUBLISH = "To publish it, set publish = true in [agis] and run agtp reload; t
 @click.command("import")
 @click.argument("file")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints to this directory.")
-@click.option("--catalog", "catalog_file", type=click.Path(path_type=Path), metavar="FILE", help="Method catalog.")
-@click.option("--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Also write handler stubs.")
+@click.option(
+    "--catalog",
+    "catalog_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Catalog of the methods to choose from; default: the one shipped.",
+)
+@click.option(
+    "--stubs",
+    type=click.Path(path_type=Path),
+    metavar="FILE.py",
+    help="Also write a module with a stub of each handler.",
+)
 @json_option
 def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, as_json: bool) -> None:
     """
@@ -40,7 +51,6 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
     becomes impact, and input becomes input_schema. The declarations are written as .toml.review, which no host loads
     before they are renamed. REVIEW lines mark the decisions that a person must make. Without --out they are only
     summarized. --stubs also writes a module with the functions that the declarations name.
-    written.
 
     \b
     Examples:
@@ -65,7 +75,9 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
 
 @click.command()
 @click.argument("uri", required=False, metavar="[URI]")
-@click.option("--to", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Default: yaml.")
+@click.option(
+    "--to", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Format of the document; default: yaml."
+)
 @click.option("--built-ins", is_flag=True, help="With URI: also export the protocol's built-in endpoints.")
 @output_option
 @connection_options
@@ -144,9 +156,10 @@ def publish(check: bool, where: Connection, as_json: bool) -> None:
     """
     Check the AGIS document that a host would publish.
 
-    Each endpoint that breaks a rule is listed with its file, line and rule. With [agis] publish = true it keeps the
-    host from starting; otherwise it is left out of the documents. An intent that contradicts its method (pass 6) never
-    keeps the host from starting. Without --check, the running host's document is fetched and must conform as well.
+    Each endpoint that breaks a rule is listed with its file, line and rule. With [agis] publish = true, a host that has
+    such an endpoint does not start; otherwise the documents leave the endpoint out. An intent that contradicts its
+    method (pass 6) is no reason not to start. Without --check, the running host's document is fetched and must conform
+    as well.
 
     \b
     Examples:

@@ -114,7 +114,13 @@ def _agent_of(entry: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 
 @command.command()
-@click.option("--state", type=click.Choice([*STATES, "all"]), default="pending", show_default=True)
+@click.option(
+    "--state",
+    type=click.Choice([*STATES, "all"]),
+    default="pending",
+    show_default=True,
+    help="State of the calls to list.",
+)
 @click.option("--agent", metavar="AGENT", help="Only calls of this agent: its name here, or its Agent-ID.")
 @click.option("--ids", is_flag=True, help="Print only the ids, for other commands.")
 @host_options
@@ -325,7 +331,7 @@ def decide(approval_id: str, decision: str | None, reason: str | None, where: Co
     """
     Approve or reject one call.
 
-    The options are those of `agtp contracts decide`.
+    Does the same as `agtp approvals approve` or `agtp approvals reject`, with the options of `agtp contracts decide`.
 
     \b
     Examples:

@@ -26,11 +26,20 @@ if TYPE_CHECKING:
 @click.argument("uri", metavar="URI")
 @click.argument("method", metavar="METHOD")
 @click.argument("words", nargs=-1, metavar="[PATH] [KEY=VALUE | KEY:=JSON]...")
-@click.option("--data", metavar="JSON|@FILE", help="Whole body, instead of parameters.")
+@click.option("--data", metavar="JSON|@FILE", help="The whole body, instead of parameters.")
 @click.option("--content-type", metavar="TYPE", help="Media type of --data; default: AGTP's JSON.")
-@click.option("--param-file", metavar="FILE", help="A JSON object of parameters; words take precedence.")
-@click.option("-i", "--include", is_flag=True, help="Show status line and headers.")
-@click.option("-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="Extra header; may be repeated.")
+@click.option(
+    "--param-file", metavar="FILE", help="A JSON object of parameters; arguments KEY=VALUE replace its members."
+)
+@click.option("-i", "--include", is_flag=True, help="Also show the status line and the headers of the answer.")
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME:VALUE",
+    help="Further header of the request; may be repeated.",
+)
 @click.option(
     "--traceparent",
     metavar="ID",

@@ -63,12 +63,29 @@ VERDICTS = {Outcome.PASSED: Verdict.GOOD, Outcome.FAILED: Verdict.BAD}
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failure.")
 @click.option("--strict", is_flag=True, help="Count a case that was not run as failed.")
 @click.option("--junit", "report", type=click.Path(path_type=Path), metavar="FILE", help="Write a JUnit report.")
-@click.option("--second-cert", type=EXISTING, metavar="FILE", help="A second agent's certificate.")
-@click.option("--second-key", type=EXISTING, metavar="FILE", help="Its key; default: FILE.key of the certificate.")
-@click.option("--registrar-cert", type=EXISTING, metavar="FILE", help="The Genesis issuer's certificate.")
-@click.option("--registrar-key", type=EXISTING, metavar="FILE", help="Its key; default: FILE.key of the certificate.")
+@click.option("--second-cert", type=EXISTING, metavar="FILE", help="Certificate of a second agent (PEM).")
+@click.option(
+    "--second-key",
+    type=EXISTING,
+    metavar="FILE",
+    help="Private key of --second-cert; default: the .key file next to it.",
+)
+@click.option(
+    "--registrar-cert", type=EXISTING, metavar="FILE", help="Certificate of the registrar that issued the agents (PEM)."
+)
+@click.option(
+    "--registrar-key",
+    type=EXISTING,
+    metavar="FILE",
+    help="Private key of --registrar-cert; default: the .key file next to it.",
+)
 @click.option("--signing-key", type=EXISTING, metavar="FILE", help="Public key of the host's record signatures.")
-@click.option("--state-dir", type=EXISTING, metavar="DIR", help="State directory of a development host, for all this.")
+@click.option(
+    "--state-dir",
+    type=EXISTING,
+    metavar="DIR",
+    help="Take certificates and keys from this state directory of a development host.",
+)
 @click.option("--destructive", is_flag=True, help="Run the cases that revoke an agent; needs --expendable.")
 @click.option("--expendable", metavar="ID", help="Agent-ID of an agent that may be revoked.")
 @connection_options

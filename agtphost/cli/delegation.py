@@ -43,20 +43,30 @@ def _summary(token: DelegationToken) -> dict[str, object]:
 
 
 @command.command("issue")
-@click.option("--key", type=EXISTING, required=True, metavar="FILE", help="The delegator's or its registrar's key.")
+@click.option(
+    "--key", type=EXISTING, required=True, metavar="FILE", help="Private key of the delegator, or of its registrar."
+)
 @click.option("--from", "delegator", required=True, metavar="ID", help="Agent-ID of the delegator.")
 @click.option("--to", "delegatee", required=True, metavar="ID", help="Agent-ID of the agent to delegate to.")
 @click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="A scope to delegate; may be repeated.")
 @click.option("--task-id", required=True, metavar="ID", help="The Task-ID that the DELEGATE will carry.")
 @click.option("--issuer", metavar="NAME", help="Name of the registrar whose key signs; default: the delegator.")
-@click.option("--parent", metavar="HASH", help="Hash of the previous hop's token.")
-@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Number of this hop.")
+@click.option("--parent", metavar="HASH", help="Hash of the previous hop's token; needed from the second hop on.")
+@click.option(
+    "--depth",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="NUMBER",
+    help="Number of this hop; 1: the first.",
+)
 @click.option(
     "--lifetime",
     type=click.IntRange(1, LONGEST_LIFE),
     default=300,
     show_default=True,
-    help="Seconds until the token expires.",
+    metavar="SECONDS",
+    help="Time until the token expires.",
 )
 @json_option
 def issue_command(

@@ -36,7 +36,7 @@ def _title(page: Path) -> str:
 @json_option
 def command(page: str | None, as_json: bool) -> None:
     """
-    Print a page of the documentation, or list them.
+    Print a page of the documentation, or list all pages.
 
     \b
     Examples:

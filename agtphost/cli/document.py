@@ -50,8 +50,10 @@ def sign(file: str, key: Path, issuer: str, output: Path | None, as_json: bool) 
 
 @command.command()
 @click.argument("file")
-@click.option("--issuer", type=EXISTING, metavar="FILE", help="Key that must have signed it.")
-@click.option("--genesis", "genesis_file", metavar="FILE", help="Genesis that it must belong to.")
+@click.option(
+    "--issuer", type=EXISTING, metavar="FILE", help="Public key of the registrar that must have signed the document."
+)
+@click.option("--genesis", "genesis_file", metavar="FILE", help="Genesis of the agent that the document must be about.")
 @json_option
 def verify(file: str, issuer: Path | None, genesis_file: str | None, as_json: bool) -> None:
     """

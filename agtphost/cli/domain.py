@@ -35,7 +35,9 @@ def command() -> None:
 
 @command.command()
 @click.argument("domain", metavar="DOMAIN")
-@click.option("--at", "expires_at", metavar="TIME", help="Time of expiry, RFC 3339; default: already expired.")
+@click.option(
+    "--at", "expires_at", metavar="TIME", help="Time of expiry, such as 2027-01-31T00:00:00Z; default: already expired."
+)
 @click.option(
     "--grace",
     type=click.FloatRange(0, HOURS),

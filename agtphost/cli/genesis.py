@@ -64,24 +64,31 @@ def tier_1_evidence(
 
 @command.command("issue")
 @click.option("--key", type=EXISTING, required=True, metavar="FILE", help="The issuer's signing key.")
-@click.option("--owner", required=True, help="The responsible person or organization.")
+@click.option("--owner", required=True, metavar="NAME", help="The responsible person or organization.")
 @click.option("--owner-id", metavar="ID", help="Identifier of the owner; default: none.")
 @click.option(
     "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind of agent."
 )
-@click.option("--zone", default="zone:default", show_default=True, help="Governance zone.")
+@click.option("--zone", default="zone:default", show_default=True, metavar="ZONE", help="Governance zone of the agent.")
 @click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="A scope of the agent; may be repeated.")
-@click.option("--tier", type=click.IntRange(1, 3), default=2, show_default=True, help="Trust tier.")
+@click.option(
+    "--tier",
+    type=click.IntRange(1, 3),
+    default=2,
+    show_default=True,
+    metavar="TIER",
+    help="Trust tier of the agent.",
+)
 @click.option(
     "--path",
     type=click.Choice(sorted(PATHS)),
     default="org-asserted",
     show_default=True,
-    help="Verification path.",
+    help="How a verifier can check who issued the Genesis.",
 )
 @click.option("--org-domain", metavar="DOMAIN", help="The organization's domain.")
 @click.option("--resolver", metavar="HOST[:PORT]", help="DNS resolver to ask; default: the system's.")
-@click.option("--agent-key", type=EXISTING, metavar="FILE", help="The agent's own public key, to be included.")
+@click.option("--agent-key", type=EXISTING, metavar="FILE", help="Public key of the agent, which the Genesis then has.")
 @output_option
 @json_option
 def issue_command(
@@ -137,7 +144,9 @@ def issue_command(
 
 @command.command("verify")
 @click.argument("file")
-@click.option("--issuer", type=EXISTING, metavar="FILE", help="Key that must have issued it.")
+@click.option(
+    "--issuer", type=EXISTING, metavar="FILE", help="Public key of the issuer that must have signed the Genesis."
+)
 @json_option
 def verify(file: str, issuer: Path | None, as_json: bool) -> None:
     """

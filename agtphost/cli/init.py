@@ -41,11 +41,12 @@ from agtphost.vocabulary.uris import DEFAULT_PORT
 @click.option("--server-id", metavar="NAME", help="The host's stable name; in production its host name.")
 @click.option("--operator", metavar="NAME", help="Who runs the host; published in the manifest.")
 @click.option("--contact", metavar="ADDRESS", help="Address of the operator; published in the manifest.")
-@click.option("--address", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--address", default="127.0.0.1", show_default=True, metavar="IP", help="IP address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65_535),
-    help="The port; default: 4480, or without --production the next free one.",
+    metavar="PORT",
+    help="Port to listen on; default: 4480, or without --production the next free one.",
 )
 @json_option
 def command(

@@ -37,7 +37,14 @@ def command() -> None:
 
 @command.command()
 @click.argument("uri", metavar="URI")
-@click.option("--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it.")
+@click.option(
+    "--issuer",
+    "issuers",
+    type=EXISTING,
+    multiple=True,
+    metavar="KEY",
+    help="Public key that may have signed the manifest; may be repeated.",
+)
 @click.option("--document", "whole", is_flag=True, help="Print the manifest as it is published.")
 @connection_options
 def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as_json: bool) -> None:
@@ -120,8 +127,21 @@ def _join_values(values: Any) -> str:
 
 @command.command()
 @click.argument("source", metavar="FILE|URI")
-@click.option("--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it.")
-@click.option("--catalog", "catalog_file", type=EXISTING, metavar="FILE", help="The catalog that the manifest names.")
+@click.option(
+    "--issuer",
+    "issuers",
+    type=EXISTING,
+    multiple=True,
+    metavar="KEY",
+    help="Public key that may have signed the manifest; may be repeated.",
+)
+@click.option(
+    "--catalog",
+    "catalog_file",
+    type=EXISTING,
+    metavar="FILE",
+    help="Catalog file with the version that the manifest names.",
+)
 @connection_options
 def validate(
     source: str,

@@ -17,15 +17,19 @@ ALL = "all"
 
 @click.command()
 @click.argument("uri", required=False, metavar="[URI]")
-@click.option("--tier", type=click.Choice(("1", "2", ALL)), help="1: the floor (default); 2: standard methods.")
+@click.option(
+    "--tier",
+    type=click.Choice(("1", "2", ALL)),
+    help="1: the methods that every host has (default); 2: the standard methods.",
+)
 @connection_options
 def command(uri: str | None, tier: str | None, where: Connection, as_json: bool) -> None:
     """
     Show the eighteen methods of every host, the fifty standard ones, or those that one host offers.
 
-    Without URI nothing is asked over the network: the rows are the drafts' tables, with the drafts' categories and the
-    effect classes of the catalog. With an agtp:// URI, or - for the configured host, they are what DISCOVER /methods
-    answers to this caller.
+    Without URI no host is asked: the command shows the tables of the drafts, with their categories and the effect
+    classes of the catalog. With an agtp:// URI, or - for the configured host, it shows the answer of DISCOVER /methods
+    to this caller.
 
     \b
     Examples:

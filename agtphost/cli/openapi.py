@@ -46,15 +46,26 @@ def command() -> None:
 @command.command("import")
 @click.argument("file")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints to this directory.")
-@click.option("--catalog", "catalog_file", type=click.Path(path_type=Path), metavar="FILE", help="Method catalog.")
-@click.option("--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Also write handler stubs.")
-@click.option("--prefix", metavar="PATH", default="", help="Prefix of every path, such as stripe.")
+@click.option(
+    "--catalog",
+    "catalog_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Catalog of the methods to choose from; default: the one shipped.",
+)
+@click.option(
+    "--stubs",
+    type=click.Path(path_type=Path),
+    metavar="FILE.py",
+    help="Also write a module with a stub of each handler.",
+)
+@click.option("--prefix", metavar="PATH", default="", help="First segment of every path, such as stripe.")
 @json_option
 def import_(
     file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, prefix: str, as_json: bool
 ) -> None:
     """
-    Make endpoint declarations for review.
+    Make endpoint declarations from an OpenAPI document, for review.
 
     FILE is an OpenAPI 3.0 or 3.1 document, JSON or YAML; - is standard input. Nothing is fetched: references to other
     documents stay open, and are listed. Methods come from the catalog. The declarations have external_service handlers.
@@ -90,9 +101,13 @@ def import_(
 
 @command.command()
 @click.argument("uri", required=False, metavar="[URI]")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
-@click.option("--server-url", metavar="URL", help="URL of an HTTP interface of the endpoints.")
-@click.option("--manifest", "manifest_file", metavar="FILE", help="Export this manifest; needs URI for the link.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="File to write; default: standard output."
+)
+@click.option("--server-url", metavar="URL", help="URL at which the endpoints are served over HTTP.")
+@click.option(
+    "--manifest", "manifest_file", metavar="FILE", help="Export this manifest; URI is then where it is published."
+)
 @click.option("--built-ins", is_flag=True, help="Also export the protocol's built-in endpoints.")
 @connection_options
 def export(
@@ -105,7 +120,7 @@ def export(
     as_json: bool,
 ) -> None:
     """
-    Render endpoints as OpenAPI 3.1.
+    Print a host's endpoints as an OpenAPI 3.1 document.
 
     With a URI, or - for the configured host, the document is made from the published manifest. Without one, it is made
     from the files of --config host.toml, or of the host.toml found here, whether the host runs or not. The document

@@ -85,10 +85,14 @@ _URI = click.option("--uri", "host_uri", default=HERE, metavar="URI", help="The 
 _OPTIONS = (
     click.option("--config", type=HOST_TOML, metavar="FILE", help="A local host: its host.toml, or its directory."),
     click.option("--profile", metavar="NAME", help="A host of ~/.config/agtphost/config.toml."),
-    click.option("--as", "identity", metavar="NAME", help="Agent to call as, or registrar."),
-    click.option("--cert", type=EXISTING, metavar="FILE", help="Client certificate (PEM)."),
-    click.option("--key", type=EXISTING, metavar="FILE", help="Its key; default: the .key file next to it."),
-    click.option("--cacert", type=EXISTING, metavar="FILE", help="Authority of the host's certificate."),
+    click.option("--as", "identity", metavar="NAME", help="Call as this agent (its name here), or as registrar."),
+    click.option("--cert", type=EXISTING, metavar="FILE", help="Client certificate to call with (PEM)."),
+    click.option(
+        "--key", type=EXISTING, metavar="FILE", help="Private key of --cert; default: the .key file next to it."
+    ),
+    click.option(
+        "--cacert", type=EXISTING, metavar="FILE", help="Authority that the host's certificate must be from (PEM)."
+    ),
     click.option("--agent-id", metavar="ID", help="The Agent-ID to send; default: the certificate's."),
     click.option("--no-cert", is_flag=True, help="Present no client certificate."),
     click.option(
@@ -96,7 +100,14 @@ _OPTIONS = (
         is_flag=True,
         help="Send parameters as the body, for servers without the AGTP envelope.",
     ),
-    click.option("--timeout", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True, help="Seconds."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0.1, 86_400),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for an answer.",
+    ),
 )
 
 
@@ -187,10 +198,14 @@ class RequestOptions:
 
 
 _REQUEST_OPTIONS = (
-    click.option("--scope", multiple=True, metavar="TOKEN", help="Claim this scope only; may be repeated."),
-    click.option("--task-id", metavar="ID", help="Task-ID header."),
-    click.option("--session-id", metavar="ID", help="Session-ID header."),
-    click.option("--idempotency-key", metavar="KEY", help="Idempotency-Key header, against repeated execution."),
+    click.option(
+        "--scope", multiple=True, metavar="TOKEN", help="Use only this scope of the agent's; may be repeated."
+    ),
+    click.option("--task-id", metavar="ID", help="Task-ID of the request, which its record has."),
+    click.option("--session-id", metavar="ID", help="Session-ID of the request, which its record has."),
+    click.option(
+        "--idempotency-key", metavar="KEY", help="Repeat the request with the same key to execute it at most once."
+    ),
     click.option("--stream", is_flag=True, help="Request interim messages, and print them as they arrive."),
     click.option(
         "--wait-approval",

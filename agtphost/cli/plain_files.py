@@ -14,7 +14,7 @@ MAX_BODY = 67_108_864
 """Most bytes that are read from a file or standard input."""
 
 output_option = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output."
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="File to write; default: standard output."
 )
 
 

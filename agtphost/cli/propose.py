@@ -65,9 +65,15 @@ class Negotiation:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--duration", metavar="TIME", help="Duration: 24h, 7d, PT30M; default: this session.")
+@click.option("--duration", metavar="TIME", help="How long the contract lasts: 24h, 7d, PT30M; default: this session.")
 @click.option("--persistent", is_flag=True, help="Ask for an endpoint of the host's regular catalog.")
-@click.option("--data-class", "data_classes", multiple=True, metavar="NAME", help="Class of its data; may be repeated.")
+@click.option(
+    "--data-class",
+    "data_classes",
+    multiple=True,
+    metavar="NAME",
+    help="Class of the data that the endpoint handles; may be repeated.",
+)
 @click.option(
     "--wait",
     type=click.FloatRange(0, 86_400),
@@ -86,7 +92,7 @@ def command(
     as_json: bool,
 ) -> None:
     """
-    Propose an endpoint, and show the resulting contract.
+    Propose an endpoint to a host, and show the resulting contract.
 
     FILE has an endpoint definition as JSON: method, path, semantic, and usually input_schema and output_schema. Several
     files are the turns of one negotiation: each is proposed if the previous one was rejected. After three rejections

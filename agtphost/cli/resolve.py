@@ -37,7 +37,7 @@ FORMATS = ("manifest", "json", "yaml", "html", "certificate", "status")
 @click.option("--host", "hosts", multiple=True, metavar="URI", help="Host to ask for a bare Agent-ID; repeatable.")
 @click.option(
     "--fresh", type=click.FloatRange(1, 86_400), default=300.0, show_default=True, metavar="SECONDS",
-    help="Greatest age of a Namespace Document.",
+    help="Maximum age of a Namespace Document.",
 )  # fmt: skip
 @connection_options
 def command(
@@ -50,7 +50,7 @@ def command(
     as_json: bool,
 ) -> None:
     """
-    Show what a URI addresses, after verification.
+    Find the agent, host or domain of a URI, verify its document and print it.
 
     URI has one of the forms agtp://AGENT-ID, agtp://AGENT-ID@HOST[:PORT], agtp://HOST[:PORT], agtp://DOMAIN,
     agtp://DOMAIN/agents/NAME and agtp://DOMAIN/agents. The document goes to standard output and the checks to standard

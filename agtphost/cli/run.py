@@ -14,7 +14,7 @@ from agtphost.cli.options import HOST_TOML, Connection, json_option
 
 @click.command()
 @click.argument("file", type=HOST_TOML, required=False, metavar="[HOST.TOML]")
-@click.option("--config", "-c", "named", type=HOST_TOML, help="The host.toml, or its directory.")
+@click.option("--config", "-c", "named", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 @click.option("--pid-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the process number to a file.")
 @click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the log to a file.")
 @json_option
@@ -25,7 +25,6 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
     Without an argument it uses the host.toml of the working directory. SIGTERM and Ctrl-C end the host after pending
     answers were sent; SIGHUP reloads its files. To check first whether it would start, run `agtp check`.
 
-    \b
     The exit status is 0 after the host was stopped, 1 if it cannot start, and 75 if another host has taken its store
     over. With --json, the problems of an invalid host.toml are printed as JSON, with exit status 2; the log stays text.
 

@@ -42,7 +42,14 @@ QUIET_STATES = frozenset({"up", "idle"})
 
 @click.command()
 @click.option("--watch", is_flag=True, help="Repeat until interrupted.")
-@click.option("--every", type=click.FloatRange(0.1, 3_600), default=2.0, show_default=True, help="Interval of --watch.")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 3_600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Interval between the queries of --watch.",
+)
 @host_options
 def command(watch: bool, every: float, where: Connection, as_json: bool) -> None:
     """

@@ -25,7 +25,7 @@ _CONFIG = click.option("--config", type=HOST_TOML, metavar="FILE", help="The hos
 
 @click.group(cls=VerbGroup)
 def command() -> None:
-    """Make the store of a host in a database, copy it there and back, and show who holds it."""
+    """Create, copy, upgrade and show the store of a host in a database."""
 
 
 @command.command()
@@ -34,7 +34,7 @@ def command() -> None:
 @json_option
 def init(config: Path | None, if_missing: bool, as_json: bool) -> None:
     """
-    Make an empty store in the database that [store] url names.
+    Create an empty store in the database that [store] url names.
 
     A host never makes one there: an empty store in place of a lost one would hide the loss. A store that is there
     already is refused, and so is a database whose settings can lose acknowledged records. The role needs the right to
@@ -69,10 +69,10 @@ def upgrade(config: Path | None, as_json: bool) -> None:
     Bring the tables in a database to this program's version.
 
     A host never changes the tables of a database at its start. Install the new version on every machine, run this
-    command on one of them, then restart the hosts, those that stand by first. An earlier version goes on with the
-    changed tables where that is possible; otherwise the command is refused while a host uses the store.
+    command on one of them, then restart the hosts, those that stand by first. Where possible, an earlier version can
+    still use the changed tables; otherwise the command is refused while a host uses the store.
 
-    A store in a SQLite file is brought up to date when its host starts; for it there is nothing to do.
+    A store in a SQLite file needs no command: the host upgrades it at its start.
 
     \b
     Examples:
@@ -144,7 +144,7 @@ def copy_command(source: str, target: str, config: Path | None, as_json: bool) -
 @json_option
 def status(config: Path | None, as_json: bool) -> None:
     """
-    Show where the store is, what it has, and which host holds it.
+    Show where a host's store is, what it contains, and which host uses it.
 
     \b
     Examples:

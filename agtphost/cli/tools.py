@@ -170,7 +170,9 @@ def _summary(description: str) -> str:
 @command.command()
 @click.argument("name", metavar="TOOL")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
-@click.option("--param-file", metavar="FILE", help="JSON object of arguments; words take precedence.")
+@click.option(
+    "--param-file", metavar="FILE", help="A JSON object of arguments; arguments KEY=VALUE replace its members."
+)
 @click.option("--no-verify", is_flag=True, help="Do not verify the record of the call.")
 @request_options
 @host_options

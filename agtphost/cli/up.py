@@ -31,11 +31,17 @@ _PORT = re.compile(r"(?<=^port = )\d+$", re.MULTILINE)
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), required=False, metavar="[DIR]")
 @server_options
-@click.option("--port", type=click.IntRange(1, 65_535), help="The port; default: 4480 or the next free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65_535),
+    metavar="PORT",
+    help="Port of the host; default: 4480 or the next free one.",
+)
 @click.option("--gateway", is_flag=True, help="Add an HTTP gateway on port 8080 or the next free one.")
 @click.option(
     "--hosts",
     type=click.IntRange(1, 5),
+    metavar="NUMBER",
     default=1,
     show_default=True,
     help="How many hosts share a PostgreSQL store: one serves, the others stand by.",

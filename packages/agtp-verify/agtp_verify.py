@@ -1,14 +1,14 @@
 """
 Verify what an AGTP host recorded, without the host and without its software.
 
-It reads an export of ``agtp audit export``, and needs the host's public key from elsewhere. The host's first key is
-enough, because each key names its successor. It is one file that needs only ``cryptography``, so that it can be read.
+``agtp-verify --key signing.pub records.jsonl`` reads an export of ``agtp audit export``. Take the host's public key from
+elsewhere; its first key is enough, because each names its successor. This one file needs only ``cryptography``.
 
 For each record: its Audit-ID is the SHA-256 of its bytes; a known key of the host signed it while that key was in use,
 and for this place (chain, kind, record before); no record is missing before it, and time does not go back. For the
 file: it was not truncated or changed. For proofs: they lead to the root that the host's signed checkpoint commits to.
 
-A file cannot show whether records newer than its last one were left out, or what a selection leaves out.
+A file cannot show which newer or unselected records it leaves out. Exit status: 0 verified, 1 not, 2 not readable.
 """
 
 from __future__ import annotations
@@ -375,9 +375,9 @@ def text_of(verdict: Verdict) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Verify the given export; return 0 if it is valid, 1 if it has faults, 2 if the file or a key is unreadable."""
-    parser = argparse.ArgumentParser("agtp-verify", description="Verify an export of an AGTP host, without the host.")
-    parser.add_argument("file", type=Path, help="file of agtp audit export")
-    parser.add_argument("--key", action="append", required=True, help="public key, or its file; repeatable")
+    parser = argparse.ArgumentParser("agtp-verify", description=str(__doc__).replace("``", ""))
+    parser.add_argument("file", type=Path, help="file that agtp audit export wrote")
+    parser.add_argument("--key", action="append", required=True, help="public key of the host, or its file; repeatable")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     given = parser.parse_args(arguments)
     try:

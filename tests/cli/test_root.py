@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -42,10 +43,51 @@ def test_every_command_explains_itself(run: Run, words: tuple[str, ...]) -> None
         assert "--json" in result.stdout or words == ("mcp-bridge",), "a server prints nothing of its own"
 
 
+SHAPELESS = {"INTEGER", "FLOAT", "TEXT", "RANGE"}
+"""Words that Click shows for a value whose option says nothing of its shape."""
+
+
+def option_faults(option: click.Option, context: click.Context) -> list[str]:
+    """What a reader misses in the help of an option: a subject, a unit or shape, a whole sentence."""
+    text, name = option.help or "", max(option.opts, key=len)
+    faults = []
+    if not text.endswith(".") or text.startswith(("Default", "Its ", "Seconds")):
+        faults.append(f"{name}: {text!r} has no subject")
+    shapeless = option.metavar is None and not option.is_flag and set(option.make_metavar(context).split()) & SHAPELESS
+    if shapeless:
+        faults.append(f"{name}: {option.make_metavar(context)} is no unit or shape")
+    return faults
+
+
+@each_row("words", every_command, " ".join)
+def test_every_option_has_a_subject_and_a_shape(words: tuple[str, ...]) -> None:
+    """A reader of help learns what an option is about, and what its value looks like."""
+    command: click.Command = agtp
+    context = click.Context(command)
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.get_command(context, word) or command
+    options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+    assert [fault for option in options for fault in option_faults(option, context)] == []
+
+
+def test_the_rules_of_help_have_a_control() -> None:
+    """Options as they once were are noticed."""
+    context = click.Context(agtp)
+    bad = [
+        click.Option(["--wait"], type=click.IntRange(0, 600), metavar="SECONDS"),
+        click.Option(["--timeout"], type=click.FloatRange(0.1), help="How long to wait."),
+        click.Option(["--key"], metavar="FILE", help="Its key; default: the .key file."),
+        click.Option(["--to"], metavar="FORM", help="Default: yaml."),
+    ]
+    assert [len(option_faults(option, context)) for option in bad] == [1, 1, 1, 1]
+
+
 @each_row("words", every_command, " ".join)
 def test_no_help_text_is_cut(run: Run, words: tuple[str, ...]) -> None:
     """Summaries of commands fit on their lines."""
     shown = run(*words, "--help").stdout
+    assert re.search(r"\w\. [a-z]+\.\s", shown) is None, "a remnant of an earlier sentence"
     listed = shown.partition("Commands:")[2] if words else shown.partition("Options:")[2]
     assert "..." not in listed
 

@@ -168,7 +168,7 @@ FIELDS: Final = {
         Field(
             "tool",
             "TOOL",
-            "calls of this tool or action; all tools of a server with .* at the end",
+            "calls of this tool or action; files.*: of every tool of files",
             f"{NAMED}, such as files.read_file or files.*",
             "tool:files.read_file",
             _named,
@@ -193,7 +193,7 @@ FIELDS: Final = {
         Field(
             "status",
             "STATUS",
-            "answers with this status, or of this class",
+            "answers with this status, such as 404, or of this class, such as 4xx",
             STATUS,
             "status:4xx",
             _checker(STATUS, lambda value: _STATUS.fullmatch(value) or _CLASS.fullmatch(value), str.lower),
@@ -220,7 +220,7 @@ FIELDS: Final = {
         Field(
             "reads",
             "all|none",
-            "records other than operators' reads, with none",
+            "records with (all) or without (none) the reads of operators",
             "all or none",
             "reads:none",
             _checker("all or none", lambda value: value.lower() in ("all", NONE), str.lower),

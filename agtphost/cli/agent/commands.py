@@ -163,7 +163,7 @@ for _command in grants.commands():
 @connection_options
 def show_retained(agent: str | None, where: Connection, as_json: bool) -> None:
     """
-    Show retained records of ended agents.
+    Show what the host keeps about agents that have ended.
 
     Reads the host's own store; it is not available over the network. NOW is the present state of an agent that was
     reinstated or revoked since. With AGENT, a label or an Agent-ID, it shows everything: the archived Genesis, and
@@ -243,7 +243,10 @@ def _options(verb: str) -> list[Callable[[Any], Any]]:
     if verb == "deprecate":
         successor = click.option("--successor", "successor_agent_id", metavar="AGENT", help="Agent that takes over.")
         deadline = click.option(
-            "--deadline", "migration_deadline", metavar="TIME", help="End of the migration, RFC 3339."
+            "--deadline",
+            "migration_deadline",
+            metavar="TIME",
+            help="End of the agent, in the form of RFC 3339: 2027-01-31T00:00:00Z.",
         )
         options += [successor, deadline]
     return [*options, host_options]

@@ -161,7 +161,7 @@ def grant_command(
     agent: str, things: tuple[str, ...], until: str | None, lasting: str | None, where: Connection, as_json: bool
 ) -> None:
     """
-    Limit an agent to THING without a question.
+    Limit an agent to THING without asking for confirmation.
 
     The same as `agtp agent limit --yes`, whose help lists the forms of THING. To give an agent a right and leave
     it all others, use `agtp agent allow`.

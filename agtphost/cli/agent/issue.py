@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @click.command("new")
 @click.argument("name", metavar="NAME")
-@click.option("--description", default="", help="What the agent does, for people.")
+@click.option("--description", default="", metavar="TEXT", help="What the agent does, for people.")
 @click.option("--owner", default=None, metavar="TEXT", help="The responsible person or organization.")
 @click.option("--owner-id", default=None, metavar="ID", help="Identifier of the owner; default: derived from --owner.")
 @click.option(
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 @click.option("--resolver", metavar="HOST[:PORT]", help="DNS resolver to ask; default: the system's.")
 @click.option("--yes", is_flag=True, help="Do not ask about a scope that nothing here asks for.")
 @click.option("--admit", "admitted", is_flag=True, help="Make the running host admit the agent now.")
-@click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 @json_option
 def new_command(
     name: str,

@@ -32,7 +32,12 @@ RETIRED = "retired"
 
 @click.command("renew")
 @agent_argument
-@click.option("--days", type=click.IntRange(1, certificates.AGENT_CERTIFICATE_DAYS), help="Validity; default: 90.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, certificates.AGENT_CERTIFICATE_DAYS),
+    metavar="DAYS",
+    help="Validity of the new certificate; default: 90 days.",
+)
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 @json_option
 def renew_command(agent: str, days: int | None, config: Path | None, as_json: bool) -> None:

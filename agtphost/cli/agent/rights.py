@@ -26,8 +26,8 @@ def rights_command(agent: str, where: Connection, as_json: bool) -> None:
     """
     Show what an agent may do on this host, and why.
 
-    Shows its state, how it must be known, each scope with its source, its grants with who gave them and when, what
-    bounds its calls, and what it may call now. Needs the certificate of an operator, or the agent's own.
+    Shows its state, how it must authenticate, each scope with its source, its grants with who gave them and when, the
+    limits of its calls, and what it may call now. Needs the certificate of an operator, or the agent's own.
 
     \b
     Examples:

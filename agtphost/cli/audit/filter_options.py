@@ -26,6 +26,7 @@ NUMBER_OPTION = click.option(
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
+    metavar="NUMBER",
     help="Maximum number of records to show.",
 )
 """Of commands that show a part of the records."""

@@ -33,7 +33,12 @@ from agtphost.vocabulary import jsontext
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="File of the page; default: EXPORT with .html.")
 @click.option("--csv", "table", type=EXISTING, metavar="FILE", help="Also write all rows for a spreadsheet.")
 @click.option(
-    "--rows", type=click.IntRange(min=0), default=2_000, show_default=True, help="Maximum number of calls in the page."
+    "--rows",
+    type=click.IntRange(min=0),
+    default=2_000,
+    show_default=True,
+    metavar="NUMBER",
+    help="Maximum number of calls in the page.",
 )
 @filter_options()
 @signing_keys_option

@@ -67,7 +67,12 @@ class Found:
 @click.argument("query", metavar="[FILTER]...", nargs=-1)
 @NUMBER_OPTION
 @click.option("--all", "everything", is_flag=True, help="Show all that match.")
-@click.option("--before", type=click.IntRange(min=1), help="Go on below this place among all records.")
+@click.option(
+    "--before",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Only records older than this one; the first column of the table has the numbers.",
+)
 @click.option(
     "--count", "counted", type=click.Choice(COUNTED), help="Print counts of records grouped by this field instead."
 )

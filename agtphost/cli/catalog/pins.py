@@ -32,10 +32,19 @@ APPROVE = "Compare them with `agtp catalog diff`, then add --upgrade."
 @click.command()
 @click.argument("url", metavar="URL")
 @click.argument("file", type=EXISTING, required=False, metavar="[FILE]")
-@click.option("--sha256", "digest", metavar="HEX", help="Expected SHA-256; required unless pinned.")
+@click.option("--sha256", "digest", metavar="HEX", help="SHA-256 that the content must have; required unless pinned.")
 @click.option("--upgrade", is_flag=True, help="Approve the replacement of the pinned catalog.")
-@click.option("--cacert", type=EXISTING, metavar="FILE", help="CA of the server's certificate.")
-@click.option("--timeout", type=click.FloatRange(0.1, 3_600), default=30.0, show_default=True, help="Seconds.")
+@click.option(
+    "--cacert", type=EXISTING, metavar="FILE", help="Authority that the server's certificate must be from (PEM)."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 3_600),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the server.",
+)
 @json_option
 def fetch(
     url: str,
@@ -82,7 +91,7 @@ def fetch(
 
 @click.command()
 @click.argument("file", type=EXISTING, metavar="FILE")
-@click.option("--sha256", "digest", metavar="HEX", help="Expected SHA-256.")
+@click.option("--sha256", "digest", metavar="HEX", help="SHA-256 that the content must have.")
 @click.option("--upgrade", is_flag=True, help="Approve the replacement of the pinned catalog.")
 @json_option
 def pin(file: Path, digest: str | None, upgrade: bool, as_json: bool) -> None:

@@ -145,10 +145,23 @@ KINDS: dict[str, Callable[[_Order], dict[str, Path]]] = {
 @click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it is elsewhere.")
 @click.option("--public-key", type=EXISTING, metavar="FILE", help="Certify this key instead of making one.")
 @click.option("--genesis", type=EXISTING, metavar="FILE", help="For an agent: its Genesis.")
-@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="For an agent: commit only to these.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="TOKEN",
+    help="For an agent: a scope that the certificate has; default: all of its Genesis.",
+)
 @click.option("--activation", metavar="ID", help="For an agent: its activation-certificate-id, kept in renewals.")
-@click.option("--organization", default="agtphost", show_default=True, help="Organization of the subject.")
-@click.option("--days", type=click.IntRange(1, 398), help="Days of validity; default: by kind.")
+@click.option(
+    "--organization", default="agtphost", show_default=True, metavar="NAME", help="Organization of the subject."
+)
+@click.option(
+    "--days",
+    type=click.IntRange(1, 398),
+    metavar="DAYS",
+    help="Validity of the certificate; default: depends on the kind.",
+)
 @click.option(
     "-o", "--output", type=EXISTING, required=True, metavar="FILE", help="The certificate; its key is written as .key."
 )

@@ -58,7 +58,10 @@ class _ServerFile:
 @click.command("renew")
 @click.argument("name", required=False)
 @click.option(
-    "--days", type=click.IntRange(1, certificates.SERVER_CERTIFICATE_DAYS), help="Validity; default: 397 days."
+    "--days",
+    type=click.IntRange(1, certificates.SERVER_CERTIFICATE_DAYS),
+    metavar="DAYS",
+    help="Validity of the new certificates; default: 397 days.",
 )
 @click.option("--csr", type=EXISTING, metavar="FILE", help=CSR_HELP)
 @click.option("--install", type=EXISTING, metavar="FILE", help=INSTALL_HELP)

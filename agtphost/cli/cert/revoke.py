@@ -114,12 +114,15 @@ _list_options = add_options(
     _Given,
     "given",
     (
-        click.option("--ca", type=EXISTING, metavar="FILE", help="The authority; default: the host's client_ca."),
+        click.option(
+            "--ca", type=EXISTING, metavar="FILE", help="Certificate of the authority; default: [tls] client_ca."
+        ),
         click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it is elsewhere."),
-        click.option("--crl", type=EXISTING, metavar="FILE", help="The list; default: the host's."),
+        click.option("--crl", type=EXISTING, metavar="FILE", help="The revocation list; default: [tls] client_crl."),
         click.option(
             "--days", type=click.IntRange(1, 398), default=revocation.LIST_DAYS, show_default=True,
-            help="Days until the list must be renewed.",
+            metavar="DAYS",
+            help="Time until the list must be renewed.",
         ),
     ),
 )  # fmt: skip
@@ -127,8 +130,21 @@ _list_options = add_options(
 
 @click.command("revoke")
 @click.argument("files_", nargs=-1, type=EXISTING, metavar="[CERTIFICATE]...")
-@click.option("--serial", "serials", multiple=True, metavar="HEX", help="Serial number, instead of a file.")
-@click.option("--reason", type=click.Choice(list(REASONS)), default="unspecified", show_default=True)
+@click.option(
+    "--serial",
+    "serials",
+    multiple=True,
+    metavar="HEX",
+    help="Serial number of a certificate, instead of its file; may be repeated.",
+)
+@click.option(
+    "--reason",
+    type=click.Choice(list(REASONS)),
+    metavar="REASON",
+    default="unspecified",
+    show_default=True,
+    help=f"Reason, which the list has for each certificate: {', '.join(REASONS)}.",
+)
 @_list_options
 @connection_options
 def revoke_command(
@@ -182,7 +198,7 @@ def crl_command(
     as_json: bool,
 ) -> None:
     """
-    Renew an authority's revocation list, or write its first one.
+    Renew an authority's list of revoked certificates.
 
     A list is valid for a few days only, so run this daily from a timer. If a list has expired, a host accepts no client
     certificate, unless [tls] crl_required is false.

@@ -34,7 +34,7 @@ def command() -> None:
 @json_option
 def new(method: str, path: str, function: str, config: Path | None, as_json: bool) -> None:
     """
-    Write a declaration, a function and a test.
+    Create an endpoint: a declaration, a Python function and a test.
 
     The test passes without changes. The module goes to the first directory of [endpoints] python_path, the declaration
     to [endpoints] directory, and the test to tests/ in the directory of host.toml. Other files are not changed. Then

@@ -18,7 +18,7 @@ from agtphost.identity.keys import SigningKey, VerifyingKey
 @click.group(cls=VerbGroup)
 def command() -> None:
     """
-    Create and show signing keys (Ed25519).
+    Create, show and rotate signing keys (Ed25519).
 
     Hosts sign records with them, registrars sign Genesis documents with them, and agents connect with them.
     """

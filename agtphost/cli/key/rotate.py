@@ -19,7 +19,14 @@ from agtphost.vocabulary.foreign_errors import explain
 
 
 @click.command("rotate")
-@click.option("--wait", type=click.IntRange(0, 600), default=10, show_default=True, metavar="SECONDS")
+@click.option(
+    "--wait",
+    type=click.IntRange(0, 600),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait until the running host uses the new key.",
+)
 @connection_options
 def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
     """

@@ -56,7 +56,7 @@ registry_options = add_options(
     RegistryOptions,
     "elsewhere",
     (
-        click.option("--registry", metavar="URL", help="Any registry that follows HAIDIP; default: the host's own."),
+        click.option("--registry", metavar="URL", help="A registry that speaks HAIDIP; default: the host's own."),
         click.option("--token-file", type=EXISTING, metavar="FILE", help="Bearer token for --registry and --direct."),
     ),
 )
@@ -150,11 +150,24 @@ def ls(
 
 @command.command()
 @click.argument("text", metavar="TEXT")
-@click.option("--top", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results.")
-@click.option("--skip", type=click.IntRange(0, 1_000_000), default=0, help="Results to skip.")
+@click.option(
+    "--top",
+    type=click.IntRange(1, 200),
+    default=10,
+    show_default=True,
+    metavar="NUMBER",
+    help="Maximum number of results.",
+)
+@click.option(
+    "--skip",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    metavar="NUMBER",
+    help="How many of the best results to leave out.",
+)
 @CAPABILITY_OPTION
 @click.option("--language", metavar="TAG", help="Only agents with this language, such as es.")
-@click.option("--include-lost", is_flag=True, help="Also find agents that have not renewed for long.")
+@click.option("--include-lost", is_flag=True, help="Also find agents whose lease is lost: they have not renewed it.")
 @registry_options
 @host_options
 def search(
@@ -225,7 +238,7 @@ def get(card_id: str, version: str | None, elsewhere: RegistryOptions, where: Co
 @command.command()
 @id_argument
 @click.argument("words", nargs=-1, metavar="[OPERATION] [KEY=VALUE | KEY:=JSON]...")
-@click.option("--param-file", metavar="FILE", help="JSON object of input; words take precedence.")
+@click.option("--param-file", metavar="FILE", help="A JSON object of input; arguments KEY=VALUE replace its members.")
 @click.option("--direct", "straight", is_flag=True, help="Call the agent's own endpoint instead of the registry.")
 @request_options
 @registry_options
@@ -275,7 +288,12 @@ def invoke(
 
 @command.command()
 @click.argument("what", metavar="FILE|URL")
-@click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Lease time; default: 900.")
+@click.option(
+    "--lifetime",
+    type=click.IntRange(60, 86_400),
+    metavar="SECONDS",
+    help="Time until the lease ends unless it is renewed; default: 900.",
+)
 @registry_options
 @host_options
 def add(what: str, lifetime: int | None, elsewhere: RegistryOptions, where: Connection, as_json: bool) -> None:
@@ -325,7 +343,12 @@ def withdraw(card_id: str, successor: str | None, elsewhere: RegistryOptions, wh
 
 @command.command()
 @id_argument
-@click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Lease time; default: 900.")
+@click.option(
+    "--lifetime",
+    type=click.IntRange(60, 86_400),
+    metavar="SECONDS",
+    help="Time until the lease ends unless it is renewed; default: 900.",
+)
 @registry_options
 @host_options
 def renew(card_id: str, lifetime: int | None, elsewhere: RegistryOptions, where: Connection, as_json: bool) -> None:
