@@ -70,7 +70,7 @@ def section(visit: PageVisit, agent: Mapping[str, Any], reply: PageReply, tools:
     back = f"/agents/{in_path(agent_id)}"
     known = {"agent_id": agent_id, "name": name}
     if limited:
-        content.append(tags.p("It may call only what is listed here, as far as its scopes allow that."))
+        content.append(tags.p("The agent may call only what is listed here, within its scopes."))
         rows = [
             (
                 each.get("allow"),
@@ -82,9 +82,9 @@ def section(visit: PageVisit, agent: Mapping[str, Any], reply: PageReply, tools:
             for each in grants
         ]
         heads = ("May call", "Until", "Given by", "Since", "Change")
-        content.append(elements.table("Limited to", heads, rows, "It may call nothing that needs a right."))
+        content.append(elements.table("Limited to", heads, rows, "The agent may call nothing that needs a right."))
     else:
-        content.append(tags.p("It is not limited: it may call everything that its scopes allow."))
+        content.append(tags.p("The agent has no limits: it may call everything that its scopes allow."))
     if changes:
         proposed = _proposals(tools)
         content.append(tags.datalist(*(tags.option(value=each) for each in proposed), id="things"))

@@ -128,7 +128,7 @@ def _calls(visit: PageVisit, since: str, latest: PageReply, used: usage.Usage) -
         *([tags.p(used.note)] if used.note else []),
         used.facts(usage.AGENTS, visit.rest),
         elements.table(
-            f"What it called, {usage.range_words(since)}",
+            f"Calls by tool or method, {usage.range_words(since)}",
             ("Tool or method", "Calls", "Refused or failed"),
             rows,
             "Nothing.",
@@ -182,7 +182,7 @@ def _facts(agent: Mapping[str, Any]) -> Tag:
         ("Keys of HTTP clients", ", ".join(map(str, agent.get("http_clients") or ())) or "-"),
         ("Successor", agent.get("successor_agent_id") or "-"),
     )
-    return elements.section("What is known", elements.facts(pairs))
+    return elements.section("Details", elements.facts(pairs))
 
 
 def _change(visit: PageVisit, agent: Mapping[str, Any]) -> list[Tag]:
@@ -190,7 +190,7 @@ def _change(visit: PageVisit, agent: Mapping[str, Any]) -> list[Tag]:
     known, name = str(agent.get("agent_id")), str(agent.get("name"))
     if not (visit.may("lifecycle") and agent.get("may_change") is True and buttons):
         return []
-    typed = elements.field("typed", "To revoke: the agent's name, typed", "typed", autocomplete="off")
+    typed = elements.field("typed", "To revoke the agent, type its name", "typed", autocomplete="off")
     form = elements.action(
         "lifecycle",
         visit.csrf,
@@ -206,7 +206,7 @@ def _change(visit: PageVisit, agent: Mapping[str, Any]) -> list[Tag]:
 
 def _events(reply: PageReply) -> Tag:
     if not reply.ok:
-        return elements.refusal_section("What happened to it", reply)
+        return elements.refusal_section("History", reply)
     rows = []
     for entry in reply.entries("events"):
         payload = entry.get("payload")
@@ -216,4 +216,4 @@ def _events(reply: PageReply) -> Tag:
         )
         rows.append((link, payload.get("event_type"), payload.get("reason"), payload.get("actor")))
     table = elements.table("Signed events", ("When", "Event", "Reason", "By"), rows, "Nothing was recorded.")
-    return elements.section("What happened to it", table)
+    return elements.section("History", table)

@@ -110,7 +110,7 @@ def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str
     front = extra.get("http")
     if isinstance(front, dict):
         told.append(("Received over HTTP", f"at {front.get('surface')}, as {front.get('client')}"))
-    return elements.section("What happened", elements.facts(told))
+    return elements.section("Summary", elements.facts(told))
 
 
 def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, proven: PageReply) -> Tag:
@@ -119,7 +119,7 @@ def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, prove
     told: list[tuple[str, Any]] = [
         ("Number in its chain", reply.result.get("seq")),
         (
-            "Record before",
+            "Previous record",
             elements.mark_signed("previous_audit_id", elements.call_link(before))
             if before and before != ZERO_AUDIT_ID
             else "the first of its chain",
@@ -155,7 +155,7 @@ def _related_calls(payload: Mapping[str, Any], task: PageReply | None) -> Tag:
     if task is not None and task.ok:
         content.append(call_list.records("Calls of the same task", task))
     return elements.section(
-        "What belongs to it", *(content or [tags.p("No other record belongs to this call.", class_="empty")])
+        "Related records", *(content or [tags.p("No other record is related to this call.", class_="empty")])
     )
 
 

@@ -146,7 +146,7 @@ def draw_form(asked: CallQuery, reply: PageReply) -> Tag:
         *chosen.fields(),
         tags.p(
             tags.input(type="checkbox", name="reads", value=ALL, id="filter-reads", **checked),
-            tags.label("Show what operators only read, this page included", for_="filter-reads"),
+            tags.label("Show reads by operators, including those of this page", for_="filter-reads"),
             class_="check",
         ),
         single,

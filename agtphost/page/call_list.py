@@ -79,7 +79,7 @@ def _end(visit: PageVisit, entry: Mapping[str, Any]) -> Any:
 
 
 def _live(asked: CallQuery) -> Tag:
-    shown = "" if asked.shows_reads else " What operators only read is not shown."
+    shown = "" if asked.shows_reads else " Reads by operators are hidden."
     return elements.section(
         "Live",
         tags.p(f"Calls of all agents as they are recorded; the filter does not apply.{shown}"),
@@ -107,7 +107,7 @@ def _past(asked: CallQuery, reply: PageReply, counted: PageReply) -> Tag:
         content.append(tags.p(elements.isolate(show_value(counted.explanation)), class_="empty"))
     if asked.hides_reads:
         link = tags.a("Show them", href=asked.link(reads=ALL))
-        content.append(tags.p("What operators only read, this page included, is not shown. ", link, "."))
+        content.append(tags.p("Reads by operators, including those of this page, are hidden. ", link, "."))
     content.append(records("Past calls, newest first", reply, verify=True))
     if reply.entries("records"):
         newest = reply.entries("records")[0].get("number")

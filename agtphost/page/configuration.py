@@ -54,7 +54,7 @@ def _section(entry: Mapping[str, Any]) -> Tag:
 
 
 async def _comparison(visit: PageVisit) -> Tag:
-    title = "What a reload would take"
+    title = "Effect of a reload"
     ask = elements.search(
         "/config", tags.input(type="hidden", name="compare", value="yes"), text="Compare with the file"
     )
@@ -64,7 +64,7 @@ async def _comparison(visit: PageVisit) -> Tag:
         )
         return elements.section(title, said, ask)
     reply = await visit.ask.ask(METHOD, PATH, {"check": True})
-    content = [*outcome(reply, "A reload would take"), ask]
+    content = [*outcome(reply, "A reload would apply"), ask]
     if reply.ok and reply.result.get("taken"):
         content.append(
             elements.action(
@@ -94,7 +94,7 @@ def outcome(reply: PageReply, taken_words: str) -> list[Tag]:
             if isinstance(each, dict)
         ]
         refused = tags.p("A reload would change nothing: the files have faults.", role="alert", class_="refused")
-        return [refused, elements.table("Faults", ("Where", "What", "What helps"), rows)]
+        return [refused, elements.table("Faults", ("Where", "What", "What to do"), rows)]
     if not reply.ok:
         return [elements.refusal_section("Not compared", reply)]
     return [
@@ -123,7 +123,7 @@ def reload(fields: Fields) -> FormRequest:
 
 
 def _answer(reply: PageReply) -> PageView:
-    body: list[Any] = [*outcome(reply, "Taken")]
+    body: list[Any] = [*outcome(reply, "Applied")]
     if reply.audit_id:
         body.append(tags.p("Record: ", elements.call_link(reply.audit_id)))
     body.append(tags.p(tags.a("Back to the configuration", href="/config")))

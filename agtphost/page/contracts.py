@@ -35,7 +35,7 @@ async def draw(visit: PageVisit) -> PageView:
         form = elements.action(
             "sweep", visit.csrf, "/contracts", {}, buttons=(("sweep", "Sweep"),), label="Sweep stale contracts"
         )
-        said = tags.p("Contracts of recipes that were edited since go on until they are swept.")
+        said = tags.p("Contracts of edited recipes stay in force until they are swept.")
         body.append(elements.section("Sweep", said, form))
     return PageView(title="Contracts", body=body)
 

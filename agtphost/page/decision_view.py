@@ -48,7 +48,7 @@ async def draw(visit: PageVisit) -> PageView:
     if choice is not None:
         return PageView(title="Check access", body=[*body, choice])
     if chosen.template:
-        said = f"Write values in place of {chosen.template} in the path, and ask again with the path alone."
+        said = f"Replace the braces of {chosen.template} by values in the field for the path, and ask again."
         return PageView(title="Check access", body=[*body, tags.p(show_value(said, 400), role="alert")])
     if method:
         asked = {"target": "decision", "method": method, "path": path, **chosen.question}
@@ -109,7 +109,7 @@ def _form(
     fields = [
         elements.field(
             "agent",
-            "Agent: a name or an Agent-ID; anyone where empty",
+            "Agent (name or Agent-ID); empty: anyone",
             "agent",
             visit.query_word("agent"),
             list="agents",
@@ -178,9 +178,9 @@ def _answer(reply: PageReply) -> Tag:
     if isinstance(refusal, dict):
         pairs += [
             ("Status", f"{refusal.get('status')} {refusal.get('reason')}"),
-            ("Because", refusal.get("explanation")),
+            ("Explanation", refusal.get("explanation")),
             ("Gate", refusal.get("gate")),
-            ("What helps", refusal.get("remedy") or "-"),
+            ("What to do", refusal.get("remedy") or "-"),
             ("Details", refusal.get("details") or "-"),
             ("Decided by", describe_rule(refusal["rule"]) if isinstance(refusal.get("rule"), dict) else "-"),
         ]

@@ -204,7 +204,7 @@ def definition(visit: PageVisit, reply: PageReply, back: str) -> Tag:
                 visit.csrf,
                 back,
                 {"protocol": protocol.lower(), "upstream": upstream, "name": name, "sha256": digest},
-                buttons=(("approve", "Approve the present one"),),
+                buttons=(("approve", "Approve the new definition"),),
                 label=f"Approve {title}",
             )
         ]
@@ -214,7 +214,7 @@ def definition(visit: PageVisit, reply: PageReply, back: str) -> Tag:
         differing = definition_diff.differences(texts[0], texts[1])
     said = [] if differing is None else [tags.h4("Differences"), differing]
     both = tags.div(_side("Approved", given.get("approved")), _side("Now", present), class_="sides")
-    return elements.card(f"{title} is off: it changed", f"{protocol}-{upstream}-{name}", *said, both, *form)
+    return elements.card(f"{title} is disabled because it changed", f"{protocol}-{upstream}-{name}", *said, both, *form)
 
 
 def _side(title: str, given: Any) -> Tag:

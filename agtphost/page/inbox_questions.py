@@ -87,10 +87,10 @@ def _approval(entry: Mapping[str, Any]) -> Question:
         ("Digest of the whole call", entry.get("digest")),
         ("Waits for", ago(entry.get("requested_at"))),
         ("Expires", entry.get("expires_at")),
-        ("Not shown, as [approvals] show says", entry.get("hidden")),
+        ("Hidden by [approvals] show", entry.get("hidden")),
     ]
     content: list[Any] = [elements.facts(_drop_empty(pairs))]
-    for name, member in (("Input", "input"), ("Besides", "beside"), ("Header fields", "fields")):
+    for name, member in (("Input", "input"), ("Further values", "beside"), ("Header fields", "fields")):
         if member in entry:
             content += [elements.subheading(name), elements.code(entry[member])]
     state = str(entry.get("state") or "pending")
@@ -186,7 +186,7 @@ def _deferral(at: object, by: object, why: object) -> list[tuple[str, Any]]:
     """Return the earlier deferral of a decision; empty if there was none."""
     if not at:
         return []
-    return [("Put off", f"{ago(at)} ago by {brief(by, 16)}"), ("Because", why or "-")]
+    return [("Deferred", f"{ago(at)} ago by {brief(by, 16)}"), ("Reason", why or "-")]
 
 
 KINDS: Sequence[Kind] = (

@@ -25,8 +25,8 @@ def _certificate_button(given: BrowserCertificate | None) -> list[Tag]:
     if given.certificate is None:
         return [tags.p(show_value(given.refusal))]
     person = given.certificate.fingerprint[:16]
-    said = tags.p("This browser shows a certificate that represents ", tags.code(person), ".")
-    button = tags.p(tags.button("Enter with this certificate", type="submit"), class_="buttons")
+    said = tags.p("This browser presents a certificate with the fingerprint ", tags.code(person), ".")
+    button = tags.p(tags.button("Sign in with this certificate", type="submit"), class_="buttons")
     field = tags.input(type="hidden", name=CERTIFICATE, value=given.digest)
     return [said, tags.form(field, button, method="post", action="/enter")]
 
@@ -40,7 +40,7 @@ def enter_page(why: str = "", status: int = 200, certified: BrowserCertificate |
     said = [tags.p(show_value(why), role="alert", class_="refused")] if why else []
     said += _certificate_button(certified)
     return PageView(
-        title="Enter",
+        title="Sign in",
         status=status,
         body=[
             *said,
@@ -50,13 +50,13 @@ def enter_page(why: str = "", status: int = 200, certified: BrowserCertificate |
             tags.form(
                 elements.field(
                     "token",
-                    "Link, or what follows the # in it",
+                    "Link, or the part of it after #",
                     "token",
                     required="required",
                     autocomplete="off",
                     maxlength="4096",
                 ),
-                tags.p(tags.button("Enter", type="submit"), class_="buttons"),
+                tags.p(tags.button("Sign in", type="submit"), class_="buttons"),
                 method="post",
                 action="/enter",
                 **{"data-enter": ""},
@@ -71,7 +71,7 @@ def _note(title: str, status: int, *sentences: str) -> PageView:
 
 def missing_page() -> PageView:
     """Return the page for a path without a view."""
-    return _note("Nothing is here", 404, "No view has this address.")
+    return _note("Not found", 404, "The page has no view at this address.")
 
 
 def malformed_page(why: str) -> PageView:
@@ -82,24 +82,24 @@ def malformed_page(why: str) -> PageView:
 def forged_page() -> PageView:
     """Return the page for a form without the session's token."""
     return _note(
-        "Not done", 403, "The form does not belong to this session. Open the view again, and send it from there."
+        "Not done", 403, "The form does not belong to this session. Open the view again, and submit the form there."
     )
 
 
 def read_only_page() -> PageView:
     """Return the page for an action where the operator allows only reading."""
-    return _note("Not done", 403, "Nothing can be done on this page: [admin] writes is false.")
+    return _note("Not done", 403, "This page only shows: [admin] writes is false in host.toml.")
 
 
 async def draw_forbidden(visit: PageVisit) -> PageView:
     """Return the page for a view that people of ``[notify]`` may not see; they see only what is addressed to them."""
-    return _note("Not shown", 403, "This view is for operators, registrars and viewers. The Inbox is yours.")
+    return _note("Not shown", 403, "Only operators, registrars and viewers may open this view. You may use the Inbox.")
 
 
 def ended_page(reply: PageReply, certified: BrowserCertificate | None = None) -> PageView:
     """Return the page to enter again, because the certificate is not accepted any more."""
     return enter_page(
-        f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401, certified
+        f"The session has ended: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401, certified
     )
 
 
@@ -112,14 +112,14 @@ def already_decided_page(reply: PageReply, reason: str = "") -> PageView:
     said = [tags.p(reply.explanation, role="alert", class_="refused")]
     if reason:
         said.append(
-            tags.p("Your decision was not taken. The reason that you typed: ", tags.q(show_value(reason, 4_096)))
+            tags.p("Your decision was not recorded. The reason that you typed: ", tags.q(show_value(reason, 4_096)))
         )
     return PageView(
         title="Already decided",
         status=reply.status,
         body=[
             *said,
-            tags.p(tags.a("What was decided", href="/inbox?show=decided"), " - ", tags.a("Inbox", href="/inbox")),
+            tags.p(tags.a("Show the decision", href="/inbox?show=decided"), " - ", tags.a("Inbox", href="/inbox")),
             elements.facts(
                 (
                     ("Reason", reply.reason),
@@ -141,7 +141,7 @@ def refused_page(reply: PageReply) -> PageView:
                     ("Status", reply.status),
                     ("Reason", reply.reason),
                     ("Explanation", reply.explanation),
-                    ("What helps", reply.remedy or "-"),
+                    ("What to do", reply.remedy or "-"),
                     ("Record", elements.call_link(reply.audit_id) if reply.audit_id else "-"),
                 )
             )

@@ -155,7 +155,7 @@ def _calls(chosen: TimeRange, counted: PageReply, latency: PageReply) -> Tag:
         method="get",
         action="/",
         class_="range",
-        **{"aria-label": "Range of time"},
+        **{"aria-label": "Time range"},
     )
     content: list[Any] = [chosen.presets(), form]
     if not counted.ok:

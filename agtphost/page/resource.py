@@ -134,7 +134,7 @@ class PageResource(Resource):
         if session is not None:
             request.channel.note_proven()
         if sent and session is None and path != "/enter":
-            return tail_of(request, 401, b"The session has ended; enter again by a link of agtp page.\n")
+            return tail_of(request, 401, b"The session has ended. Run agtp page, and open its link.\n")
         request.admission = _AdmittedPageRequest(session, cookie, shown)
         return None
 
@@ -200,7 +200,7 @@ class PageResource(Resource):
     async def _evidence(self, request: BoundedRequest, path: str, session: PageSession | None) -> None:
         """Answer a script with JSON, even for a refusal."""
         if session is None:
-            _finish_json(request, 401, {"explanation": "The session has ended; enter again by a link of agtp page."})
+            _finish_json(request, 401, {"explanation": "The session has ended. Run agtp page, and open its link."})
             return
         asker = PersonClient(self._dispatcher, session, _address(request))
         person = await asker.ask("QUERY", "/page")
@@ -259,7 +259,7 @@ class PageResource(Resource):
         """Open a feed; its opening and its end are on record."""
         asker = None if session is None else PersonClient(self._dispatcher, session, _address(request))
         if asker is None or request.method == b"HEAD":
-            _finish_json(request, 401, {"explanation": "The session has ended; enter again by a link of agtp page."})
+            _finish_json(request, 401, {"explanation": "The session has ended. Run agtp page, and open its link."})
             return
         if self._feeds.is_full:
             request.responseHeaders.setRawHeaders("Retry-After", ["30"])

@@ -58,7 +58,7 @@ def tables(reply: PageReply) -> list[Tag]:
             "There are none.",
         ),
         elements.table(
-            "Suspended", ("Name", "What it is", "Agent", "Resumed until", "State"), still, "Nothing is suspended."
+            "Suspended", ("Name", "Kind", "Agent", "Resumed until", "State"), still, "Nothing is suspended."
         ),
         tags.p(ENDING),
     ]

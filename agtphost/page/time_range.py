@@ -65,7 +65,7 @@ class TimeRange:
                 for since, text in known
             ),
             class_="presets",
-            **{"aria-label": "Range of time"},
+            **{"aria-label": "Time range"},
         )
 
     def fields(self) -> list[Tag]:

@@ -89,7 +89,7 @@ def _answer(reply: PageReply, tool: str, agent_id: str, path: str) -> PageView:
         ("Record", elements.call_link(reply.audit_id) if reply.audit_id else "-"),
     ]
     if not reply.ok:
-        pairs += [("Explanation", reply.explanation or "-"), ("What helps", reply.remedy or "-")]
+        pairs += [("Explanation", reply.explanation or "-"), ("What to do", reply.remedy or "-")]
     body: list[Any] = [elements.facts(pairs)]
     if reply.ok:
         body.append(elements.section("Result", elements.code(dict(reply.result))))

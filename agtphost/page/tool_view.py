@@ -72,7 +72,7 @@ def _facts(entry: Mapping[str, Any]) -> Tag:
         ("Identity proof", entry.get("min_assurance")),
         ("Approval", "by a person" if entry.get("approval") else "-"),
     )
-    return elements.section("What is known", elements.facts((name, value) for name, value in pairs if value))
+    return elements.section("Details", elements.facts((name, value) for name, value in pairs if value))
 
 
 def _calls(visit: PageVisit, tool: str, since: str, latest: PageReply, used: usage.Usage) -> Tag:

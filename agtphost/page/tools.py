@@ -152,7 +152,7 @@ def _server(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     }
     content: list[Any] = [elements.facts((key.capitalize(), value) for key, value in plain.items())]
     if isinstance(lines, list) and lines:
-        content += [tags.h3("What it wrote last"), elements.code("\n".join(map(str, lines[-LINES:])))]
+        content += [tags.h3("Last lines of its output"), elements.code("\n".join(map(str, lines[-LINES:])))]
     details = tags.details(tags.summary("Details"), *content)
     form: list[Tag] = []
     if visit.may("operate"):

@@ -34,7 +34,7 @@ def test_an_agent_is_limited_allowed_more_and_freed_by_forms(site: Site, browser
     """Each takes a tick, applies at the agent's next call, and its record names the operator."""
     assert calls(site)
     page = browser.get(path).page
-    assert "It is not limited: it may call everything that its scopes allow." in page.said
+    assert "The agent has no limits: it may call everything that its scopes allow." in page.said
     form = page.form("/do/limit")
     unticked = browser.send(form, ("do", "limit"), things="files.read_file")
     assert unticked.status == 400 and "tick the box" in unticked.text and calls(site)

@@ -63,7 +63,7 @@ def test_what_is_listed_is_what_was_signed(browser: Browser, site: Site) -> None
     """The control: nothing was altered."""
     show(browser, site, "/calls?filter=agent:demo")
     result, said = verify(browser, "[data-verify-list]")
-    assert result == "ok" and "cells show what was signed" in said, said
+    assert result == "ok" and "cells match what was signed" in said, said
     assert not wrong_cells(browser)
     browser.quiet()
 
@@ -116,7 +116,7 @@ def test_a_cell_that_cannot_be_compared_is_told(browser: Browser, site: Site) ->
     show(browser, site, "/calls?filter=agent:demo")
     browser.run("document.querySelector('[data-shown=status]').removeAttribute('data-shown')")
     result, said = verify(browser, "[data-verify-list]")
-    assert result == "bad" and "Status is not shown where it can be compared" in said
+    assert result == "bad" and "Status is missing on this page, so it cannot be compared" in said
     show(browser, site, "/calls?filter=agent:demo")
     browser.run("document.querySelector('tr[data-record]').dataset.record = '0'.repeat(64)")
     result, said = verify(browser, "[data-verify-list]")

@@ -80,7 +80,7 @@ def test_a_record_is_green_line_by_line(browser: Browser, site: Site) -> None:
     assert fingerprint in lines["key"] and lines["key"].startswith("ok")
     assert "SHA-256" in lines["hash"] and "octets" in lines["hash"]
     assert f"ed25519-{fingerprint[:16]}" in lines["signature"]
-    assert "links to the record before" in lines["link"]
+    assert "links to the previous record" in lines["link"]
     assert "included in the tree of" in lines["proof"]
     assert all(lines[what].startswith("ok ") for what in ("hash", "signature", "place", "link", "proof")), lines
     assert lines["witness"].startswith("note "), "nobody witnesses this host, and nobody says so in green"
@@ -188,10 +188,10 @@ def test_another_key_than_the_links_is_red(browser: Browser, site: Site) -> None
     browser.open(address(site, f"/calls/{audit_id}"))
     browser.run("localStorage.setItem('agtphost-key', arguments[0])", key_of("another").public.fingerprint)
     good, lines, text = verify(browser, "[data-verify]")
-    assert not good and "which the link named" in lines["key"], text
+    assert not good and "but the sign-in link names" in lines["key"], text
     browser.run("localStorage.removeItem('agtphost-key')")
     good, lines, text = verify(browser, "[data-verify]")
-    assert good and lines["key"].startswith("note ") and "on the host's word" in lines["key"], text
+    assert good and lines["key"].startswith("note ") and "which only the host vouches for" in lines["key"], text
     browser.quiet()
     browser.forget()
 

@@ -226,7 +226,7 @@ def test_a_certificate_ends_in_the_middle_of_a_session(browser: Browser, site: S
         raise AssertionError("nobody enters here within two minutes")
     until(lambda: datetime.now(UTC) > ends + timedelta(seconds=1), 180)
     browser.follow(f'#item-{known} [value="accepted"]')
-    assert "session is over" in browser.text
+    assert "session has ended" in browser.text
     assert decision(site, known) == ("pending", "")
     browser.open(address(site, "/inbox"))
     assert not browser.all("header nav")

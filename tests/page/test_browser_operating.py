@@ -59,7 +59,7 @@ def test_a_view_says_that_its_host_restarts_and_goes_on(browser: Browser, site: 
     until(lambda: "The host does not answer" in browser.text)
     browser.screenshot("operating-restart-lost")
     site.host = Host(site.host.config).wait()
-    until(lambda: "your session has ended with its restart" in browser.text)
+    until(lambda: "The host was restarted, which ended your session" in browser.text)
     browser.screenshot("operating-restart-ended")
     enter_beside(browser, site)
     until(lambda: "What you typed is still here" in browser.text)

@@ -78,7 +78,7 @@ def test_a_person_enters_by_keyboard_with_the_browsers_certificate(
     imported(tmp_path, good)
     with opened(site, tmp_path) as browser:
         browser.open(f"https://127.0.0.1:{site.port}/enter")
-        assert "represents" in browser.text and browser.findings() == []
+        assert "presents a certificate with the fingerprint" in browser.text and browser.findings() == []
         browser.screenshot("enter-with-certificate")
         with browser.leaving():
             browser.type("form:has([name=certificate]) button", Keys.ENTER)

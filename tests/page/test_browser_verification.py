@@ -322,7 +322,9 @@ def test_keys_count_by_statements_alone(browser: Browser, host: Host) -> None:
     try { await agtphost.evidence.ring_of(arguments[0], arguments[1], ""); return ""; }
     catch (error) { return error.message; }
     """
-    assert "signatures is wrong" in browser.run(script, [KEYS[0].public.text], forged)
+    assert "a signature of the statement of a key rotation does not match" in browser.run(
+        script, [KEYS[0].public.text], forged
+    )
     assert browser.run(script, [KEYS[0].public.text], links) == ""
 
 
@@ -337,7 +339,7 @@ def test_a_pinned_fingerprint_decides_which_key_counts(browser: Browser, host: H
     everything = sorted(key.kid for key in KEYS)
     for key in KEYS:
         assert browser.run(script, published, links, key.public.fingerprint) == everything
-    assert "which the link named" in browser.run(script, published, links, STRANGER.public.fingerprint)
+    assert "but the sign-in link names" in browser.run(script, published, links, STRANGER.public.fingerprint)
 
 
 # The tree

@@ -70,7 +70,7 @@ def test_the_open_page_of_an_operator_that_is_removed_is_refused(site: Site) -> 
     assert "anna (viewer)" in anna.get("/").text
     listed(site, "")
     refused = anna.send(form, ("do", "sweep"))
-    assert refused.status == 401 and "The session is over" in refused.text and "[[operator]]" in refused.text
+    assert refused.status == 401 and "The session has ended" in refused.text and "[[operator]]" in refused.text
     assert anna.get("/").status == 401 and anna.cookie == ""
 
 

@@ -26,7 +26,7 @@ const range_address = (table, first, last) => {
  */
 const selection = (svg, table, place) => {
   const rows = Array.from(table.tBodies[0].rows);
-  const status = element("p", { class: "hint", "aria-live": "polite" }, "Draw over the bars, or use the arrow keys, Shift and Enter, to choose a range.");
+  const status = element("p", { class: "hint", "aria-live": "polite" }, "To choose a time range, drag over the bars, or press Shift with an arrow key and then Enter.");
   const shade = drawn("rect", { class: "selected", y: place.top, height: place.high, width: 0, x: 0 });
   svg.prepend(shade);
   let [anchor, at, drawing] = [rows.length - 1, rows.length - 1, false];
@@ -52,7 +52,7 @@ const selection = (svg, table, place) => {
   };
   for (const [name, value] of Object.entries({
     role: "slider", tabindex: "0", "aria-valuemin": "1", "aria-valuemax": String(rows.length), "aria-valuenow": String(at + 1),
-    "aria-valuetext": said(), "aria-label": "Range of time: arrow keys move, Shift extends, Enter shows it",
+    "aria-valuetext": said(), "aria-label": "Time range: arrow keys move, Shift extends, Enter applies it",
   })) svg.setAttribute(name, value);
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;
@@ -106,7 +106,7 @@ const chart = (table) => {
   const selects = table.dataset.chart === "range";
   const step = wide / (selects ? rows.length : Math.max(rows.length, 60));
   const begin = left + wide - step * rows.length;
-  const title = `${names.slice(1).join(", ")} by ${names[0] ?? "minute"}; the table below says the same`;
+  const title = `${names.slice(1).join(", ")} by ${names[0] ?? "minute"}; the table below has the same numbers`;
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title, class: "chart" });
   const place = { width, left, top, high, begin, step };
   const text = (x, y, anchor, words) => svg.append(drawn("text", { x, y, "text-anchor": anchor }, words));
@@ -136,7 +136,7 @@ const chart = (table) => {
   const heading = element("p", { class: "caption" }, table.caption?.textContent ?? "");
   const figure = element("figure", {}, heading, svg, legend);
   if (selects) figure.append(selection(svg, table, place));
-  const details = element("details", {}, element("summary", {}, "The same as a table"));
+  const details = element("details", {}, element("summary", {}, "Show as a table"));
   table.replaceWith(figure, details);
   details.append(table);
 };

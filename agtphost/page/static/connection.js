@@ -66,7 +66,7 @@ const watch_connection = () => {
       location.reload();
       return;
     }
-    if (await renew()) say("back", "The host is back. What you typed is still here; the rest of the view is as of its loading.", { href: location.href, text: "Load the view again" });
+    if (await renew()) say("back", "The host answers again. What you typed is still here; the rest of this view may be out of date.", { href: location.href, text: "Reload the view" });
   };
 
   let lost = false;
@@ -80,7 +80,7 @@ const watch_connection = () => {
     }
     if (!alive) {
       lost = true;
-      say("lost", `The host does not answer; trying again. What is shown is as of ${loaded.toLocaleTimeString("en-GB")}.`);
+      say("lost", `The host does not answer. Retrying; this view was loaded at ${loaded.toLocaleTimeString("en-GB")}.`);
       return AGAIN;
     }
     if (!lost) return EVERY;
@@ -90,7 +90,7 @@ const watch_connection = () => {
       await go_on();
       return EVERY;
     }
-    say("ended", "The host is back, and your session has ended with its restart. This page goes on once you have entered again.", { href: "/enter", text: "Enter again" });
+    say("ended", "The host was restarted, which ended your session. Sign in again to use this page; what you typed is kept.", { href: "/enter", text: "Sign in again" });
     return AGAIN;
   };
 

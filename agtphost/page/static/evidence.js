@@ -11,7 +11,7 @@ import {
 /** The root that an inclusion proof leads to: RFC 9162 section 2.1.3.2. */
 const root_from = async (index, size, leaf, proof) => {
   if (!Number.isSafeInteger(index) || !(index >= 0 && index < size)) {
-    throw new Wrong("proof", `a tree of ${size} records has no record ${index}`);
+    throw new Wrong("proof", `a tree of ${size} records cannot have record number ${index}`);
   }
   const node_hash = (left, right) => sha256(join(Uint8Array.of(1), left, right));
   const half = (number) => Math.floor(number / 2);
@@ -38,7 +38,7 @@ const included = async (audit_id, index, texts, checkpoint) => {
   }
   const leaf = await sha256(join(Uint8Array.of(0), unhex(audit_id)));
   if (!same(await root_from(index, checkpoint.size, leaf, proof), checkpoint.root)) {
-    throw new Wrong("proof", `the inclusion proof leads to another root than that of ${checkpoint.size} records`);
+    throw new Wrong("proof", `the inclusion proof leads to a different root than the checkpoint of ${checkpoint.size} records has`);
   }
 };
 
@@ -114,8 +114,8 @@ const count = (number, word) => `${number.toLocaleString("en")} ${word}${number 
 
 const about_keys = (ring) =>
   ring.pinned
-    ? ok("key", `key ${ring.anchor.kid}: its fingerprint is the one that your link named, ${ring.anchor.fingerprint}`)
-    : note("key", `key ${ring.anchor.kid} on the host's word alone; compare its fingerprint with what agtp page ` +
+    ? ok("key", `key ${ring.anchor.kid} has the fingerprint in your link, ${ring.anchor.fingerprint}`)
+    : note("key", `key ${ring.anchor.kid}, which only the host vouches for; compare its fingerprint with what agtp page ` +
         `prints: ${ring.anchor.fingerprint}`);
 
 const by_key = (ring, kid) => {
@@ -127,12 +127,12 @@ const by_key = (ring, kid) => {
 const about_tree = async (bundle, ring, entry, payload) => {
   const found = bundle.inclusion;
   if (bundle.unproven) return [bad("proof", `${place_of(entry)}: ${bundle.unproven}`)];
-  if (!found) return [note("proof", `not in a checkpoint yet: ${bundle.pending || "ask again in a second"}`)];
+  if (!found) return [note("proof", `no checkpoint has this record yet: ${bundle.pending || "try again in a second"}`)];
   const lines = [];
   const origin = String(payload?.server_id ?? "").replace(/[\s+]/g, "-") || "agtphost";
   const proven = async (from) => {
     const signed = await checkpoint_of(from.checkpoint, ring);
-    if (signed.origin !== origin) throw new Wrong("proof", `the checkpoint is of the log ${signed.origin}`);
+    if (signed.origin !== origin) throw new Wrong("proof", `the checkpoint is that of a different log, ${signed.origin}`);
     await included(entry.audit_id, found.index, from.proof, signed);
     return signed;
   };
@@ -182,7 +182,7 @@ const place_of = (entry) => `record ${entry.seq} (${entry.audit_id})`;
 const record = async (bundle, pin = "") => {
   try {
     const { record: entry, before, chain } = bundle;
-    if (!entry || !is_audit_id(entry.audit_id)) throw new Wrong("form", "the host showed no record");
+    if (!entry || !is_audit_id(entry.audit_id)) throw new Wrong("form", "the host sent no record");
     const ring = await ring_of(bundle.keys, bundle.links, pin);
     const lines = [about_keys(ring)];
     const alone = new Walk(ring, chain);
@@ -217,16 +217,16 @@ const about_link = async (ring, chain, entry, before, payload) => {
   const named = payload.previous_audit_id;
   if (entry.seq === 1 || named === NO_RECORD) {
     const first = entry.seq === 1 && named === NO_RECORD;
-    return first ? ok("link", "the first record of its chain") : bad("link", `${place_of(entry)} names ${named} as the one before`);
+    return first ? ok("link", "the first record of its chain") : bad("link", `${place_of(entry)} names ${named} as its predecessor, which a first record cannot have`);
   }
-  if (!before) return bad("link", `${place_of(entry)}: the host does not show the record before, ${named}`);
+  if (!before) return bad("link", `${place_of(entry)}: the host did not send the previous record, ${named}`);
   const walk = new Walk(ring, chain);
   const faults = await walk.add(before);
-  if (faults.length) return bad("link", `the record before, ${place_of(before)}: ${faults[0].text}`);
+  if (faults.length) return bad("link", `the previous record, ${place_of(before)}: ${faults[0].text}`);
   const later = (await walk.add(entry)).filter((fault) => ["gap", "link", "time"].includes(fault.kind));
-  if (!later.length && entry.seq !== before.seq + 1) later.push({ text: `it follows record ${before.seq}` });
+  if (!later.length && entry.seq !== before.seq + 1) later.push({ text: `the previous record has the number ${before.seq}` });
   if (later.length) return bad("link", `${place_of(entry)}: ${later[0].text}`);
-  return ok("link", `links to the record before, ${place_of(before)}, whose hash and signature hold`);
+  return ok("link", `links to the previous record, ${place_of(before)}, whose hash and signature are valid`);
 };
 
 /**
@@ -262,7 +262,7 @@ const range = async (bundle, pin = "", progress = () => undefined) => {
       lines.push(ok("hash", `the Audit-IDs of ${count(entries.length, "record")} of ${whom} are the SHA-256 of ` +
         `their ${count(octets, "octet")}`));
       for (const [kid, number] of walk.signers) lines.push(ok("signature", `${count(number, "record")}: ${by_key(ring, kid)}`));
-      lines.push(ok("link", `records ${entries[0].seq} to ${walk.end.seq}: each links to the one before`));
+      lines.push(ok("link", `records ${entries[0].seq} to ${walk.end.seq}: each links to its predecessor`));
     }
     if (bundle.damaged) {
       // It is named by the one after it.
@@ -271,12 +271,12 @@ const range = async (bundle, pin = "", progress = () => undefined) => {
       lines.push(bad("hash", `${place_of(named)}: ${bundle.damaged}`));
     }
     for (const fault of walk.faults.slice(0, 20)) lines.push(bad(fault.kind, `${place_of(fault)}: ${fault.text}`));
-    if (walk.faults.length > 20) lines.push(bad("form", `and ${walk.faults.length - 20} faults more`));
+    if (walk.faults.length > 20) lines.push(bad("form", `and ${walk.faults.length - 20} more faults`));
     const newest = entries.at(-1);
     if (!walk.faults.some((fault) => fault.audit_id === newest.audit_id)) {
       const { payload } = opened(newest, signed_octets(newest));
       for (const line of await about_tree(bundle, ring, newest, payload)) {
-        lines.push({ ...line, text: `the newest of them: ${line.text}` });
+        lines.push({ ...line, text: `the newest record: ${line.text}` });
       }
     }
     return verdict(lines, { faults: walk.faults });

@@ -63,8 +63,8 @@ const follow = (table) => {
   };
   source.addEventListener("open", () => said("Live", "open"));
   source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) said("The feed has ended; load the page again.", "ended");
-    else said("Connecting again ...", "again");
+    if (source.readyState === EventSource.CLOSED) said("The feed has ended. Reload the page to continue.", "ended");
+    else said("Reconnecting ...", "again");
   });
   source.addEventListener("message", (event) => put(row_of(JSON.parse(event.data))));
   source.addEventListener("skipped", (event) => put(skipped(Number(event.data))));

@@ -171,7 +171,7 @@ const save = (place) => {
     });
     const name = element("input", { type: "text", id: "saved-name", maxlength: "64", autocomplete: "off", dir: "auto" });
     const form = element("form", { action: path, "aria-label": "Save this filter" },
-      element("p", {}, element("label", { for: "saved-name" }, "Name of the present filter"), name),
+      element("p", {}, element("label", { for: "saved-name" }, "Name for this filter"), name),
       element("p", { class: "buttons" }, element("button", { type: "submit" }, "Save")));
     form.addEventListener("submit", (event) => {
       event.preventDefault();

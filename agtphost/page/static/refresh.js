@@ -58,7 +58,7 @@ const refresh = (region, enhance) => {
   const later = (text) => {
     wait = Math.min(Math.max(wait * 2, RETRY), 60);
     since = Date.now() - (LONGEST - wait) * 1000;
-    note.textContent = text && `${text} Trying again in ${wait} s.`;
+    note.textContent = text && `${text} Retrying in ${wait} s.`;
   };
 
   const again = async () => {
@@ -74,10 +74,10 @@ const refresh = (region, enhance) => {
       } else if (ENDED.includes(answer.status)) {
         over = true;
         source.close();
-        note.textContent = "Your session has ended: what follows is not refreshed any more. Load the page again to enter.";
+        note.textContent = "Your session has ended, so this view is no longer refreshed. Reload the page to sign in.";
         note.classList.add("bad");
       } else {
-        later(`The host answered ${answer.status}; what follows is of the time that it says.`);
+        later(`The host answered ${answer.status}; this view has not been refreshed since the time that it shows.`);
       }
     } catch {
       // That the host does not answer is said by connection.js.

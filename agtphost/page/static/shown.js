@@ -134,7 +134,7 @@ const compare = (root, payload, audit_id) => {
   }
   for (const member of REQUIRED) {
     if (!places.some((place) => place.dataset.shown === member)) {
-      wrong.push(`${NAMES[member]} is not shown where it can be compared`);
+      wrong.push(`${NAMES[member]} is missing on this page, so it cannot be compared`);
     }
   }
   return { compared: places.length, wrong };

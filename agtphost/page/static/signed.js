@@ -105,22 +105,22 @@ const signed_by = (key, signature, octets) => crypto.subtle.verify({ name: "Ed25
 const succession = async (said) => {
   const names = "new_key new_kid new_signature old_key old_kid old_signature rotated_at server_id type";
   if (said === null || typeof said !== "object" || members(said) !== names || said.type !== ROTATED) {
-    throw new Wrong("key", "it is not a statement of two keys");
+    throw new Wrong("key", "the statement of a key rotation has the wrong form");
   }
   if (!Object.values(said).every((value) => typeof value === "string")) {
-    throw new Wrong("key", "it is not a statement of two keys");
+    throw new Wrong("key", "the statement of a key rotation has the wrong form");
   }
   const [old, next] = [await key_of(said.old_key), await key_of(said.new_key)];
   if (old.fingerprint === next.fingerprint || old.kid !== said.old_kid || next.kid !== said.new_kid) {
-    throw new Wrong("key", "its keys are not what they are named for");
+    throw new Wrong("key", "the statement of a key rotation names keys by the wrong identifiers");
   }
-  if (moment(said.rotated_at) === null) throw new Wrong("key", "its rotated_at is not a time");
+  if (moment(said.rotated_at) === null) throw new Wrong("key", "rotated_at of a key rotation is not a time");
   const { old_signature, new_signature, ...content } = said;
   const octets = utf8(JSON.stringify(content, Object.keys(content).sort()));
   for (const [key, signature] of [[old, old_signature], [next, new_signature]]) {
     const value = base64url(signature.replace(/=+$/, ""));
     if (value === null || !(await signed_by(key, value, octets))) {
-      throw new Wrong("key", "one of its signatures is wrong");
+      throw new Wrong("key", "a signature of the statement of a key rotation does not match");
     }
   }
   return { old, next, rotated_at: said.rotated_at };
@@ -147,10 +147,10 @@ class KeyRing {
     if (!this.trusts(link.old)) return false;
     const before = this.links.get(link.old.kid);
     if (before && before.next.fingerprint !== link.next.fingerprint) {
-      throw new Wrong("key", `two keys follow ${link.old.kid}`);
+      throw new Wrong("key", `key ${link.old.kid} has two different successors`);
     }
     if (this.precedes(link.next.kid, link.old.kid)) {
-      throw new Wrong("key", `${link.next.kid} was followed by ${link.old.kid}, and cannot follow it`);
+      throw new Wrong("key", `key ${link.next.kid} came before ${link.old.kid}, so it cannot be its successor`);
     }
     this.add(link.next);
     const known = before ? moment(this.until.get(link.old.kid)) : null;
@@ -191,7 +191,7 @@ const ring_of = async (published, links, pin) => {
   const anchor = pin ? every.find((key) => key.fingerprint === pin) : known[0];
   if (!anchor) {
     const shown = known[0] ? known[0].fingerprint : "none";
-    throw new Wrong("key", `the host's key has the fingerprint ${shown}, and not ${pin ?? "any"}, which the link named`);
+    throw new Wrong("key", `the host's key has the fingerprint ${shown}, but the sign-in link names ${pin ?? "any"}`);
   }
   ring.add(anchor);
   // Backwards first: an earlier key that the anchor, or one before it, says it followed.
@@ -242,7 +242,7 @@ class Reader {
       const wide = 1 << (size - 24);
       size = 0;
       for (let count = 0; count < wide; count++) size = size * 256 + this.octet();
-      if (size < [24, 256, 0, 65536][wide - 1]) throw new Wrong("signature", "a length is not in its shortest form");
+      if (size < [24, 256, 0, 65536][wide - 1]) throw new Wrong("signature", "the message is not CBOR in its shortest form");
     }
     if (this.at + size > this.octets.length) throw new Wrong("signature", "the message is cut off");
     this.at += size;
@@ -250,7 +250,7 @@ class Reader {
   }
 
   end() {
-    if (this.at !== this.octets.length) throw new Wrong("signature", "something follows the message");
+    if (this.at !== this.octets.length) throw new Wrong("signature", "the message is followed by further bytes");
   }
 }
 
@@ -266,9 +266,9 @@ const opened_jws = (text) => {
   if (!/^[\x00-\x7f]*$/.test(text)) throw new Wrong("signature", "the JWS is not ASCII");
   if (text.length > LONGEST_SIGNED) throw new Wrong("signature", "the JWS is too long");
   const parts = text.split(".");
-  if (parts.length !== 3) throw new Wrong("signature", `a JWS Compact has three parts, this has ${parts.length}`);
+  if (parts.length !== 3) throw new Wrong("signature", `a compact JWS has three parts, but this one has ${parts.length}`);
   const [header, payload, signature] = parts.map(base64url);
-  if (!header || !payload || !signature) throw new Wrong("signature", "a part is not canonical base64url");
+  if (!header || !payload || !signature) throw new Wrong("signature", "a part of the JWS is not canonical base64url");
   return {
     header: object(header, "header"),
     payload: object(payload, "payload"),
@@ -307,7 +307,7 @@ const opened_cose = (octets) => {
 /** The octets that were signed, as INSPECT shows them in text: agtphost/identity/envelope.py. */
 const signed_octets = (entry) => {
   const text = entry[entry.format];
-  if (typeof text !== "string") throw new Wrong("form", `the format ${entry.format} is not known`);
+  if (typeof text !== "string") throw new Wrong("form", `this page does not know the format ${entry.format}`);
   if (entry.format === "jws") return utf8(text);
   const octets = entry.format === "cose" && text.startsWith("cose:") ? base64url(text.slice(5)) : null;
   if (octets === null) throw new Wrong("form", "the signed octets cannot be read");
@@ -321,16 +321,16 @@ const signer_of = async (parts, ring) => {
   const { header } = parts;
   if (header.typ !== "JWT") throw new Wrong("signature", "the typ is not 'JWT'");
   if (header.alg === "none") {
-    if (members(header) !== "alg typ") throw new Wrong("signature", "the header has other members than alg and typ");
+    if (members(header) !== "alg typ") throw new Wrong("signature", "the header must have only the members alg and typ");
     if (parts.signature.length) throw new Wrong("signature", "an unsigned record has a signature");
     return "";
   }
   if (header.alg !== "EdDSA") throw new Wrong("signature", "the alg is not EdDSA");
   if (members(header) !== "alg kid typ") {
-    throw new Wrong("signature", "the header has other members than alg, kid and typ");
+    throw new Wrong("signature", "the header must have only the members alg, kid and typ");
   }
   const key = typeof header.kid === "string" ? ring.keys.get(header.kid) : undefined;
-  if (!key) throw new Wrong("signature", "the kid names no key known here");
+  if (!key) throw new Wrong("signature", "no trusted key has the kid of the header");
   if (!(await signed_by(key, parts.signature, parts.covered))) {
     throw new Wrong("signature", "the signature does not match");
   }
@@ -378,10 +378,10 @@ class Walk {
   }
 
   content(entry, payload, fault) {
-    if (typeof payload.previous_audit_id !== "string") fault("place", "the record names none before it");
+    if (typeof payload.previous_audit_id !== "string") fault("place", "the record does not name its predecessor");
     if (payload.agent_id !== this.chain) fault("place", "the record was signed for another chain");
-    if (entry.kind !== ("event_type" in payload ? "event" : "record")) fault("place", `the record is no ${entry.kind}`);
-    if ("durable" in payload) fault("place", "the record was signed outside every chain");
+    if (entry.kind !== ("event_type" in payload ? "event" : "record")) fault("place", `the host lists the record as ${entry.kind}, which it is not`);
+    if ("durable" in payload) fault("place", "the record was signed as one without a chain");
     if (typeof payload.issued_at === "string" && payload.issued_at) return payload.issued_at;
     fault("time", "the record has no time");
     return "";
@@ -393,11 +393,11 @@ class Walk {
     if (!linking && !this.ring.until.size) return;
     const last = this.last || kid;
     if (this.ring.precedes(kid, last)) {
-      fault("key", `${kid} signed it after ${last}, which followed that key`);
+      fault("key", `key ${kid} signed it after its successor ${last} was in use`);
     } else if (linking) {
       await this.linked(kid, payload, fault);
     } else if (this.ring.ended(kid, payload.issued_at)) {
-      fault("key", `the use of ${kid} ended at ${this.ring.until.get(kid)}, before this`);
+      fault("key", `key ${kid} was retired at ${this.ring.until.get(kid)}, before it signed this`);
     } else {
       this.last = kid;
     }
@@ -411,14 +411,14 @@ class Walk {
       }
       for (const name of ["old_signature", "new_signature"]) said[name] = payload[name];
       const link = await succession(said);
-      if (link.old.kid !== kid) throw new Wrong("key", `it is signed by ${kid}, and not by the key that it retires`);
+      if (link.old.kid !== kid) throw new Wrong("key", `it is signed by ${kid}, not by the key that it retires`);
       if (this.ring.ended(kid, payload.issued_at) && link.rotated_at !== this.ring.until.get(kid)) {
-        throw new Wrong("key", `the use of ${kid} had ended before`);
+        throw new Wrong("key", `key ${kid} was retired earlier`);
       }
       this.ring.follow(link);
     } catch (error) {
       if (!(error instanceof Wrong)) throw error;
-      fault("key", `the link from one key to the next is not to be believed: ${error.message}`);
+      fault("key", `the rotation of the signing key cannot be trusted: ${error.message}`);
     }
   }
 
@@ -426,12 +426,12 @@ class Walk {
     const before = this.end ?? (this.whole ? { seq: 0, audit_id: NO_RECORD, issued: "" } : null);
     if (before === null) return;
     const adjacent = entry.seq === before.seq + 1;
-    if (entry.seq <= before.seq || (this.whole && !adjacent)) fault("gap", `it follows record ${before.seq}`);
+    if (entry.seq <= before.seq || (this.whole && !adjacent)) fault("gap", `the previous record has the number ${before.seq}`);
     if ((adjacent || this.whole) && previous !== before.audit_id) {
-      fault("link", `it names ${previous || "no record"} as the one before, which is ${before.audit_id}`);
+      fault("link", `it names ${previous || "no record"} as its predecessor, which is ${before.audit_id}`);
     }
     // All times are written alike, in UTC to the millisecond, so they compare as text.
-    if (issued && issued < before.issued) fault("time", `the record before it was issued at ${before.issued}`);
+    if (issued && issued < before.issued) fault("time", `the previous record was issued later, at ${before.issued}`);
   }
 }
 

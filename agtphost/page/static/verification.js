@@ -16,7 +16,7 @@ const asked = async (path, parameters) => {
   try {
     said = await answer.json();
   } catch {
-    throw new Error(`the host answered ${answer.status} and no evidence`);
+    throw new Error(`the host answered ${answer.status} without evidence`);
   }
   if (!answer.ok) throw new Error(said.explanation || `the host answered ${answer.status}`);
   return said;
@@ -76,7 +76,7 @@ const add_comparison = (result, found) => {
   if (found === null) return;
   for (const text of found.wrong) result.lines.push({ state: "bad", what: "shown", text });
   if (found.wrong.length) result.ok = false;
-  else result.lines.push({ state: "ok", what: "shown", text: `${found.compared} cells show what was signed` });
+  else result.lines.push({ state: "ok", what: "shown", text: `${found.compared} cells match what was signed` });
   result.lines.push({ state: "note", what: "shown", text: "names of agents are the host's word; their Agent-IDs were compared" });
 };
 
@@ -87,7 +87,7 @@ const verify_record = (host) => {
     const result = await evidence.record(bundle, pinned());
     if (bundle.record?.audit_id !== audit_id) {
       result.ok = false;
-      result.lines.push({ state: "bad", what: "form", text: `the host showed another record than ${audit_id}` });
+      result.lines.push({ state: "bad", what: "form", text: `the host sent a different record than ${audit_id}` });
     }
     add_comparison(result, result.payload ? compare(document.querySelector("main"), result.payload, audit_id) : null);
     tell(place, result, `record ${audit_id}`);
@@ -120,7 +120,7 @@ const verify_list = (host) => {
     const rows = Array.from(document.querySelectorAll("tr[data-record]"));
     const ring = await evidence.ring_of(bundle.keys, bundle.links, pinned());
     const state = ring.pinned ? "ok" : "note";
-    const lines = [{ state, what: "key", text: `key ${ring.anchor.kid}${ring.pinned ? "" : " on the host's word alone"}` }];
+    const lines = [{ state, what: "key", text: `key ${ring.anchor.kid}${ring.pinned ? "" : ", which only the host vouches for"}` }];
     const entries = new Map(bundle.records.map((entry) => [entry.audit_id, entry]));
     let compared = 0;
     for (const row of rows) {
@@ -128,7 +128,7 @@ const verify_list = (host) => {
       const entry = entries.get(audit_id);
       const faults = entry ? await new evidence.Walk(ring, entry.chain).add(entry) : [{ kind: "form", text: "the host does not show it" }];
       const link = row.querySelector("a");
-      if (link?.getAttribute("href") !== `/calls/${audit_id}`) faults.push({ kind: "shown", text: "its link leads to another record" });
+      if (link?.getAttribute("href") !== `/calls/${audit_id}`) faults.push({ kind: "shown", text: "the link leads to a different record" });
       if (entry && !faults.some((fault) => fault.kind === "signature" || fault.kind === "form")) {
         const found = compare(row, evidence.opened(entry, evidence.signed_octets(entry)).payload, audit_id);
         compared += found.compared;
@@ -140,7 +140,7 @@ const verify_list = (host) => {
     const ok = !lines.some((line) => line.state === "bad");
     if (ok) {
       lines.push({ state: "ok", what: "signature", text: `${rows.length} records: hash and signature of each` });
-      lines.push({ state: "ok", what: "shown", text: `${compared} cells show what was signed` });
+      lines.push({ state: "ok", what: "shown", text: `${compared} cells match what was signed` });
     }
     lines.push({ state: "note", what: "link", text: "whether records are missing between them is verified by range, in Evidence" });
     tell(place, { ok, lines: lines.slice(0, 40) }, `${rows.length} records listed`);
