@@ -44,7 +44,7 @@ CertificateDigest = Annotated[
 def _require_table(value: Any) -> Any:
     """Refuse a list: it would not say which operator each certificate belongs to."""
     if isinstance(value, list):
-        raise ValueError(f"does not say whose each certificate is: {SAID}")
+        raise ValueError(f"must map each certificate to an operator: {SAID}")
     return value
 
 
@@ -87,7 +87,7 @@ def _browser_faults(given: Admin, operators: Collection[str] | None, people: Col
     if given.browsers and given.listen is not None and not listener_of(given.listen).secure:
         yield ConfigFault(
             location=where,
-            message="needs TLS up to this host: it is to the proxy that browsers show their certificates",
+            message="needs TLS on this host: behind a proxy, browsers present their certificates to the proxy",
             hint='such as listen = "ssl:4481:interface=127.0.0.1"',
         )
     if operators is None:
@@ -121,12 +121,12 @@ def admin_faults(
     if listener.secure and not listener.local:
         yield ConfigFault(
             location=(*where, "url"),
-            message="is missing: the page is reached from elsewhere, and does not know by which name",
+            message="is missing: other machines reach the page, so it needs to know its own name",
             hint='such as url = "https://ops.example.com"; or listen = "ssl:4481:interface=127.0.0.1"',
         )
     elif listener.local and not listener.secure:
         yield ConfigFault(
             location=(*where, "url"),
-            message="is missing: without TLS the page is behind a proxy that speaks it, and does not know its name",
+            message="is missing: without TLS the page is behind a proxy, so it needs to know its own name",
             hint='such as url = "https://ops.example.com"; or listen = "ssl:4481:interface=127.0.0.1"',
         )

@@ -31,7 +31,7 @@ def anchor_faults(config: Config) -> Iterator[ConfigFault]:
         if anchor.type == "key" and anchor.value is not None:
             yield from _anchor_key((*location, "value"), anchor.value, config)
         if anchor.ca is not None and not anchor.ca.is_file():
-            yield ConfigFault(location=(*location, "ca"), message=f"names a file that is not there: {anchor.ca}")
+            yield ConfigFault(location=(*location, "ca"), message=f"names a file that does not exist: {anchor.ca}")
 
 
 def _anchor_key(location: Location, entry: str, config: Config) -> Iterator[ConfigFault]:

@@ -114,14 +114,14 @@ def _notify(config: Config) -> Iterator[ConfigFault]:
                 message = "cannot be named by a call as recipient: it has more than 128 characters"
                 yield ConfigFault(location=location, message=message, hint="choose a shorter name")
             elif is_agent_id(name):
-                message = "looks like an Agent-ID, and messages to that agent would go astray"
+                message = "looks like an Agent-ID, so messages to that agent would arrive here"
                 yield ConfigFault(location=location, message=message, hint="choose a name such as usr-cfo")
         for name in names if table == "groups" else ():
             if name in people:
-                message = "is a person of [notify.people] as well: a message to that name would be in doubt"
+                message = "is also a person of [notify.people], so a message to that name would be ambiguous"
                 yield ConfigFault(location=("notify", table, name), message=message, hint="choose another name")
             elif not groups[name]:
-                message = "has no member, so that messages to it would reach no one"
+                message = "has no members, so messages to it would reach no one"
                 hint = f'such as {name} = ["operator"], or remove it'
                 yield ConfigFault(location=("notify", table, name), message=message, hint=hint)
 
@@ -254,7 +254,7 @@ def _key_files(config: Config) -> Iterator[ConfigFault]:
     if absent:
         yield ConfigFault(
             location=("host", "profile"),
-            message=f"is not written, so it is production, and these are absent: {', '.join(absent)}",
+            message=f"is missing, so the profile is production, and these files are missing: {', '.join(absent)}",
             hint='write profile = "development" in [host], or run: agtp init --production DIR',
             concerns=(("host", "state_dir"), ("tls", "client_auth"), ("audit", "signing")),
         )
@@ -375,7 +375,7 @@ def _method_policy(config: Config) -> Iterator[ConfigFault]:
     for name in policy.chained_aliases():
         yield ConfigFault(
             location=(*place, name),
-            message=f"leads to {policy.aliases[name]}, which is an alias itself; aliases do not chain",
+            message=f"leads to {policy.aliases[name]}, which is itself an alias; an alias must name a method",
             hint="name the final method",
         )
     for name in policy.aliases:
@@ -400,7 +400,7 @@ def _mcp(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
         if not server.name:
             yield ConfigFault(location=(*where, "name"), message="is missing")
         elif server.name in seen:
-            yield ConfigFault(location=(*where, "name"), message=f"is that of number {seen[server.name] + 1} already")
+            yield ConfigFault(location=(*where, "name"), message=f"is already used by entry {seen[server.name] + 1}")
         seen.setdefault(server.name, index)
         yield from _transport(server, where)
         yield from _program(server, where, context)
@@ -423,7 +423,7 @@ def _transport(server: MCPServerSection, where: Location) -> Iterator[ConfigFaul
     for key, companion in only.items():
         if key in server.model_fields_set and getattr(server, companion) is None and _has_transport(server):
             yield ConfigFault(
-                location=(*where, key), message=f"only goes with {companion}", hint="remove it", concerns=pair
+                location=(*where, key), message=f"can only be used with {companion}", hint="remove it", concerns=pair
             )
 
 

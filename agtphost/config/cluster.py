@@ -38,7 +38,9 @@ def _takeover_after(value: Any) -> float:
 
 def _serve(value: Any) -> str:
     if value == "all":
-        raise ValueError('cannot be "all" in this version: one host serves, and the others stand by; write "one"')
+        raise ValueError(
+            'cannot be "all" in this version, in which one host serves and the others stand by; write "one"'
+        )
     if value != "one":
         raise ValueError('must be "one"')
     return "one"
@@ -84,7 +86,7 @@ def cluster_faults(section: ClusterSection | None, url: str, *, plugin: bool) ->
     for location in locations or [("cluster",)]:
         yield ConfigFault(
             location=location,
-            message=f"needs a store in PostgreSQL, and [store] names {what}: one host alone uses it",
+            message=f"needs a store in PostgreSQL, but [store] names {what}, which only one host can use",
             hint='remove [cluster], or write [store] url = "postgresql://..."',
             concerns=(("store", "url"), ("store", "plugin")),
         )

@@ -36,7 +36,8 @@ def _field_name(name: str) -> str:
         raise ValueError(f"holds {name[:64]!r}, which is not the name of a header field")
     if text == "authorization":
         raise ValueError(
-            "holds authorization: tokens of [policies.oauth] are passed on without it, those of [[http.client]] never"
+            "has authorization, which is never needed: tokens of [policies.oauth] are passed on anyway, "
+            "and those of [[http.client]] never"
         )
     if text in _AUTHORITY or text.startswith(("x-", "sec-")):
         raise ValueError(

@@ -105,18 +105,18 @@ def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_au
     if given.anonymous and given.agent:
         yield ConfigFault(
             location=(*where, "agent"),
-            message="cannot be combined with anonymous, which is the agent of clients that are none",
+            message="cannot be combined with anonymous, which names the agent of unknown clients",
             hint="leave one of them out",
         )
     if given.agent and not issuers:
         yield ConfigFault(
             location=(*where, "agent"),
-            message="is for tokens of identity providers, but this host trusts none",
+            message="accepts tokens of identity providers, but this host trusts none",
             hint="add [[policies.oauth.issuer]]; or remove it",
         )
     if not (given.speaker or holders or certificates_count(given.listen, given.client_certificates, client_auth)):
         yield ConfigFault(
             location=where,
-            message="has no clients, so that no call could be made",
+            message="has no clients, so no call would be possible",
             hint="add [[http.client]] with a token and an agent; docs/mcp-front.rst shows how",
         )

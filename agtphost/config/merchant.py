@@ -74,7 +74,7 @@ def merchant_faults(given: MerchantSection) -> Iterator[ConfigFault]:
         if not platform.issuer:
             yield ConfigFault(location=(*location, "issuer"), message="is missing", hint="the iss of its assertions")
         elif names.count(platform.issuer) > 1:
-            yield ConfigFault(location=(*location, "issuer"), message="is repeated, so that its rules are ambiguous")
+            yield ConfigFault(location=(*location, "issuer"), message="is repeated, so its rules are ambiguous")
         if platform.jwks is None:
             yield ConfigFault(
                 location=(*location, "jwks"),

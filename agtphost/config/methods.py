@@ -44,7 +44,7 @@ def _standard(value: Any) -> str | tuple[str, ...]:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"holds {name[:40]!r}, which is none of the fifty standard methods{meant}")
+            raise ValueError(f"holds {name[:40]!r}, which is not one of the fifty standard methods{meant}")
     return tuple(value)
 
 
@@ -233,7 +233,7 @@ def methods_faults(section: MethodsSection, *, development: bool = False) -> Ite
     for number, each in enumerate(section.collection):
         at = ("methods", "collection", number)
         if each.name in RESERVED_NAMES:
-            said = "is what every host has already"
+            said = "is a method that every host has already"
             yield ConfigFault(location=(*at, "name"), message=said, hint="choose another name")
         if each.name in seen:
             yield ConfigFault(

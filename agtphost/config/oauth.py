@@ -99,7 +99,7 @@ def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[ConfigFault]
             )
         elif names.count(issuer.expected_issuer) > 1:
             yield ConfigFault(
-                location=(*location, "expected_issuer"), message="is repeated, so that its rules are ambiguous"
+                location=(*location, "expected_issuer"), message="is repeated, so its rules are ambiguous"
             )
         if issuer.sources != 1:
             sources = tuple((*location, name) for name in ("jwks", "jwks_uri", "discovery_url"))

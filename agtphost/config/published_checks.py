@@ -32,7 +32,7 @@ def _name_faults(section: str, names: list[str]) -> Iterator[ConfigFault]:
         if not name:
             yield ConfigFault(location=where, message="is missing")
         elif name in first:
-            yield ConfigFault(location=where, message=f"is that of number {first[name] + 1} already")
+            yield ConfigFault(location=where, message=f"is already used by entry {first[name] + 1}")
         first.setdefault(name, index)
 
 

@@ -149,12 +149,12 @@ def registry_faults(given: RegistrySection | None) -> Iterator[ConfigFault]:
         elif origins.index(provider.origin) < number:
             yield ConfigFault(
                 location=(*location, "origin"),
-                message="is repeated, so that its rules are ambiguous",
+                message="is repeated, so its rules are ambiguous",
                 beside=("registry", "provider", origins.index(provider.origin), "origin"),
             )
         if provider.origin.startswith("agtp:") and (provider.headers or provider.probe_seconds):
             yield ConfigFault(
                 location=(*location, "headers" if provider.headers else "probe_seconds"),
-                message="is for https alone",
-                hint="agents at other hosts are called as [delegation] says",
+                message="can only be used with https",
+                hint="for agents at other hosts, use [delegation]",
             )

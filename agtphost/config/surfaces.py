@@ -229,7 +229,7 @@ def _listener(config: Config, surface: Surface) -> Iterator[ConfigFault]:
     elif not (listener.secure or listener.local or surface.section.hosts or surface.url):
         yield ConfigFault(
             location=(*surface.location, "hosts"),
-            message="is missing: no certificate tells by which names clients reach the proxy",
+            message="is missing: without a certificate, the host does not know the names of the proxy",
             hint='such as hosts = ["agents.example.com"]',
             concerns=(place,),
         )
@@ -237,7 +237,7 @@ def _listener(config: Config, surface: Surface) -> Iterator[ConfigFault]:
     if listener.kind != "unix" and agtp and listener.port == agtp:
         yield ConfigFault(
             location=place,
-            message=f"is the port of AGTP itself, {agtp}, where nothing else is spoken",
+            message=f"is the port of AGTP itself, {agtp}, which can serve nothing else",
             hint="choose another port",
             concerns=(("listen", "port"), ("listen", "endpoint")),
             beside=("listen",),
@@ -290,7 +290,7 @@ def _sharing_faults(first: Surface, second: Surface) -> Iterator[ConfigFault]:
         return
     if first.listener.kind != second.listener.kind:
         if first.listener.port != "0":
-            message = f"is the place of {_section_name(first)}, which is {first.listener.kind} there"
+            message = f"is the address of {_section_name(first)}, which is {first.listener.kind} there"
             yield fault(message, "write the same, or choose another port")
         return
     for mine in second.paths:

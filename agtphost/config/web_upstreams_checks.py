@@ -26,7 +26,7 @@ def _upstreams(upstreams: Sequence[WebUpstreamSection], protocol: str) -> Iterat
             if not getattr(upstream, key):
                 yield ConfigFault(location=(*where, key), message="is missing")
         if upstream.name and upstream.name in seen:
-            yield ConfigFault(location=(*where, "name"), message=f"is that of number {seen[upstream.name] + 1} already")
+            yield ConfigFault(location=(*where, "name"), message=f"is already used by entry {seen[upstream.name] + 1}")
         seen.setdefault(upstream.name, index)
         if upstream.ca is not None and not upstream.ca.is_file():
             yield ConfigFault(location=(*where, "ca"), message=describe_absence(upstream.ca))
@@ -63,7 +63,7 @@ def _front(config: Config) -> Iterator[ConfigFault]:
     open_to_others = front.behind_proxy or listener_of(front.listen).secure
     if open_to_others and not (front.tokens or front.oauth or front.client_certificates or config.http.client):
         yield ConfigFault(
-            location=(*where, "tokens"), message="are missing: anybody could call", hint="add one for each client"
+            location=(*where, "tokens"), message="are missing, so anyone could call", hint="add one for each client"
         )
     if (front.certificate is None) != (front.key is None):
         yield ConfigFault(

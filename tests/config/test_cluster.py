@@ -25,7 +25,7 @@ def problems(folder: Path, text: str, environ: dict[str, str] | None = None) -> 
     ("line", "said"),
     [
         *((f"takeover_after = {value}", RANGE) for value in ("0", "-1", "2.9", "60.1", "1e9", '"5"', "true", "nan")),
-        ('serve = "all"', '[cluster] serve cannot be "all" in this version: one host serves'),
+        ('serve = "all"', '[cluster] serve cannot be "all" in this version, in which one host serves'),
         ("serve = 1", '[cluster] serve must be "one"'),
         ('name = "a b"', "[cluster] name must be 1 to 253 printable characters without spaces"),
         ('name = "\\n"', "[cluster] name must be 1 to 253 printable characters"),
@@ -47,9 +47,9 @@ def test_a_right_value_is_taken_with_postgresql_alone(tmp_path: Path, line: str)
     section = f"[cluster]\n{line}\n"
     assert problems(tmp_path, DATABASE + section) == []
     (found,) = problems(tmp_path, section)
-    assert "[cluster]" in found and "needs a store in PostgreSQL, and [store] names a SQLite file" in found
+    assert "[cluster]" in found and "needs a store in PostgreSQL, but [store] names a SQLite file" in found
     (found,) = problems(tmp_path, f'[store]\nplugin = "own"\n{section}')
-    assert "needs a store in PostgreSQL, and [store] names a plugin" in found
+    assert "needs a store in PostgreSQL, but [store] names a plugin" in found
 
 
 def test_a_host_has_the_machines_name_unless_it_gets_another(tmp_path: Path) -> None:

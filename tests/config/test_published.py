@@ -69,9 +69,9 @@ def test_nothing_said(tmp_path: Path) -> None:
         (
             '[[api]]\nname = "a"\nbase_url = "https://x.example/"\n[[api]]\nname = "a"\nbase_url = "https://y.example/"\n',
             8,
-            "is that of number 1 already",
+            "is already used by entry 1",
         ),
-        ('[[data_class]]\nname = "a"\n[[data_class]]\nname = "a"\n', 7, "is that of number 1 already"),
+        ('[[data_class]]\nname = "a"\n[[data_class]]\nname = "a"\n', 7, "is already used by entry 1"),
         ('[[data_class]]\nname = "a"\nsensitivity = "secret"\n', 6, "must be one of"),
         ("[manifest]\nmax_age = -1\n", 5, "at least 0"),
         ('[manifest]\ndomain = "https://agents.example"\n', 5, "host name"),
