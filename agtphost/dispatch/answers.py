@@ -63,7 +63,7 @@ def refuse_overstepping(binding: Binding, error: Overstepped) -> Refusal:
     says why.
     """
     log.error(
-        "the handler of {method} {path} gave an answer that is not allowed, so that its caller got 500: {why}{where}",
+        "the handler of {method} {path} returned an answer that is not allowed, so its caller got 500: {why}{where}",
         method=binding.method,
         path=binding.path,
         why=str(error),
@@ -95,7 +95,7 @@ def refuse_named_error(binding: Binding, error: EndpointError) -> Refusal:
 
 def surprise() -> Refusal:
     return Refusal(
-        Reason.SERVER_ERROR, remedy="The operator's log has the details under the Audit-ID of this response."
+        Reason.SERVER_ERROR, remedy="Tell the operator the Audit-ID of this response; the host's log has the details."
     )
 
 

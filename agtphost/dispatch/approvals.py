@@ -76,7 +76,7 @@ class AwaitsApproval(Refusal):
 def _waits(exchange: Exchange) -> str:
     """Return the sentence that a call is held, with the reason of its binding."""
     why = "" if exchange.binding is None else exchange.binding.why_approved
-    return f"The call waits for a person to approve it. {why}".rstrip()
+    return f"The call waits until a person approves it. {why}".rstrip()
 
 
 def patience(exchange: Exchange) -> float:
@@ -220,7 +220,7 @@ class Approvals:
         if exchange.caller is None:
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED,
-                "The call needs an approval, and the request names no calling agent that it could be for.",
+                "The call needs an approval, but the request does not name the calling agent.",
             )
         if len(exchange.request.body) > LONGEST:
             raise Refusal(Reason.TOO_LONG_TO_SHOW, details={"limit": LONGEST, "unit": "octets"})

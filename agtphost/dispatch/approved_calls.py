@@ -69,7 +69,7 @@ def digest_of(document: Mapping[str, Any]) -> str:
     except CanonicalError as error:
         raise Refusal(
             Reason.INVALID_INPUT,
-            f"The call needs an approval, and its input cannot be bound to one: {error}.",
+            f"The call needs an approval, but its input cannot be bound to one: {error}.",
             remedy="Send numbers below 2**53, or as text.",
         ) from None
 

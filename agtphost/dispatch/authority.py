@@ -115,7 +115,7 @@ def _remedy_without_agent(exchange: Exchange, binding: Binding) -> str | None:
     if not binding.operators:
         return "The client certificate names no agent. Connect with the client certificate of the agent that calls."
     setting = setting_for(certificate.fingerprint, OperatorAction.DECIDE)
-    return f"Operators call this with their own certificate, and without Agent-ID. In host.toml: {setting}."
+    return f"Operators call this with their own certificate and without Agent-ID. In host.toml: {setting}."
 
 
 def require_agent(exchange: Exchange, binding: Binding) -> None:
@@ -148,8 +148,8 @@ def require_grant(exchange: Exchange, binding: Binding) -> None:
             own = caller is not None and narrowing.agent_id == caller.agent_id
             raise Refusal(
                 Reason.GRANT_REQUIRED,
-                f"The operator of this host lets {'the calling agent' if own else 'an agent of the delegation'} "
-                f"call certain things only, and {needed} is none of them.",
+                f"The operator of this host limits what {'the calling agent' if own else 'an agent of the delegation'} "
+                f"may call, and {needed} is not among it.",
                 status=binding.scope_status,
                 details={"agent_id": narrowing.agent_id, "needed_grant": needed},
                 scopes=(),

@@ -80,8 +80,8 @@ class InnerCalls:
         if place.listed and (lists or alone):
             raise Refusal(
                 Reason.INVOCATION_TOO_DEEP,
-                "A call of a list makes many calls itself: BATCH, RUN and a card's batch are none of its calls.",
-                remedy="Make it a separate request.",
+                "A list of calls may not contain BATCH, RUN or a card's batch, which make many calls themselves.",
+                remedy="Send it as a separate request.",
             )
         if place.tree.made + calls > MOST_CALLS:
             raise _too_many()

@@ -177,7 +177,7 @@ class LargeBodies:
 def _busy() -> Refusal:
     return Refusal(
         Reason.HANDLERS_BUSY,
-        "As many large bodies of the caller, or of all callers, wait to be read as may.",
+        "Too many large bodies, of this caller or of all callers, wait to be read.",
         remedy="Wait for the answers to earlier calls, then try again.",
         headers=(("Retry-After", "1"),),
     )

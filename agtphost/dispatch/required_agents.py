@@ -41,7 +41,7 @@ def refuse_stopped_call(exchange: Exchange, error: Stopped, *, performed: bool) 
 
 def after_handler(refusal: StoppedAgent) -> StoppedAgent:
     """Add, for the caller and the record, that the handler had been called, so that its effects remain."""
-    refusal.explanation += " The handler had been called by then, and its effects remain."
+    refusal.explanation += " The handler had already run, and its effects remain."
     refusal.details = {**refusal.details, "performed": True}
     refusal.extra = {**refusal.extra, "performed": True}
     return refusal

@@ -27,7 +27,9 @@ def add_cure(exchange: Exchange, binding: Binding, refusal: Refusal) -> None:
     """
     if binding.absent and refusal.reason in _RIGHTS:
         # No right helps: a call with it is refused too, and no grant can name what lists leave out.
-        refusal.remedy = f"Nothing on this host answers {binding.method}: its operator would bind an endpoint to it."
+        refusal.remedy = (
+            f"No endpoint of this host answers {binding.method}: its operator would bind an endpoint to it."
+        )
     elif refusal.reason is Reason.SCOPE_REQUIRED:
         _cure_scopes(exchange, binding, refusal)
     elif refusal.reason is Reason.GRANT_REQUIRED:

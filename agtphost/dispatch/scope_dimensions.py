@@ -147,7 +147,7 @@ def budget_exceeded(cost: Mapping[str, Any], beyond: Mapping[str, tuple[Any, Any
     estimate = budget.render(cost)
     return Refusal(
         Reason.BUDGET_EXCEEDED,
-        f"The call takes more than Budget-Limit allows: {', '.join(beyond)}.",
+        f"The call needs more than its Budget-Limit allows: {', '.join(beyond)}.",
         remedy="Raise Budget-Limit, or ask for less.",
         details={"exceeded": shown, "cost_estimate": estimate},
         extra={"budget": {"exceeded": shown}},

@@ -43,15 +43,15 @@ def require_trial(exchange: Exchange, may_try: MayTry) -> None:
     if certificate is None or not may_try(peer):
         raise Refusal(
             Reason.OPERATORS_ONLY,
-            "Only administrators try tools with the rights of an agent.",
-            remedy='Enter with the certificate of an administrator. In host.toml: [[operator]] role = "administrator".',
+            "Only administrators may try tools with the rights of an agent.",
+            remedy='Sign in with an administrator\'s certificate. In host.toml: [[operator]] role = "administrator".',
             details={"required_role": "administrator"},
         )
     if certificate.agent_id is not None or exchange.agent_id is not None:
         raise Refusal(
             Reason.NOT_ENTITLED,
-            "A call with the rights of an agent comes from an operator, and this certificate names an agent.",
-            remedy="Enter with an operator's certificate that names no agent.",
+            "Only an operator may call with the rights of an agent, and this certificate names an agent.",
+            remedy="Sign in with an operator's certificate that names no agent.",
         )
     if peer.depth or request.method != "EXECUTE" or request.path != "/":
         raise _refuse_other()

@@ -133,7 +133,7 @@ def log_unbelieved(exchange: Exchange, cause: str) -> None:
         return
     claimed = claims_of(exchange)
     log.warn(
-        "{address} was not believed: {cause}; Agent-ID {claimed}, certificate of {certified}",
+        "{address} was refused: {cause}; Agent-ID {claimed}, certificate of {certified}",
         address=exchange.peer.address,
         cause=cause,
         claimed=claimed.get("agent_id", "none or malformed"),

@@ -99,7 +99,7 @@ def read_statement(text: str, genesis: Genesis) -> ScopeStatement:
     """
     Verify a statement about the agent of a Genesis.
 
-    :raises StatementError: another key than the Genesis's issuer signed it, or it is about another agent.
+    :raises StatementError: another key than the Genesis's issuer signed it, or it was issued for another agent.
     """
     key = genesis.issuer_key
     if len(text) > LONGEST:

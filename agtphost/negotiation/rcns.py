@@ -366,6 +366,6 @@ class NegotiationLocks:
 def _unknown() -> Refusal:
     return not_found(
         Reason.CONTRACT_UNKNOWN,
-        "There is not a contract in force with that synthesis_id.",
+        "No contract in force has that synthesis_id.",
         remedy="Negotiate a contract: PROPOSE, or repeat the request with Allow-RCNS if the host offers it.",
     )

@@ -167,7 +167,7 @@ class Termination:
         if not self._authorization.oversees(context):
             raise _forbidden(f"Only its agent, or a caller with the scope {INSPECT_ALL}, can revoke a contract.")
         if contract is None:
-            raise not_found(Reason.CONTRACT_UNKNOWN, "There is not a contract with that synthesis_id.")
+            raise not_found(Reason.CONTRACT_UNKNOWN, "No contract has that synthesis_id.")
         return contract
 
 

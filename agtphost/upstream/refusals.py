@@ -49,9 +49,9 @@ _TABLE: tuple[tuple[type[UpstreamFailure], Reason, str], ...] = (
         "stopped reading and was ended during the call; whether it had an effect is unknown.",
     ),
     (UpstreamLost, Reason.UPSTREAM_LOST, "went away during the call; whether it had an effect is unknown."),
-    (UpstreamRefused, Reason.UPSTREAM_REFUSED, "refused the call below its protocol."),
+    (UpstreamRefused, Reason.UPSTREAM_REFUSED, "refused the call with an error below its protocol."),
     (NotApproved, Reason.UPSTREAM_DOWN, "is not what the operator approved."),
-    (UnsendableCall, Reason.UPSTREAM_CALL_REFUSED, "cannot be sent the call."),
+    (UnsendableCall, Reason.UPSTREAM_CALL_REFUSED, "cannot be sent this call."),
     (UpstreamFailure, Reason.UPSTREAM_FAILED, "could not be called."),
 )
 """The first matching row counts; the last matches always."""

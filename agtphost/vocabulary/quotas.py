@@ -127,7 +127,7 @@ _KINDS: Final = (
         indexed=("task_id", "message_task_id", "recipient", "owner_id"),
         brief=("status", "flood", "queued", "priority", "created_at", "escalated_by", "asked_with"),
         reason=Reason.TOO_MANY_ESCALATIONS,
-        remedy="Keep the task still, and escalate again once some are decided.",
+        remedy="Pause the task, and escalate again once some are decided.",
     ),
     _of_agents(
         APPROVAL,
@@ -435,7 +435,7 @@ _KINDS: Final = (
         per_owner=257,
         octets_per_owner=MIB,
         reason=Reason.TOO_MANY_GRANTS,
-        remedy="Take back those that have expired: agtp agent ungrant.",
+        remedy="Take back expired grants: agtp agent ungrant.",
     ),
     _of_the_host(VERIFICATION, "what the last verification that was put on record came to", 1),
     _of_the_host(

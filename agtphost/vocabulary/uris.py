@@ -202,7 +202,7 @@ def _agent_id(text: str) -> str:
         hint = "write it in lower case"
     elif ":" in text:
         hint = "only an Agent-ID may come before '@'"
-    raise UriError(Reason.INVALID_CANONICAL_ID, "A canonical Agent-ID is 64 lower-case hexadecimal digits.", hint)
+    raise UriError(Reason.INVALID_CANONICAL_ID, "The canonical Agent-ID is not 64 lower-case hexadecimal digits.", hint)
 
 
 def _parse_with_path(authority: str, path: str) -> AgtpUri:
@@ -239,7 +239,7 @@ def _agent_name(name: str, authority: str) -> str:
             f"URIs are addresses, not file names: {'.' + suffix!r} is not part of one.",
             f"write {SCHEME}://{authority}/agents/{stem}",
         )
-    return _refuse("An agent's name is 1 to 64 letters, digits, '-' and '_'.")
+    return _refuse("The name of the agent is not 1 to 64 letters, digits, '-' and '_'.")
 
 
 def _host_and_port(authority: str) -> tuple[str, int, bool]:

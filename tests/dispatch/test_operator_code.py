@@ -130,7 +130,7 @@ def test_a_function_changes_neither_state_nor_record(name: str, waits: bool) -> 
     assert (response.status, document(response)["reason"]) == (500, "server-error")
     assert "forged" not in repr(response)
     require_untouched(host)
-    assert [line for line in lines if "RESERVE /desk gave an answer that is not allowed" in line]
+    assert [line for line in lines if "RESERVE /desk returned an answer that is not allowed" in line]
 
 
 @each_row("waits", [False, True], ids=["at-once", "later"])

@@ -114,7 +114,9 @@ def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the input of one of the operator's own actions: ``parameters``, or ``payload`` in its place."""
     if "parameters" in given and "payload" in given:
         raise parameters.invalid(
-            "payload", "parameters and payload are both sent, and the action takes one.", "Send parameters alone."
+            "payload",
+            "The request has both parameters and payload, but the action accepts only one of them.",
+            "Send parameters alone.",
         )
     name = "payload" if "payload" in given else "parameters"
     value = given.get(name, {})

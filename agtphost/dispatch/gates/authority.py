@@ -155,7 +155,7 @@ class AuthorityGate:
     def check(self, exchange: Exchange) -> None:
         binding = exchange.binding
         if binding is None:
-            raise Refusal(Reason.NOT_FOUND, "Nothing is bound to the request.")
+            raise Refusal(Reason.NOT_FOUND, "The host has no handler for the request.")
         exchange.call.bound = binding
         if binding is exchange.admitted:
             if self._behind_body and exchange.doubted is not None:

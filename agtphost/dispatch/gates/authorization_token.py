@@ -78,7 +78,7 @@ class GrantedGate:
         if caller is None or exchange.assurance is not Assurance.CERTIFICATE:
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED,
-                "Delegation-Token is for an agent that its certificate proves.",
+                "Delegation-Token is accepted only from an agent that connects with its client certificate.",
                 remedy="Connect with the client certificate of the agent that the grant is for.",
             )
         digest = digest_of(text)
@@ -88,17 +88,17 @@ class GrantedGate:
             raise Refusal(
                 Reason.DELEGATION_TOKEN_INVALID,
                 "Delegation-Token does not belong to a grant of this host that is in force.",
-                remedy="Have the grantor AUTHORIZE anew.",
+                remedy="Ask the grantor to AUTHORIZE again.",
             )
         if value["subject"] != caller.agent_id:
-            raise Refusal(Reason.DELEGATION_TOKEN_MISMATCH, "Delegation-Token is for another agent.", remedy="")
+            raise Refusal(Reason.DELEGATION_TOKEN_MISMATCH, "Delegation-Token was issued to another agent.", remedy="")
         if not value["not_before"] <= self._now() < value["expires_at"]:
             raise Refusal(Reason.DELEGATION_TOKEN_EXPIRED, "The grant is not in force at this time.", remedy="")
         grantor = self._directory.by_id(value["grantor"])
         if grantor is None or self._states(grantor).is_stopped:
             raise Refusal(
                 Reason.DELEGATION_CHAIN_BROKEN,
-                "The agent that gave the grant does not serve any more.",
+                "The agent that gave the grant is no longer active.",
                 remedy="Ask another agent to AUTHORIZE.",
             )
         if (own := self._narrowings(grantor.agent_id)) is not None:

@@ -37,7 +37,7 @@ def _decode_yaml(octets: bytes) -> Any:
     except yamltext.YAMLTextError as error:
         raise Refusal(
             Reason.MALFORMED_BODY,
-            f"The body is not YAML as this host reads it: {error}.",
+            f"The body is not YAML that this host reads: {error}.",
             remedy="Send plain YAML mappings of strings, numbers, booleans and lists, or JSON.",
         ) from None
 
@@ -77,7 +77,7 @@ def _decode_json(body: bytes, read: Callable[[bytes], Any]) -> Any:
         return read(body)
     except jsontext.JSONTextError as error:
         raise Refusal(
-            Reason.MALFORMED_BODY, f"The body is not JSON as this host reads it: {error}.", remedy="Correct the body."
+            Reason.MALFORMED_BODY, f"The body is not JSON that this host reads: {error}.", remedy="Correct the body."
         ) from None
 
 

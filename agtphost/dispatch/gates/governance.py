@@ -87,9 +87,9 @@ class Governance:
             raise DelegationError("malformed", "it is not a text")
         token = delegation.read_governance(text, self._issuers, self._now())
         if token.agent_id != agent_id:
-            raise DelegationError("claims", "it is about another agent")
+            raise DelegationError("claims", "it was issued for another agent")
         if token.audience is not None and token.audience != self._server_id:
-            raise DelegationError("audience", "it is meant for another host")
+            raise DelegationError("audience", "it was issued for another host")
         for name in sorted(token.action.keys() - action.keys() - {SCOPE}):
             # What the platform decided on is not what this host understands, so it decided on something else.
             raise DelegationError("claims", f"action.{name[:64]} is not a part of this action")

@@ -88,7 +88,7 @@ class IdempotencyGate:
         if reservation.state is ReservationState.FULL:
             return Refusal(
                 Reason.IDEMPOTENCY_QUOTA,
-                f"{reservation.limit} {reservation.unit} of keyed requests are kept of this agent at present.",
+                f"{reservation.limit} {reservation.unit} of this agent's keyed requests are kept, which is the limit.",
                 details={"scope": "idempotency", "unit": reservation.unit, "limit": reservation.limit},
                 headers=(("Retry-After", str(reservation.retry_after)),),
             )

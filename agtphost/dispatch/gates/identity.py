@@ -42,7 +42,7 @@ REACHABLE_WHEN_STOPPED = frozenset(
 )
 """Methods that reach a suspended or retired agent: its state can be seen and changed (companion section 6.3)."""
 
-_RENEWAL = "Its owner renews the org_domain, and tells this host's operator."
+_RENEWAL = "The owner has to renew the org_domain, and to tell this host's operator."
 
 FETCH = "FETCH"
 """Of the host's own it gives documents about agents, as DESCRIBE does."""
@@ -231,8 +231,8 @@ class ConnectionGate:
         if why == "unknown":
             raise _refuse_unauthenticated(
                 "revocation-unknown",
-                "Whether the client certificate was revoked is not known: the revocation list is out of date.",
-                "Try again when the operator has renewed the list.",
+                "The revocation list is out of date, so the host cannot tell whether the certificate was revoked.",
+                "Try again once the operator has renewed the list: agtp cert crl.",
             )
         raise Refusal(Reason.CERTIFICATE_REVOKED)
 
@@ -283,7 +283,7 @@ class CallerGate:
         if caller is None:
             unknown = _refuse_unauthenticated(
                 "agent-unknown",
-                "The Agent-ID does not resolve to an agent that this host knows.",
+                "This host knows no agent with that Agent-ID.",
                 "Have the operator add the agent's Genesis and Identity Document to the known agents, then reload.",
                 cures.RELOAD,
             )
@@ -346,7 +346,7 @@ class CallerGate:
         if owner is not None and caller.owner_id is not None and owner != caller.owner_id:
             raise _refuse_unauthenticated(
                 "certificate-owner-mismatch",
-                "The client certificate names another owner than the agent's documents.",
+                "The client certificate and the agent's documents name different owners.",
                 "Have the certificate issued again.",
             )
         genesis = caller.genesis

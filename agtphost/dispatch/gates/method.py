@@ -132,7 +132,7 @@ def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
     missing = "server policy" if agent else "agent identity document"
     raise Refusal(
         Reason.WILDCARDS_REQUIRED,
-        f"Methods outside what this host offers need both sides' consent; the {missing} does not give it.",
+        f"Calling a method that this host does not offer needs the consent of both sides; the {missing} lacks it.",
         remedy="Call what DISCOVER /methods lists."
         if agent
         else "Declare wildcards: true in the agent's Identity Document, or call what DISCOVER /methods lists.",

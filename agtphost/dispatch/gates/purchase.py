@@ -106,7 +106,9 @@ class MerchantGate:
     def _check(self, exchange: Exchange) -> None:
         caller = exchange.caller
         if caller is None:
-            raise Refusal(Reason.AGENT_UNAUTHENTICATED, "The request names no calling agent, and only agents buy.")
+            raise Refusal(
+                Reason.AGENT_UNAUTHENTICATED, "Only agents buy, and the request does not name the calling agent."
+            )
         merchant = self._merchant(exchange.agent)
         purchase = self._verify(exchange, merchant, caller)
         exchange.purchase = purchase
@@ -167,7 +169,7 @@ class MerchantGate:
         if manifest.fault:
             raise refuse_unverified(
                 Reason.MANIFEST_SIGNATURE_INVALID,
-                f"The merchant's Identity Document is not to be believed: {manifest.fault}.",
+                f"The merchant's Identity Document cannot be verified: {manifest.fault}.",
                 retryable=False,
             )
         return Purchase(merchant_id=merchant_id, fingerprint=manifest.fingerprint, agent_id=caller.agent_id)
@@ -178,7 +180,9 @@ class MerchantGate:
         """``item`` or ``cart_quote_id``, ``principal_id`` and ``amount`` are there (methods v01 section 5.7)."""
         given = exchange.input
         if given.get("item") is None and given.get("cart_quote_id") is None:
-            raise _parameter("item", "Neither item nor cart_quote_id says what is bought.", missing=True)
+            raise _parameter(
+                "item", "The request has neither item nor cart_quote_id, so it does not say what to buy.", missing=True
+            )
         _require_hold(exchange)
         principal = given.get("principal_id")
         if principal is None:
@@ -241,7 +245,7 @@ class MerchantGate:
         if digest is None and quote_id is None:
             if bound is not None:
                 # The principal wants one cart: nothing here says that this is it.
-                raise _other_cart("The assertion is for one cart, and the request names none.", _NAME_CART)
+                raise _other_cart("The assertion is for a cart, but the request names none.", _NAME_CART)
             return
         if digest is not None and DIGEST.fullmatch(digest) is None:
             raise Refusal(Reason.CART_DIGEST_MALFORMED)
@@ -252,11 +256,11 @@ class MerchantGate:
         if quote is None:
             if digest is not None and quote_id is not None and self._quotes.find(buyer, merchant, quote_id=quote_id):
                 raise Refusal(Reason.CART_DIGEST_MISMATCH, "Cart-Digest is not that of the quoted cart.")
-            raise not_found(Reason.CART_QUOTE_UNKNOWN, "No quote in force was given to this agent for that cart.")
+            raise not_found(Reason.CART_QUOTE_UNKNOWN, "This agent has no quote in force for that cart.")
         if cart is not None and _digest_of(cart) != quote.cart_digest:
-            raise Refusal(Reason.CART_DIGEST_MISMATCH, "The cart is not the one that was quoted.")
+            raise Refusal(Reason.CART_DIGEST_MISMATCH, "The cart differs from the one that was quoted.")
         if amount != quote.total:
-            raise Refusal(Reason.CART_AMOUNT_MISMATCH, f"The amount is not the quoted total, {quote.total}.")
+            raise Refusal(Reason.CART_AMOUNT_MISMATCH, f"The amount differs from the quoted total, {quote.total}.")
         purchase.said.update(cart_digest=quote.cart_digest, cart_quote_id=quote.quote_id)
         if bound is not None and bound != quote.cart_digest:
             raise _other_cart("The assertion's item_digest is not that of the cart.", NEW_ASSERTION)
@@ -325,7 +329,7 @@ def _require_budget(exchange: Exchange, amount: Money) -> None:
 def _missing(reason: Reason, header: str, what: str) -> Refusal:
     return refuse_unverified(
         reason,
-        f"A PURCHASE carries {header}, {what}, and this one does not.",
+        f"A PURCHASE needs {header}, {what}, and this one does not.",
         retryable=True,
         header=header,
     )
@@ -346,7 +350,7 @@ def _require_hold(exchange: Exchange) -> None:
     if schema is None or HOLD not in schema.schema.get("properties", {}):
         raise parameters.invalid(
             HOLD,
-            "This merchant holds nothing: its PURCHASE does not declare confirm_immediately.",
+            "This merchant cannot reserve: its PURCHASE does not declare confirm_immediately.",
             "Leave confirm_immediately out to buy now, or buy where the input schema of PURCHASE declares it.",
         )
 
