@@ -123,7 +123,9 @@ class Witnessing:
         origin, log = self._log(context, "target_id")
         self._authorize(context, log)
         if parameters.choice(context.input, "status", ("accepted", "rejected", "deferred")) != "accepted":
-            raise parameters.invalid("status", "A checkpoint can only be confirmed.", "Send accepted.")
+            raise parameters.invalid(
+                "status", "The only decision about a checkpoint is to confirm it.", "Send accepted."
+            )
         attestation = context.input.get("attestation")
         if not isinstance(attestation, dict):
             raise _missing("attestation", "the checkpoint, the size that the proof begins at, and the proof")
@@ -164,7 +166,7 @@ class Witnessing:
         if log.clients and (certificate is None or certificate.fingerprint not in log.clients):
             raise Refusal(
                 Reason.CERTIFICATE_REQUIRED if certificate is None else Reason.NOT_ENTITLED,
-                "Checkpoints of that log are taken from certain clients only.",
+                "This witness accepts checkpoints of that log only from registered clients.",
                 status=Status.UNAUTHORIZED if certificate is None else Status.FORBIDDEN,
                 remedy="Connect with the client certificate that the log's operator registered.",
             )
@@ -181,7 +183,7 @@ class Witnessing:
         except KeyFormatError as error:
             raise Refusal(
                 Reason.CHECKPOINT_UNVERIFIED,
-                f"The links of the log's keys are not to be believed: {error}.",
+                f"The statements that link the log's keys cannot be verified: {error}.",
                 remedy="Send the statements that both keys of each change signed, the oldest first.",
                 details={"parameter": "attestation.links"},
             ) from None
@@ -190,7 +192,7 @@ class Witnessing:
             if known is not None and known.new != link.new:
                 evidence = [jsontext.encode(dict(each.statement)).decode() for each in (known, link)]
                 raise self._refuse_contradiction(
-                    context, origin, "keys", (evidence[0], evidence[1]), "Another key followed that one already."
+                    context, origin, "keys", (evidence[0], evidence[1]), "That key already has a different successor."
                 )
             try:
                 ring.follow(link)
@@ -219,8 +221,8 @@ class Witnessing:
         except CheckpointError as error:
             raise Refusal(
                 Reason.CHECKPOINT_UNVERIFIED,
-                f"The checkpoint is not to be believed: {error}.",
-                remedy="Send a checkpoint signed by the key that is registered here for the log, or follows that.",
+                f"The checkpoint cannot be verified: {error}.",
+                remedy="Send a checkpoint signed by the key that is registered here for the log, or by its successor.",
                 details={"parameter": "attestation.checkpoint"},
             ) from None
         if all(key.kid in ring.until for key in signers):
@@ -245,7 +247,7 @@ class Witnessing:
             verify_consistency(seen.size, seen.root, offered.size, offered.root, _digests(attestation.get("proof")))
         except ProofError as error:
             raise self._contradiction(
-                context, "fork", seen, offered, f"It is not shown to continue the last one seen: {error}."
+                context, "fork", seen, offered, f"The proof does not show that it continues the last one seen: {error}."
             ) from None
 
     def _contradiction(
@@ -280,7 +282,7 @@ class Witnessing:
         room = len(self._contradictions(origin)) < MOST_CONTRADICTIONS
         return Refusal(
             Reason.CHECKPOINT_INCONSISTENT,
-            f"The checkpoint contradicts what this witness has seen. {explanation}",
+            f"The checkpoint contradicts an earlier one that this witness has seen. {explanation}",
             details={"origin": origin, "kind": kind, **details},
             changes=(Change(kind=CONTRADICTION, key=key, value=value),) if room and not kept else (),
             extra={"witnessed_log": origin, "witnessed_contradiction": digest},

@@ -91,7 +91,7 @@ class Domains:
         if context.method not in METHODS or "agent_id" in given:
             raise parameters.invalid(
                 "org_domain",
-                "Domains are reported by DEACTIVATE and REINSTATE, without an agent_id.",
+                "A change of a domain is reported with DEACTIVATE or REINSTATE and without agent_id.",
                 "Send org_domain alone, with DEACTIVATE or REINSTATE.",
                 reason=Reason.MALFORMED_LIFECYCLE_REQUEST,
             )
@@ -151,7 +151,7 @@ class Domains:
         expires = parameters.moment(given, "expires_at")
         grace = parameters.start(given, "grace", GRACE)
         if expires is not None and expires > now + AHEAD:
-            raise parameters.invalid("expires_at", "expires_at is more than 400 days ahead.", "Tell of it later.")
+            raise parameters.invalid("expires_at", "expires_at is more than 400 days ahead.", "Report it later.")
         suspend_at = max(now, now if expires is None else expires) + grace
         if known is not None and known.event != RENEWED and known.suspend_at <= now and known.event == EXPIRED:
             return known

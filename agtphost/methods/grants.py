@@ -115,7 +115,7 @@ class Granting:
     def _agent(self, named: str) -> Agent:
         found = [agent for agent in self._known() if named in (agent.agent_id, agent.name)]
         if len(found) > 1:
-            raise parameters.invalid("subject", f"Several agents are named {named}.", "Send an Agent-ID.")
+            raise parameters.invalid("subject", f"Several agents have the name {named}.", "Send an Agent-ID.")
         if not found:
             raise Refusal(
                 Reason.AGENT_NOT_FOUND,
@@ -155,7 +155,7 @@ class Granting:
     def _read_end(self, context: BuiltInContext) -> float | None:
         until = parameters.moment(context.input, "until")
         if until is not None and until <= self._now():
-            raise parameters.invalid("until", "The grant would have expired already.", "Send a time to come.")
+            raise parameters.invalid("until", "The grant would have expired already.", "Send a time in the future.")
         return until
 
     # Allowing
@@ -173,11 +173,15 @@ class Granting:
             lost = scopes.missing(restated.agent.scopes, sorted(agent.scopes))
             if lost:
                 raise parameters.invalid(
-                    "statement", f"The statement takes {', '.join(lost)} from the agent.", "REVOKE takes scopes back."
+                    "statement", f"The statement removes {', '.join(lost)} from the agent.", "REVOKE takes scopes back."
                 )
         wanted = [] if restated is not None and not context.input.get("resource") else _read_resources(context.input)
         if until is not None and not wanted:
-            raise parameters.invalid("until", "A scope has no end.", "Leave until out, or limit the agent.")
+            raise parameters.invalid(
+                "until",
+                "A scope does not expire, so until cannot be used with it.",
+                "Leave until out, or limit the agent.",
+            )
         remarks = [remark for text in wanted if (remark := await self._remark_on(text, agent))]
         changed = agent if restated is None else restated.agent
         lacking = self._shown.missing_scopes(changed, wanted)
@@ -304,7 +308,9 @@ class Granting:
         configured = [grant for grant in self._rights.grants(agent_id) if not grant.by]
         if everything:
             if "resource" in context.input:
-                raise parameters.invalid("all", "all and resource are both there.", "Send one of them.")
+                raise parameters.invalid(
+                    "all", "The request has both all and resource, but only one is allowed.", "Send one of them."
+                )
             named = [grant.allow for grant in own]
             changes = tuple(self._rights.release(agent_id))
         else:
@@ -368,12 +374,12 @@ class Granting:
         if context.input.get("rights") is not True:
             return Answer(result={"agents": shown})
         if len(agents) != 1 or parameters.text(context.input, "agent") is None:
-            raise parameters.invalid("agent", "rights are those of one agent.", "Send agent.", missing=True)
+            raise parameters.invalid("agent", "The member rights needs one agent.", "Send agent.", missing=True)
         agent = self._agent(agents[0])
         named = _read_resources(context.input) if "resource" in context.input else []
         if named and not (self._authorization.looks(context) or self._is_issuer(context, agents[0])):
             raise self._authorization.refuse(
-                context, OperatorAction.READ, "Operators see what an agent lacks for something."
+                context, OperatorAction.READ, "Only operators see what an agent lacks for a call."
             )
         asked = [text for text in named if not scopes.is_token(text)]
         for text in asked:
@@ -394,7 +400,7 @@ class Granting:
         caller = self._authorization.find_caller(context)
         if caller is None or (named is not None and named not in (caller.name, caller.agent_id)):
             raise self._authorization.refuse(
-                context, OperatorAction.READ, "An agent sees its own grants, and operators those of all."
+                context, OperatorAction.READ, "An agent sees only its own grants; operators see all grants."
             )
         yield caller.agent_id
 
@@ -423,8 +429,8 @@ def _read_resources(given: Mapping[str, Any]) -> list[str]:
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
         raise parameters.invalid(
             "resource",
-            "resource is neither a text nor a list of texts.",
-            'Send what may be called, such as "files.read_file".',
+            "resource must be a text or a list of texts.",
+            'Send the names of what the agent may call, such as "files.read_file".',
             missing=value is None,
         )
     if len(texts) > MOST_AT_ONCE:

@@ -132,7 +132,7 @@ class Lifecycle:
                 if domain.event == Reason.ORG_DOMAIN_EXPIRED
                 else Reason.ORG_DOMAIN_TRANSFERRED,
                 f"The agent belongs to {domain.domain}, which expired or is another owner's now.",
-                remedy="Its owner renews the domain: `agtp domain renew`. A new owner issues new agents.",
+                remedy="The owner can renew the domain: `agtp domain renew`. A new owner has to issue new agents.",
                 status=Status.CONFLICT,
                 details={"agent_id": agent.agent_id, "org_domain": domain.domain},
             )

@@ -122,7 +122,7 @@ class Estimates:
             raise parameters.invalid(
                 "parameters",
                 "parameters is not an object." if "parameters" in given else "The parameter parameters is missing.",
-                "Send the parameters that the call would have; {} where it would have none.",
+                "Send the parameters of the call, or {} if it has none.",
                 missing="parameters" not in given,
             )
         path = parameters.text(given, "path") or "/"
@@ -130,7 +130,7 @@ class Estimates:
         if called is None or not context.admits(called.binding):
             raise Refusal(
                 Reason.NOT_FOUND,
-                "The caller can call no such method on that path.",
+                "The caller cannot call that method on that path.",
                 remedy="DISCOVER /methods lists what can be called; path says where, / by default.",
                 details={"method": method, "path": path},
             )
@@ -140,7 +140,7 @@ class Estimates:
         if not chosen:
             raise Refusal(
                 Reason.COST_NOT_DECLARED,
-                "The operator did not declare what that call takes" + (" in these units." if cost else "."),
+                "The operator has not declared the cost of that call" + (" in these units." if cost else "."),
                 remedy="Leave budget_units out."
                 if cost
                 else "The operator declares it: cost of the endpoint, or [[methods.price]].",
@@ -300,7 +300,8 @@ class Quotation:
             raise _no_merchant()
         if context.caller is None:
             raise Refusal(
-                Reason.AGENT_UNAUTHENTICATED, "A cart is quoted to a calling agent, and the request names none."
+                Reason.AGENT_UNAUTHENTICATED,
+                "Only an agent gets a quote for a cart, and the request does not name the calling agent.",
             )
         if self._quotes.full(context.owner):
             raise Refusal(

@@ -105,7 +105,9 @@ class PageAccess:
         if context.path == FEED[1]:
             if roles == (PERSON,):
                 raise self._authorization.refuse(
-                    context, OperatorAction.READ, "The feed shows the calls of others, to operators and registrars."
+                    context,
+                    OperatorAction.READ,
+                    "Only operators and registrars may open the feed, because it shows the calls of others.",
                 )
             moment = parameters.choice(context.input, "moment", MOMENTS)
             return Answer(result={"moment": moment}, extra={"page_feed": moment})
@@ -134,23 +136,25 @@ class PageAccess:
         return tuple(found)
 
     def _end_call(self, context: BuiltInContext) -> Answer:
-        self._authorization.require(context, ENDER, "Calls of others are ended by operators.")
+        self._authorization.require(context, ENDER, "Only operators may end the calls of others.")
         known = str(context.path_parameters.get("response_id", ""))
         if not self._end(known):
             raise not_found(
-                Reason.TARGET_UNKNOWN, "No call of that name waits.", remedy="It is over, or was not begun here."
+                Reason.TARGET_UNKNOWN,
+                "No waiting call has that name.",
+                remedy="The call has ended, or it was made on another host.",
             )
         return Answer(result={"response_id": known, "ended": True}, extra={"ended_call": known})
 
     def _restart_upstream(self, context: BuiltInContext) -> Answer:
-        self._authorization.require(context, ENDER, "Servers behind this host are restarted by operators.")
+        self._authorization.require(context, ENDER, "Only operators may restart servers behind this host.")
         known = str(context.path_parameters.get("upstream", ""))
         if not self._restart(known):
             raise not_found(Reason.TARGET_UNKNOWN, "The upstream is not known.", remedy="INSPECT target=upstreams.")
         return Answer(result={"upstream": known, "restarted": True}, extra={"restarted_upstream": known})
 
     def _end_all_sessions(self, context: BuiltInContext) -> Answer:
-        self._authorization.require(context, ENDER, "Sessions of the page are ended by administrators.")
+        self._authorization.require(context, ENDER, "Only administrators may end the sessions of the page.")
         sessions, links = self._end_sessions()
         ended = {"sessions": sessions, "links": links}
         return Answer(result=ended, extra={"page_sessions_ended": ended})

@@ -73,7 +73,7 @@ class ConfigurationAccess:
         operator = self._authorization.operators.record_member(context.peer)
         told = dict(await reload(fingerprint(context.peer), agent_id, check, operator))
         if told["problems"]:
-            said = "The configuration that was found is refused, and nothing has changed."
+            said = "The host refuses the new configuration, and nothing has changed."
             raise Refusal(Reason.CONFIGURATION_REFUSED, said, details=told)
         extra = {name: told[name] for name in ("generation", "digest") if told.get(name)}
         return Answer(result={**told, "checked": check}, extra={"configuration": {**extra, "checked": check}})

@@ -48,7 +48,7 @@ def read_restatement(given: Mapping[str, Any], agent: Agent, records: ScopeRecor
             name, f"The parameter {name} is missing.", "Send the statement with the document.", missing=True
         )
     if agent.genesis is None:
-        raise _refuse("The agent has no Genesis, so no issuer can state its scopes.")
+        raise _refuse("The agent has no Genesis, so it has no issuer that could state its scopes.")
     try:
         statement = scope_statement.read_statement(text, agent.genesis)
         _require_fresh(statement, records.number(agent.agent_id), now)
@@ -75,7 +75,7 @@ def _require_fresh(statement: ScopeStatement, last: int, now: float) -> None:
     if statement.number != last + 1:
         raise StatementError(f"the statement has the number {statement.number}; the next one is {last + 1}")
     if statement.issue_time > now + scope_statement.CLOCK_DIFFERENCE:
-        raise StatementError(f"the statement is of a time to come: {statement.issued_at}")
+        raise StatementError(f"the statement has a time in the future: {statement.issued_at}")
     if statement.issue_time + scope_statement.LIFETIME < now:
         raise StatementError(
             f"the statement expired {scope_statement.LIFETIME} seconds after it was signed, at {statement.issued_at}"

@@ -51,10 +51,10 @@ class Verifications:
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """
         if context.method == LOOK[0]:
-            self._authorization.require_looking(context, "What verifications came to is shown to operators.")
+            self._authorization.require_looking(context, "Only operators see the results of verifications.")
             item = self._held.get(VERIFICATION, LAST)
             return Answer(result={"verification": None if item is None else dict(item.value)})
-        who = self._authorization.require(context, INSPECT_ALL, "Verifications are put on record by operators.")
+        who = self._authorization.require(context, INSPECT_ALL, "Only operators may record verifications.")
         said = _read_statement(context)
         value = {**said, "stated_by": who, "stated_at": times.stamp(self._now())}
         change = Change(kind=VERIFICATION, key=LAST, value=value)
@@ -69,7 +69,7 @@ def _read_statement(context: BuiltInContext) -> dict[str, Any]:
     """
     verified, counts = context.input.get("verified"), {}
     if not isinstance(verified, bool):
-        raise parameters.invalid("verified", "The parameter verified is not true or false.", "Send it.", missing=True)
+        raise parameters.invalid("verified", "verified must be true or false.", "Send it.", missing=True)
     for name in ("records", "faults"):
         counts[name] = value = context.input.get(name)
         if type(value) is not int or not 0 <= value <= MOST:
@@ -77,5 +77,9 @@ def _read_statement(context: BuiltInContext) -> dict[str, Any]:
                 name, f"The parameter {name} is not a number of records.", "Send a whole number.", missing=True
             )
     if verified == bool(counts["faults"]):
-        raise parameters.invalid("faults", "What has faults is not verified.", "Send how many there are, and verified.")
+        raise parameters.invalid(
+            "faults",
+            "verified is true, but there are faults.",
+            "Send the number of faults and verified so that they agree.",
+        )
     return {"verified": verified, **counts, "source": parameters.text(context.input, "source") or ""}

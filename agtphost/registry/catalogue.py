@@ -304,7 +304,7 @@ class Cards:
             card = card_reader.read(octets, EndpointChecker.allow_all())
         except card_reader.CardFaults as error:
             # The card was valid when it registered; the rules have become stricter since.
-            raise Refusal(Reason.CARD_INVALID, f"The card does not follow the present rules: {error}.") from None
+            raise Refusal(Reason.CARD_INVALID, f"The card violates the present rules: {error}.") from None
         return {
             each.name: TargetOperation(
                 method="POST",

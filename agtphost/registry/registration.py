@@ -104,7 +104,9 @@ class ChangeCards:
         entry = self._cards.get(context, card_id).entry
         self._require_own(context, card_id, entry)
         if self._cards.registered.get(card_id) is None:
-            raise Refusal(Reason.CARD_NOT_YOURS, "The host itself has that card, which says what is hosted.", remedy="")
+            raise Refusal(
+                Reason.CARD_NOT_YOURS, "The host itself publishes that card, which describes what it hosts.", remedy=""
+            )
         self._require_match(context.input, entry)
         return self._renew(context, entry) if context.method == "RENEW" else self._withdraw(context, entry)
 
@@ -121,7 +123,7 @@ class ChangeCards:
         return self._authorization.require(
             context,
             REGISTER,
-            f"Cards are registered by administrators, and by agents with the scope {REGISTER}.",
+            f"Only administrators may register cards, and agents with the scope {REGISTER}.",
             OperatorAction.REGISTRY,
         )
 
@@ -158,7 +160,9 @@ class ChangeCards:
         :raises Refusal: 409 if it is another one.
         """
         if entry is not None and parameters.text(given, "if_none_match") == "*":
-            raise Refusal(Reason.CARD_CHANGED, "There is a card of that id.", details={"current_etag": entry.digest})
+            raise Refusal(
+                Reason.CARD_CHANGED, "A card with that id already exists.", details={"current_etag": entry.digest}
+            )
         wanted = parameters.text(given, "if_match")
         if wanted is None:
             return

@@ -144,7 +144,7 @@ def not_provided(url: str) -> Refusal:
     key = "[[delegation.peers]] uri" if parts.scheme == "agtp" else "[[registry.provider]] origin"
     return Refusal(
         Reason.NOT_ENTITLED,
-        "This host may not call agents at this origin, because its operator has not allowed it.",
+        "This host's operator has not allowed calls to agents at this origin.",
         remedy=f"Ask the operator to allow the origin with {key}.",
         details={"origin": f"{parts.scheme}://{parts.netloc}"[:256]},
     )

@@ -183,7 +183,7 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "another key signs": ({"key": key_of("mallory")}, "not signed by the issuer"),
     "about another agent": ({"of": "twin"}, "another agent"),
     "too old": ({"at": stamp(seconds=-scope_statement.LIFETIME - 60)}, "expired"),
-    "of a time to come": ({"at": stamp(hours=2)}, "time to come"),
+    "of a time to come": ({"at": stamp(hours=2)}, "time in the future"),
     "a number too high": ({"number": 7}, "next one is 1"),
     "another list than the document's": ({"document_scopes": ["booking:desk", "*:*"]}, "other scopes"),
 }
@@ -278,7 +278,7 @@ def test_a_statement_that_takes_scopes_is_no_allow() -> None:
     host = Issuing()
     host.allow(**host.restatement(["booking:desk"]))
     fewer = host.allow(**host.restatement([], number=2))
-    assert fewer.status == 422 and "takes booking:desk" in fewer.document["explanation"]
+    assert fewer.status == 422 and "removes booking:desk" in fewer.document["explanation"]
     more = {"subject": "bare", **host.restatement(["booking:desk", "documents:query"], number=2)}
     assert host.call("REVOKE", "/grants", more, caller=host.operator).status == 422
     none = {"subject": "bare", "statement": None, "document": None}

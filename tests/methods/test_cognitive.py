@@ -107,7 +107,7 @@ def test_formats() -> None:
     assert len(short["text"]) < 410 < len(raw["text"])
     natural = host.result("QUERY", intent="cars", format="natural")
     assert "[document:long.txt]" in natural["answer"]
-    assert host.result("QUERY", intent="zzz", format="natural")["answer"].startswith("Nothing")
+    assert host.result("QUERY", intent="zzz", format="natural")["answer"].startswith("This host has nothing")
     assert host.result("QUERY", intent="cars") == host.result("QUERY", intent="cars", format="structured")
 
 

@@ -643,7 +643,7 @@ def test_a_chain_goes_on_over_connections() -> None:
     response = follow(host, outside(first))
     assert response.status == 200, body_of(response)
     assert body_of(response)["result"]["chain"] == [BOSS.agent_id, ALICE.agent_id, BOB.agent_id]
-    # Wider than what the hop before was granted, although alice herself has it.
+    # Wider than what the previous hop was granted, although alice herself has it.
     narrow = token(scope=["documents:query"])
     host = DelegationHost(*agents)
     assert host.delegate(request(delegation_token=narrow)).status == 200

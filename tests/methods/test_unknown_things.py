@@ -325,7 +325,7 @@ AGTP-159 demands 401 of an Agent-ID that no agent has. A known one is answered a
 """
 
 
-UNKNOWN = "The Agent-ID does not resolve to an agent that this host knows."
+UNKNOWN = "This host knows no agent with that Agent-ID."
 ANEW = ("issued_at", "response_id", "request_hash", "result_hash", "sequence", "previous_audit_id")
 """Members that each record has anew."""
 

@@ -163,7 +163,7 @@ def _require_state(payload: Mapping[str, Any], link: OwnedTask | None) -> None:
         raise Refusal(
             Reason.STALE_REQUEST_STATE,
             "No task of this Task-ID waits for this answer.",
-            remedy="Read the task with a2a.tasks.get, and answer what it asks now.",
+            remedy="Read the task with a2a.tasks.get, and answer its present question.",
         )
 
 

@@ -60,6 +60,6 @@ class ApproveTool(ApproveDefinition):
             explanation,
             remedy=f"Look at the definition, and write its digest under pins of [[mcp.server]] {self._upstream}."
             if configured
-            else "Look at the new definition, and approve that.",
+            else "Review the new definition, and approve that one.",
             details={"tool": f"{self._upstream}.{name}", "definition_digest": digest},
         )

@@ -318,7 +318,7 @@ def _document(
     missing = [term for term in question.terms if term not in covered]
     assumptions = ["What can be called stays as it was when the plan was made.", *open_inputs, *ignored]
     if missing:
-        assumptions.append(f"Nothing here has to do with: {', '.join(missing)}.")
+        assumptions.append(f"This host has nothing that matches: {', '.join(missing)}.")
     seconds = [step["estimate"]["seconds_at_most"] for step in steps if step["estimate"]["seconds_at_most"]]
     return {
         "ordered_steps": steps,

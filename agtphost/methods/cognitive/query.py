@@ -185,7 +185,7 @@ class Scope:
         if listed is None:
             return cls((), ())
         if not isinstance(listed, list) or len(listed) > 32:
-            raise parameters.invalid("scope", "scope is neither text nor a short list.", "Send documents, -tools.")
+            raise parameters.invalid("scope", "scope must be a text or a short list.", "Send documents, -tools.")
         included: list[str] = []
         excluded: list[str] = []
         for word in listed:
@@ -290,6 +290,7 @@ def _document(results: Sequence[tuple[float, Holding]], count: int, form: str) -
     document: dict[str, Any] = {"format": form, "results": entries, "count": count}
     if form == "natural":
         document["answer"] = (
-            " ".join(f"{entry['text']} [{entry['source']}]" for entry in entries[:3]) or "Nothing here answers that."
+            " ".join(f"{entry['text']} [{entry['source']}]" for entry in entries[:3])
+            or "This host has nothing that answers the query."
         )
     return document

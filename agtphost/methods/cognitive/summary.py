@@ -102,7 +102,7 @@ class Summary:
             source = relevance.said_in(source)
         if not isinstance(source, str) or not source.strip() or len(source) > SOURCE:
             raise parameters.invalid(
-                "source", f"source is not a text of 1 to {SOURCE} characters.", "Send less, or summarize in parts."
+                "source", f"source must be a text of 1 to {SOURCE} characters.", "Send less, or summarize in parts."
             )
         return await self._resolve_source(context, source) if " " not in source.strip() else source
 
@@ -115,7 +115,7 @@ class Summary:
         if scheme == "document":
             document = self._library.document(name)
             if document is None:
-                raise _source_unresolved("No document of that name is exposed here.", "QUERY / shows sources.")
+                raise _source_unresolved("This host exposes no document of that name.", "QUERY / shows sources.")
             return document.text[:SOURCE]
         audit_id = name if scheme == "audit" else source
         if is_audit_id(audit_id):
@@ -125,7 +125,8 @@ class Summary:
             return await self._read_own_uri(context, source)
         if source.lower().startswith(_SCHEMES):
             raise _source_unresolved(
-                "The host fetches nothing from other places.", "Send the content itself, document:NAME or an Audit-ID."
+                "This host fetches no sources from other servers.",
+                "Send the content itself, document:NAME or an Audit-ID.",
             )
         return source
 
@@ -139,7 +140,7 @@ class Summary:
             ) from None
         if uri.host and self._address.local_path(source) is None:
             raise _source_unresolved(
-                "The URI is another host's, and the host fetches nothing from other places.",
+                "The URI addresses another host, and this host fetches no sources from other servers.",
                 "Send the content itself.",
             )
         path = uri.agent_path + ("/status" if uri.status else "")

@@ -78,7 +78,7 @@ TOPIC = "delegation-outcome"
 INTERRUPTED = "delegation-interrupted"
 """The signed event of a task that the host did not live to see the end of."""
 
-SAID = "The tasks of all agents are shown to operators, and to registrars those of the agents that they issued."
+SAID = "Only operators see the tasks of all agents; a registrar sees those of the agents that it issued."
 
 RETRY_SECONDS = 2.0
 """Until an outcome is committed again, where the store would not take it."""
@@ -319,7 +319,7 @@ class AsynchronousTasks:
         item = self._held.get(TASK, key)
         if item is None or not self._is_left_over(item) or self._stopping:
             return
-        why = "The host ended while the task ran; whether it was done is in doubt."
+        why = "The host stopped while the task ran; whether the task took effect is unknown."
         ended = {
             **item.value,
             "state": FAILED,
@@ -459,14 +459,14 @@ def _interruption_error(reason: str, explanation: str) -> dict[str, Any]:
         "status": int(Status.UNAVAILABLE),
         "reason": reason,
         "explanation": explanation,
-        "remedy": "Look for the records of the Task-ID, and delegate again with a new token where it was not done.",
+        "remedy": "Search the records for the Task-ID, and delegate again with a new token if it was not done.",
     }
 
 
 def _full() -> Refusal:
     return Refusal(
         Reason.TOO_MANY_DELEGATIONS,
-        f"The delegator has {MOST_RUNNING} tasks running, and may have no more.",
+        f"The delegator has {MOST_RUNNING} running tasks, which is the limit.",
         remedy="Wait until one of them has ended.",
         headers=(("Retry-After", "30"),),
         details={"scope": "delegation", "retry_after_seconds": 30},

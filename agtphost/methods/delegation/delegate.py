@@ -110,7 +110,9 @@ class Delegation:
         tasks, ticket = self._tasks, None
         if hop.asked.asynchronous:
             if tasks is None:
-                raise parameters.invalid("asynchronous", "Tasks are answered directly here.", "Leave asynchronous out.")
+                raise parameters.invalid(
+                    "asynchronous", "This host answers tasks only directly.", "Leave asynchronous out."
+                )
             ticket = tasks.admit(hop, token.digest, token.task_id, lineage)
         told = None
         if tasks is not None and ticket is None and hop.asked.callback is not None:
@@ -146,12 +148,14 @@ class Delegation:
     def _hop(self, context: BuiltInContext, asked: Asked) -> Hop:
         caller, peer = context.caller, context.peer
         if caller is None:
-            raise Refusal(Reason.AGENT_UNAUTHENTICATED, "The request names no calling agent, and only agents delegate.")
+            raise Refusal(
+                Reason.AGENT_UNAUTHENTICATED, "Only agents delegate, and the request does not name the calling agent."
+            )
         if context.invocation.exchange.granted is not None:
             raise Refusal(
                 Reason.DELEGATION_NOT_PERMITTED,
-                "What an agent was authorized to do is not handed on.",
-                remedy="Ask who authorized it to delegate, or to authorize the other agent itself.",
+                "Rights that an agent was given by AUTHORIZE cannot be delegated further.",
+                remedy="Ask the agent that gave the rights to delegate, or to authorize the other agent.",
             )
         before: Lineage | None = peer.delegation if peer is not None else None
         by_itself = before is not None and peer is not None and peer.depth > before.calls

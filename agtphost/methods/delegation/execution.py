@@ -139,7 +139,7 @@ class Work:
             raise hop.delegation_failed(
                 lineage,
                 lost,
-                f"The host of the delegatee was asked and did not answer: {error} Whether it did the task is unknown.",
+                f"The delegatee's host did not answer: {error} Whether it executed the task is unknown.",
                 "Ask that host for its records of this Task-ID before delegating again.",
             ) from None
         if answer.doubt:
@@ -148,7 +148,7 @@ class Work:
             raise self._remote_refusal(hop, host, lineage, answer)
         result = answer.document.get("result")
         if not isinstance(result, Mapping) or result.get("chain") != list(lineage.chain):
-            raise self._doubtful(hop, lineage, answer, "it tells of another chain")
+            raise self._doubtful(hop, lineage, answer, "it describes a different chain")
         own = {name: result[name] for name in ("status", "result", "audit_id", "results") if name in result}
         peer = {
             "server_id": host.server_id,

@@ -86,7 +86,9 @@ def _target(given: Mapping[str, Any]) -> str:
     except uris.UriError as error:
         raise parameters.invalid("target_agent_id", error.explanation, "Send an Agent-ID.") from None
     if uri.agent_id is None and uri.agent_name is None:
-        raise parameters.invalid("target_agent_id", "The URI addresses no agent.", "Send an agent's URI, or its ID.")
+        raise parameters.invalid(
+            "target_agent_id", "The URI does not address an agent.", "Send an agent's URI, or its ID."
+        )
     return uri.agent_id or str(uri)
 
 
@@ -152,8 +154,8 @@ def _call(value: Any) -> Call:
     if path == "/agents" or path.startswith(("/agents/", "/agents?")):
         raise parameters.invalid(
             "task",
-            "task.path addresses an agent, which target_agent_id does already.",
-            "Send the path as it is at the agent.",
+            "task.path addresses an agent, but target_agent_id already does.",
+            "Send the path without the agent.",
         )
     if not isinstance(given, dict):
         raise parameters.invalid("task", "task.parameters is not an object.", "Send an object.")

@@ -123,8 +123,8 @@ class TokenCheck:
         if self._used.full(hop.delegator.agent_id):
             raise Refusal(
                 Reason.TOO_MANY_DELEGATIONS,
-                "The delegator used as many tokens as are remembered; they are until they end.",
-                remedy="Wait until earlier tokens have ended.",
+                "The delegator has used as many tokens as the host remembers until they expire.",
+                remedy="Wait until earlier tokens have expired.",
                 headers=(("Retry-After", "60"),),
                 details={"scope": "delegation", "retry_after_seconds": 60},
             )
@@ -139,14 +139,14 @@ class TokenCheck:
         """
         token = delegation.read(text, {key.kid: key for key, _ in signers}, now)
         if not any(key.kid == token.kid and token.issuer in names for key, names in signers):
-            raise DelegationError("claims", "iss is not who signed it")
+            raise DelegationError("claims", "iss does not name the signer")
         return token
 
     @staticmethod
     def _unverifiable(hop: Hop, error: DelegationError, position: int) -> Refusal:
         return hop.chain_broken(
             Reason.DELEGATION_TOKEN_EXPIRED if error.reason == "expired" else Reason.DELEGATION_TOKEN_INVALID,
-            f"The delegation token cannot be verified: {error}.",
+            f"The delegation token is not valid: {error}.",
             position=position,
             fault=error.reason,
         )
@@ -154,7 +154,7 @@ class TokenCheck:
     def _own_token(self, hop: Hop, context: BuiltInContext, now: float) -> str:
         """The token of an agent whose code runs here: the host vouches for what that code delegates."""
         before, key = hop.before, self._key
-        assert before is not None and key is not None, "a token is required of everybody else"
+        assert before is not None and key is not None, "every other caller needs a token"
         return delegation.issue(
             key,
             issuer=self._server_id,
@@ -212,7 +212,7 @@ class TokenCheck:
         if wrong:
             raise hop.chain_broken(
                 Reason.DELEGATION_TOKEN_MISMATCH,
-                f"The delegation token is about something else: {wrong}.",
+                f"The delegation token was issued for a different delegation: {wrong}.",
                 position=token.depth,
                 fault="mismatch",
             )
@@ -238,9 +238,9 @@ class TokenCheck:
         chain = (*chain, hop.target.agent_id)
         depth = len(chain) - 1
         if token.depth != depth:
-            raise hop.cut(depth, f"The token says depth {token.depth} where its chain has {depth}.")
+            raise hop.cut(depth, f"The token has the depth {token.depth} where its chain has {depth}.")
         if depth > self._rules.max_depth:
-            raise hop.cut(depth, f"Chains have at most {self._rules.max_depth} hops here.")
+            raise hop.cut(depth, f"A chain has at most {self._rules.max_depth} hops here.")
         for position, agent_id in enumerate(chain[:-1], 1):
             self._require_serving(hop, agent_id, position, depth)
         return Lineage(
@@ -256,7 +256,7 @@ class TokenCheck:
     def _require_serving(self, hop: Hop, agent_id: str, position: int, depth: int) -> None:
         agent = self._directory.by_id(agent_id)
         if agent is None or self._states(agent).is_stopped:
-            raise hop.cut(position, "An agent of the chain does not serve any more.")
+            raise hop.cut(position, "An agent of the chain is no longer active.")
         if agent.document.get("delegation_permitted") is False:
             raise hop.cut(position, "The Identity Document of an agent of the chain does not permit it to delegate.")
         most = agent.document.get("max_delegation_depth")
@@ -275,12 +275,12 @@ class TokenCheck:
         elif parent.token != token.parent:
             raise hop.cut(parent.depth + 1, "The token's parent is not the delegation that the request runs in.")
         if parent is None:
-            raise hop.cut(token.depth - 1, "The hop before, which the token names as its parent, is unknown.")
+            raise hop.cut(token.depth - 1, "The previous hop, which the token names as its parent, is unknown.")
         if parent.chain[-1] != hop.delegator.agent_id:
-            raise hop.cut(parent.depth, "The hop before delegated to another agent.")
+            raise hop.cut(parent.depth, "The previous hop delegated to a different agent.")
         if token.expires_at > parent.expires_at:
-            raise hop.cut(parent.depth + 1, "The token lives longer than the one of the hop before.")
-        require_subset(hop, parent.scope, "the hop before was granted")
+            raise hop.cut(parent.depth + 1, "The token expires later than that of the previous hop.")
+        require_subset(hop, parent.scope, "the previous hop was granted")
         return parent
 
     def _verify_chain(self, hop: Hop, shown: Sequence[str]) -> Lineage:
@@ -296,13 +296,13 @@ class TokenCheck:
             claimed = self._read_claims(hop, text, position)
             delegator = self._directory.by_id(claimed.delegator)
             if delegator is None:
-                raise hop.cut(position, "An agent of the chain is not known here.")
+                raise hop.cut(position, "This host does not know an agent of the chain.")
             try:
                 token = self._verify_signature(text, self._signers(delegator, None), now)
             except DelegationError as error:
                 raise self._unverifiable(hop, error, position) from None
             if token.depth != position or (last is not None and not _follows(token, last)):
-                raise hop.cut(position, "A token of the chain does not follow from the one before.")
+                raise hop.cut(position, "A token of the chain does not follow from the previous one.")
             chain = (*(chain or (token.delegator,)), token.delegatee)
             last = token
         assert last is not None, "there is a token at least"
@@ -346,6 +346,6 @@ def _tokens(shown: Any) -> Sequence[str]:
         raise parameters.invalid(
             f"context.{CHAIN}",
             f"context.{CHAIN} is not a list of at most {MOST_HOPS} tokens.",
-            "Send the tokens of the hops before, first to last.",
+            "Send the tokens of the earlier hops, first to last.",
         )
     return shown

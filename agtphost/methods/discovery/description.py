@@ -205,7 +205,7 @@ class Description:
         if agent is None or not (named or self._visibility.documents_of(context, agent)):
             raise Refusal(
                 Reason.AGENT_NOT_HOSTED,
-                "No hosted agent is addressed.",
+                "The request does not address a hosted agent.",
                 remedy="Address one by /agents/NAME, or by its Agent-ID; DISCOVER /agents lists them.",
             )
         if named:
@@ -215,7 +215,7 @@ class Description:
             written = self._status.write(agent, state, context)
             return self._status_of(written, form) if isinstance(written, dict) else self._status_later(written, form)
         if form not in FORMATS:
-            raise parameters.invalid("format", "That format is not served.", f"Use {', '.join(FORMATS)}.")
+            raise parameters.invalid("format", "This host does not support that format.", f"Use {', '.join(FORMATS)}.")
         refuse_stopped(state, "agent", agent.agent_id)
         if agent.package is not None:
             return self._from_package(agent, agent.package, state, form)
@@ -242,7 +242,7 @@ class Description:
     def _identity(self, agent: Agent, state: LifecycleState, form: str) -> Answer:
         if form == "certificate":
             if agent.genesis is None:
-                raise Refusal(Reason.GENESIS_NOT_LOADED, "No Genesis of the agent is loaded here.")
+                raise Refusal(Reason.GENESIS_NOT_LOADED, "This host has not loaded the agent's Genesis.")
             shown = self._publisher.answer(agent.genesis.octets, media_types.AGTP_JSON)
             if not 0 < len(agent.scope_statement) <= MOST_IN_HEADER:
                 return shown

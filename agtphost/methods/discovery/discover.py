@@ -150,7 +150,9 @@ class Discovery:
         if path == "/" and "result_type" not in context.input:
             form = agis.form_of(context, ROOTS) if self._agis is not None else ""
             if not form and context.input.get("format", "json") != "json":
-                raise parameters.invalid("format", "That format is not served.", "Use agis, agis-yaml or json.")
+                raise parameters.invalid(
+                    "format", "This host does not support that format.", "Use agis, agis-yaml or json."
+                )
             return self._root(context) if self._agis is None or not form else self._agis.answer(context, form)
         if (long := self._long.get("/agents" if path == "/" else path)) is not None:
             return long(context, warning)
@@ -170,7 +172,7 @@ class Discovery:
             return context.path, ()
         if target not in TARGETS:
             raise parameters.invalid(
-                "target", "That target is not known here.", f"Use the path instead: DISCOVER /{', /'.join(TARGETS)}."
+                "target", "target has an unknown value.", f"Use the path instead: DISCOVER /{', /'.join(TARGETS)}."
             )
         meant = f"/{target}"
         if context.path not in ("/", meant):
@@ -222,7 +224,7 @@ class Discovery:
             return self._face.answer(context, built_ins=context.input.get("built_ins") in (True, "true"))
         if wanted == "json":
             return self._methods(context)
-        raise parameters.invalid("format", "That format is not served.", f"Use json or {FORMAT}.")
+        raise parameters.invalid("format", "This host does not support that format.", f"Use json or {FORMAT}.")
 
     def _keep(self, key: tuple[Any, ...], known: tuple[list[Any], bytes]) -> None:
         """Keep a list, and let go of those that were not asked for longest."""
@@ -266,7 +268,7 @@ class Discovery:
         if agent is None or agent.genesis is None or not self._visibility.genesis_of(context, agent):
             raise Refusal(
                 Reason.GENESIS_NOT_LOADED,
-                "No Genesis is loaded for the addressed agent.",
+                "This host has no Genesis of the addressed agent.",
                 remedy="Address a hosted agent by the path /agents/NAME/genesis.",
             )
         return Answer(body=agent.genesis.octets, content_type=media_types.AGTP_JSON)

@@ -69,7 +69,7 @@ class RecordAccess:
     def _refusal(self, reason: Reason) -> Refusal:
         return Refusal(
             reason,
-            f"Records are read in the mode {self._acl.value} here.",
+            f"This host shows records in the mode {self._acl.value} here.",
             remedy="Connect with the client certificate that this mode asks for.",
             details={"read_acl": self._acl.value},
         )

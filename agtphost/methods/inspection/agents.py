@@ -91,7 +91,7 @@ class KnownAgents:
             raise self._authorization.refuse(
                 context,
                 OperatorAction.READ,
-                "Agents and their states are shown to operators, and to registrars those that they issued.",
+                "Only operators see all agents and their states; a registrar sees the agents that it issued.",
                 INSPECT_ALL,
             )
         return own
@@ -143,7 +143,7 @@ class Chains:
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """
-        self._authorization.require_looking(context, "The chains of all agents are shown to operators.")
+        self._authorization.require_looking(context, "Only operators see the chains of all agents.")
         hosted = self._hosted()
         named = [("host", HOST_CHAIN), *((agent.name, agent.agent_id) for agent in hosted[: PAGE - 1])]
         chains = []

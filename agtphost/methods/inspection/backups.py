@@ -27,7 +27,7 @@ class Backups:
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """
-        self._authorization.require_looking(context, "Backups are made by operators.")
+        self._authorization.require_looking(context, "Only operators may make backups.")
         moment = parameters.choice(context.input, "moment", MOMENTS)
         told: dict[str, Any] = {"moment": moment, "by": self._authorization.actor(context)}
         if moment == MOMENTS[1]:

@@ -43,7 +43,7 @@ EXTRA = ("action", "mcp_server", "mcp_tool", "tool", "a2a_agent", "acp_server")
 
 UNCOUNTED = "Records with a text are found by reading them, so they cannot be counted."
 
-SAID = "The calls of all agents are shown to operators; each agent reads its own chain."
+SAID = "Only operators see the calls of all agents; an agent sees its own chain."
 
 
 class Records:

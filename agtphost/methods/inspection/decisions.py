@@ -66,7 +66,7 @@ class Decisions:
             partial=given.get("partial") is True,
         )
         if context.peer is None:
-            raise Refusal(Reason.SERVER_ERROR, "The question came from nowhere.")
+            raise Refusal(Reason.SERVER_ERROR, "The question has no address that it came from.")
         decision = await self._decide(question, context.peer)
         named = {} if agent is None else {"agent_name": agent.name}
         told = {"agent_id": agent_id or "", **named, "requested_method": question.method, **decision.document()}
@@ -112,7 +112,9 @@ class Decisions:
             return Assurance.NONE
         named = parameters.text(given, "assurance") or Assurance.CERTIFICATE.label
         if named not in ASSURANCES or named == Assurance.NONE.label:
-            raise parameters.invalid("assurance", "That assurance is not known.", "Use certificate, header or gateway.")
+            raise parameters.invalid(
+                "assurance", "assurance has an unknown value.", "Use certificate, header or gateway."
+            )
         return ASSURANCES[named]
 
     def _authorize(self, context: BuiltInContext, agent_id: str | None) -> None:

@@ -65,7 +65,7 @@ class Definitions:
         :raises agtphost.errors.Refusal: 403 for everyone but overseers; DISCOVER lists agents what they can call.
         """
         self._authorization.require_looking(
-            context, "All endpoints are shown to operators; DISCOVER /methods lists agents what they can call."
+            context, "Only operators see all endpoints; DISCOVER /methods shows agents what they can call."
         )
         found = {(each.method, each.path): each for each in self._bindings()}
         shown = [

@@ -77,7 +77,7 @@ class RecordFeed:
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """
-        self._authorization.require_looking(context, "The records of all agents are shown to operators.")
+        self._authorization.require_looking(context, "Only operators see the records of all agents.")
         moment = parameters.choice(context.input, "moment", MOMENTS)
         extra = {"feed": {"moment": moment}}
         after = parameters.start(context.input, "after", 2**53)

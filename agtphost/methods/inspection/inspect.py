@@ -103,7 +103,7 @@ class Inspection:
             read = self._targets.get(target)
             if read is None:
                 known = ", ".join((*self._targets, *self._more_targets, SEVERAL))
-                raise parameters.invalid("target", "That target is not known here.", f"Use one of {known}.")
+                raise parameters.invalid("target", "target has an unknown value.", f"Use one of {known}.")
             self._access.require_reader(context)
         try:
             found = await read(context)

@@ -97,7 +97,7 @@ class Proofs:
         try:
             return proof_to_texts(await self._records.read_proof(prove))
         except ProofError as error:
-            raise Refusal(Reason.TREE_DAMAGED, f"The tree over the records cannot be read: {error}.") from None
+            raise Refusal(Reason.TREE_DAMAGED, f"The host cannot read the tree over the records: {error}.") from None
 
 
 def _checkpoint_to_json(found: Checkpoint) -> dict[str, Any]:

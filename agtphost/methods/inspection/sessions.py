@@ -17,7 +17,7 @@ from agtphost.methods.continuation import Continuations
 PAGE = 200
 """Sessions of one answer, and suspensions."""
 
-SAID = "The sessions of all agents are shown to operators, and to registrars those of the agents that they issued."
+SAID = "Only operators see the sessions of all agents; a registrar sees those of the agents that it issued."
 
 
 class ListsSessions(Protocol):

@@ -37,7 +37,7 @@ class ToolReport:
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """
         self._authorization.require_looking(
-            context, "Tools that are off are shown to operators; DISCOVER /tools lists agents what they can call."
+            context, "Only operators see disabled tools; DISCOVER /tools shows agents what they can call."
         )
         words = (parameters.text(context.input, "name") or "").lower()
         upstream = parameters.text(context.input, "upstream")

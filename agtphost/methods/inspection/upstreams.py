@@ -39,7 +39,7 @@ class UpstreamReport:
         :raises Refusal: 403 for everyone but operators: stderr may say anything.
         """
         self._authorization.require_looking(
-            context, "Upstreams are shown to operators; DESCRIBE tells agents what concerns them."
+            context, "Only operators see upstreams; DESCRIBE shows agents those that they may use."
         )
         return {"upstreams": [dict(entry) for report in self._reports for entry in report()]}
 
@@ -68,7 +68,7 @@ class UpstreamDefinition:
         scope = APPROVERS.get(protocol, INSPECT_ALL)
         if not self._authorization.looks(context):
             self._authorization.require(
-                context, scope, "Definitions of upstreams are shown to operators, and to those who may approve them."
+                context, scope, "Only operators, and agents that may approve them, see the definitions of upstreams."
             )
         find = self._find.get(protocol)
         both = None if find is None or not isinstance(name, str) else find(known, name)

@@ -173,7 +173,7 @@ class ApprovalDecisions:
         decision = item.value.get("decision") or {}
         return Refusal(
             Reason.ALREADY_DECIDED,
-            f"The call was decided on already{decided_by(decision)}.",
+            f"The call is already decided{decided_by(decision)}.",
             remedy="agtp approvals show ID shows the decision, and who made it.",
             details={"approval_id": item.key, "state": self._approvals.state(item), **decision_details(decision)},
         )
@@ -193,11 +193,13 @@ class ApprovalDecisions:
         if state == "expired":
             raise Refusal(
                 Reason.APPROVAL_EXPIRED,
-                remedy="Its caller calls again, which asks for a new approval.",
+                remedy="The caller has to call again, which requests a new approval.",
                 details={"approval_id": item.key, "expires_at": value["expires_at"]},
             )
         if said["status"] not in (ACCEPTED, REJECTED):
-            raise parameters.invalid("status", "A call is approved or not.", f"Use {ACCEPTED} or {REJECTED}.")
+            raise parameters.invalid(
+                "status", "The decision about a call is to approve or to reject it.", f"Use {ACCEPTED} or {REJECTED}."
+            )
         accepted = said["status"] == ACCEPTED
         use_by = now + self._approvals.policy.use_within if accepted else None
         decided = {

@@ -283,7 +283,7 @@ def _already_decided(item: StateItem) -> Refusal:
     decision = item.value["decision"] or {}
     return Refusal(
         Reason.ALREADY_DECIDED,
-        f"The escalation was decided already{decided_by(decision)}.",
+        f"The escalation is already decided{decided_by(decision)}.",
         details={
             "escalation_id": item.key,
             "escalation_status": item.value["status"],

@@ -153,8 +153,8 @@ class Escalation:
         if opened >= most:
             raise Refusal(
                 Reason.OWNER_SHARE_USED,
-                f"{most} escalations of this owner's agents wait for a decision; this one was not taken.",
-                remedy="Keep the task still, and escalate again once some are decided.",
+                f"{most} escalations of this owner's agents already wait for a decision, so this one was refused.",
+                remedy="Pause the task, and escalate again once some are decided.",
                 details={"scope": "owner", "limit": most},
                 headers=(("Retry-After", "60"),),
             )

@@ -405,7 +405,7 @@ class Notification:
         elif is_full(self._held, value["recipient"], value["sender"]):
             raise Refusal(
                 Reason.INBOX_FULL,
-                "The recipient's inbox takes no more from this sender before some of it is read.",
+                "The recipient's inbox accepts no more from this sender until some of it is read.",
                 remedy="Try again later.",
                 headers=(("Retry-After", "60"),),
             )

@@ -213,5 +213,7 @@ def _change(owner: str, value: Mapping[str, Any], known: StateItem | None, until
 def _bad_nonce(*, used: bool) -> Refusal:
     return Refusal(
         Reason.NONCE_USED if used else Reason.NONCE_INVALID,
-        "The resumption_nonce was used already." if used else "The resumption_nonce is not the one that was issued.",
+        "The resumption_nonce was already used."
+        if used
+        else "The resumption_nonce is not the one that SUSPEND returned.",
     )

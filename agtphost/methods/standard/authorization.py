@@ -92,7 +92,7 @@ class Authorizing:
             raise Refusal(
                 Reason.PROVIDER_MISSING,
                 "This host has no signing key, so its grants could not be verified.",
-                remedy="The operator lets the host sign: [audit] signing = true.",
+                remedy="The operator has to set [audit] signing = true.",
             )
         token = issue_grant(
             self._parts.key,
@@ -151,7 +151,7 @@ class Authorizing:
             raise Refusal(
                 Reason.NOT_ENTITLED,
                 "Delegated or granted rights cannot be granted further.",
-                remedy="Ask the agent whose authority it is to AUTHORIZE.",
+                remedy="Ask the agent that the authority belongs to to AUTHORIZE.",
             )
         if caller.document.get("delegation_permitted") is False:
             raise Refusal(Reason.DELEGATION_NOT_PERMITTED)
@@ -283,7 +283,7 @@ def _times(given: Mapping[str, Any], now: float) -> tuple[float, float]:
     conditions = given.get("conditions") or {}
     if not isinstance(conditions, dict) or conditions.keys() - {"not_before"}:
         raise parameters.invalid(
-            "conditions", "conditions has something that this host cannot hold to.", "It may have not_before alone."
+            "conditions", "conditions has a member that this host cannot enforce.", "Send only not_before."
         )
     try:
         begins = parameters.moment(conditions, "not_before")

@@ -127,17 +127,17 @@ class Publishing:
         collection = self._parts.collections.find(item["collection"])
         publisher = self._parts.directory.by_id(value["publisher"])
         if collection is None:
-            return "the channel is configured no longer"
+            return "the channel is no longer configured"
         if publisher is None or scopes.missing(publisher.scopes, collection.section.write):
-            return "its publisher may not write to the channel any more"
+            return "its publisher may no longer write to the channel"
         # Those that an earlier release has scheduled have none.
         if (authority := value.get("authority")) is not None:
             if scopes.missing(scopes.parse(authority["scopes"]), collection.section.write):
-                return "the call that scheduled it did not claim what writing to the channel takes by now"
+                return "the call that scheduled it did not claim the scopes that the channel needs now"
             given = {"channel": collection.name, "content": item["data"]}
             refusal = await self._parts.workflows.objection(authority, "PUBLISH", "/", given)
             if refusal is not None:
-                return f"its publisher may not publish any more: {refusal.explanation}"
+                return f"its publisher may no longer publish: {refusal.explanation}"
         try:
             collection.require_sound(item["data"], "content")
             collection.require_room_of(Holder(*item.get("share", (owner, f"agent {owner}"))), 1)

@@ -90,7 +90,7 @@ def _require_undecided(said: str, status: str, target_id: str) -> None:
         raise Refusal(
             Reason.ALREADY_DECIDED,
             f"The booking is {status} already.",
-            remedy="CANCEL calls off a booking that is confirmed.",
+            remedy="CANCEL a confirmed booking.",
             details={"target_id": target_id, "status": status},
         )
 

@@ -57,7 +57,7 @@ class Finding:
         namespace, zone = self._namespace(given.get("namespace"))
         words = next((criteria[name] for name in WORDS if name in criteria), None)
         if words is not None and (not isinstance(words, str) or not words.strip()):
-            raise parameters.invalid("criteria", "criteria.intent is not text.", "Say in words what is wanted.")
+            raise parameters.invalid("criteria", "criteria.intent is not text.", "Describe in words what you want.")
         exact = {name: value for name, value in criteria.items() if name not in WORDS}
         if zone:
             await self._require_zone(context, zone)

@@ -114,7 +114,7 @@ class Queues:
         if not names_inbox_of(named, caller, self.parts.address):
             raise parameters.invalid(
                 "callback",
-                "callback must be the caller's own inbox; no other agent is notified, and no address is called.",
+                "callback must be the caller's own inbox; the host notifies no other agent and no address.",
                 "Send inbox, or the caller's own Agent-ID or agtp: URI.",
             )
         return caller.agent_id

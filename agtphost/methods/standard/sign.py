@@ -78,7 +78,7 @@ class Signing:
         caller, given = owner_of(context), context.input
         if given.get("algorithm", ALGORITHM) != ALGORITHM:
             raise parameters.invalid(
-                "algorithm", "The keys here sign by EdDSA alone.", f"Send {ALGORITHM}, or nothing."
+                "algorithm", "The keys of this host sign only with EdDSA.", f"Send {ALGORITHM}, or nothing."
             )
         document = await self._parts.offload(self._document, context, caller)
         proven = context.assurance is Assurance.CERTIFICATE
@@ -145,8 +145,8 @@ class Signing:
             )
         raise Refusal(
             Reason.PROVIDER_MISSING,
-            "This host has no key to sign with.",
-            remedy="The operator lets the host sign, [audit] signing = true, or lists a key: [[methods.signing_key]].",
+            "This host has no signing key.",
+            remedy="The operator has to set [audit] signing = true, or list a key in [[methods.signing_key]].",
         )
 
     def _organization(self, context: BuiltInContext, caller: Agent, proven: bool, wanted: str) -> Signer | None:

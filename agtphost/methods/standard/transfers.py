@@ -69,13 +69,15 @@ class Transferring:
         if not own and not self._parts.authorization.manages(context, origin.agent_id):
             raise Refusal(
                 Reason.NOT_ENTITLED,
-                "A resource is transferred by its owner.",
+                "Only its owner can transfer a resource.",
                 status=Status.FORBIDDEN,
-                remedy="Have the owner TRANSFER it.",
+                remedy="Ask the owner to TRANSFER it.",
                 extra=parties,
             )
         if target.agent_id == origin.agent_id:
-            raise parameters.invalid("to_principal", "It is this agent's already.", "Name another agent.")
+            raise parameters.invalid(
+                "to_principal", "The resource already belongs to this agent.", "Name another agent."
+            )
         change = collection.transfer(item, target, state_owner(target.agent_id, Assurance.CERTIFICATE), reason)
         assert change.value is not None, "an item stays"
         chain = [dict(each) for each in change.value["owners"]]
@@ -125,9 +127,9 @@ class Transferring:
         if lacking:
             raise Refusal(
                 Reason.SCOPE_REQUIRED,
-                f"Transferring what is in {collection.name} takes scopes that this request does not carry.",
+                f"Transferring what is in {collection.name} needs scopes that this request does not claim.",
                 status=Status.SCOPE_VIOLATION,
-                remedy="Claim them where the caller's Identity Document has them.",
+                remedy="Claim the scopes, if the caller's Identity Document has them.",
                 details={"missing_scopes": list(lacking)},
                 extra=parties,
                 scopes=lacking,

@@ -260,7 +260,10 @@ def test_own_records_are_found_behind_those_of_others(monkeypatch: pytest.Monkey
     # What nobody looks at is not said not to be.
     monkeypatch.setattr(RecordScan, "further", _in_vain)
     late = host.ask("REPORT", **asked, scope={"records": {}})
-    assert (late.status, late.document["parameter"]) == (422, "scope") and "older records" in late.explanation
+    assert (late.status, late.document["parameter"]) == (
+        422,
+        "scope",
+    ) and "more records than a report can read" in late.explanation
     host.close()
 
 

@@ -222,4 +222,4 @@ def test_a_right_to_what_nothing_answers_is_not_offered(method: str) -> None:
     host = MemoryHost({"methods": {"standard": "*"}})
     answer = host.call(method, "/", {}, caller=host.agent("caller"))
     assert (answer.status, answer.result["reason"]) == (455, "scope-required")
-    assert answer.result["remedy"].startswith(f"Nothing on this host answers {method}"), answer.result["remedy"]
+    assert answer.result["remedy"].startswith(f"No endpoint of this host answers {method}"), answer.result["remedy"]

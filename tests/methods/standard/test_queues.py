@@ -307,7 +307,7 @@ def test_what_was_scheduled_is_judged_once_more_at_its_time() -> None:
     assert host.ask("FETCH", host.desk, resource_id=first["resource_id"]).status == 404
     (told,) = (each for each in host.inbox(host.writer) if each["topic"] == "publication-failed")
     assert told["content"]["content_id"] == first["content_id"]
-    assert "may not publish any more: The operator of this host" in told["content"]["why"]
+    assert "may no longer publish: The operator of this host" in told["content"]["why"]
     host.advance(101)
     item = host.done("FETCH", host.desk, resource_id=second["resource_id"])
     assert item["created_at"] == item["last_modified"] == item["owners"][0]["since"]

@@ -228,12 +228,12 @@ def _rows(
     if isinstance(source, str):
         if "://" in source[:16] and "\n" not in source:
             raise parameters.invalid(
-                "source", "source is a URI, and this host fetches nothing for its callers.", "Send the data itself."
+                "source", "source is a URI, but this host fetches nothing for its callers.", "Send the data itself."
             )
         form = parameters.choice(given, "format", FORMATS, formats.guess_format(source))
         source = formats.read(source, form)
     elif form not in (None, "json"):
-        raise parameters.invalid("format", f"source is JSON, and format is {str(form)[:32]!r}.", "Send it as text.")
+        raise parameters.invalid("format", f"source is JSON, but format is {str(form)[:32]!r}.", "Send it as text.")
     rows = source if isinstance(source, list) else [source]
     if not 1 <= len(rows) <= RECORDS or not all(isinstance(row, Mapping) for row in rows):
         raise parameters.invalid(

@@ -119,7 +119,7 @@ class Selection:
         :raises agtphost.errors.Refusal: 422 where the time of the call was used up before.
         """
         if self.is_late and not self.is_over:
-            raise too_costly(f"Looking through the items takes more than {SECONDS:g} seconds.")
+            raise too_costly(f"Searching the items takes more than {SECONDS:g} seconds.")
 
     def _read(self) -> Generator[None, None, Encoded]:
         """Write the next chunk, row by row."""

@@ -143,7 +143,7 @@ class Collection:
         if not self.own and not is_believed(context.assurance):
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED,
-                f"The collection {self.name} is read by agents that have proven who they are; a header proves nothing.",
+                f"The collection {self.name} is only for agents that prove their identity; a header proves nothing.",
                 remedy="Connect with the agent's client certificate.",
                 details={"assurance": context.assurance.label, "required_assurance": BELIEVED.label},
             )
@@ -157,8 +157,8 @@ class Collection:
         if not self.may_write(context):
             raise Refusal(
                 Reason.NOT_ENTITLED,
-                f"Writing to the collection {self.name} takes scopes that the call does not carry.",
-                remedy="Claim them where the caller's Identity Document has them.",
+                f"Writing to the collection {self.name} needs scopes that the call does not claim.",
+                remedy="Claim the scopes, if the caller's Identity Document has them.",
                 details={"collection": self.name, "required_scopes": list(self.section.write)},
             )
         return owner_of(context)

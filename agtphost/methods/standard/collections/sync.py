@@ -82,7 +82,7 @@ class Syncing:
         answer = await self._call(context, remote, remote.pull, {})
         items = answer.get("items") if isinstance(answer, Mapping) else None
         if not isinstance(items, list) or len(items) > RECORDS:
-            raise _unavailable(remote, f"it answers with no list of at most {RECORDS} items")
+            raise _unavailable(remote, f"its answer is not a list of at most {RECORDS} items")
         found: dict[str, Any] = {}
         for each in items:
             if not isinstance(each, Mapping) or not is_item_id(each.get("id")) or "data" not in each:

@@ -256,13 +256,13 @@ def _deadline(given: Mapping[str, Any], path: list[str], now: float) -> float | 
         if path:
             raise parameters.invalid(
                 "acknowledge_by",
-                "escalation_path needs a time after which it continues.",
+                "escalation_path needs acknowledge_by, the time at which the alert goes to the next recipient.",
                 "Send acknowledge_by.",
                 missing=True,
             )
         return None
     if not now < due <= now + LONGEST:
         raise parameters.invalid(
-            "acknowledge_by", "acknowledge_by is not a time within the next thirty days.", "Send a time to come."
+            "acknowledge_by", "acknowledge_by is not a time within the next thirty days.", "Send a time in the future."
         )
     return due

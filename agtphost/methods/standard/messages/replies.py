@@ -95,7 +95,7 @@ class Replying:
         if thread is None:
             raise not_found(
                 Reason.TARGET_UNKNOWN,
-                "Nothing of that identifier waits for a reply of the caller.",
+                "No message with that identifier waits for a reply of the caller.",
                 remedy="Send the Task-ID of a message in your inbox, of an escalation that you decide or of a QUERY "
                 "that you answered; or a notification_id, an escalation_id or an approval_id.",
                 parameter="in_reply_to",
@@ -219,7 +219,7 @@ TASKS = ("message_task_id", "task_id")
 def _ambiguous(keys: Sequence[str]) -> Refusal:
     return Refusal(
         Reason.TARGET_AMBIGUOUS,
-        "Several messages have that Task-ID, and not all of them are of the same sender.",
+        "Several messages of different senders have that Task-ID.",
         remedy="Send the notification_id or escalation_id of one of them.",
         details={"parameter": "in_reply_to", "messages": list(keys[:SHOWN])},
     )

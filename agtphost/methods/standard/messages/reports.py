@@ -146,7 +146,7 @@ class Reporting:
                 return rows
         if back.is_exhausted:
             raise parameters.invalid(
-                "scope", "There are older records than a report looks through.", "Send from, nearer to the present."
+                "scope", "The time range has more records than a report can read.", "Send a later from."
             )
         return rows
 
@@ -158,8 +158,8 @@ class Reporting:
         if not through:
             raise Refusal(
                 Reason.PROVIDER_MISSING,
-                "Nothing makes PDF here.",
-                remedy="Ask for json, markdown or html; the operator names an endpoint that makes PDF: [methods] pdf.",
+                "This host cannot make PDF.",
+                remedy="Ask for json, markdown or html; the operator can name an endpoint for PDF: [methods] pdf.",
                 details={"format": form},
             )
         method, _, path = through.partition(" ")
@@ -168,7 +168,7 @@ class Reporting:
         if not isinstance(made, str):
             raise Refusal(
                 Reason.PROVIDER_MISSING,
-                "What makes PDF here gave no document.",
+                "The endpoint that makes PDF did not return a document.",
                 remedy="Ask for json, markdown or html, or have the operator check the endpoint of [methods] pdf.",
                 details={"format": form},
             )
@@ -178,7 +178,7 @@ class Reporting:
 def _bad_scope() -> Refusal:
     return parameters.invalid(
         "scope",
-        "scope names nothing that there are reports of.",
+        "scope names nothing that this host can report about.",
         'Send {"collection": NAME} or {"records": {}}, and from and to as times where not everything is wanted; or '
         '{"rows": [...]} with what an earlier step gave.',
     )

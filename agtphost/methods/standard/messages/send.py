@@ -81,8 +81,8 @@ class Sending:
         if not offered:
             raise Refusal(
                 Reason.PROVIDER_MISSING,
-                f"Nothing delivers the channel {channel} here.",
-                remedy="The operator names an endpoint that does: [[methods.send]].",
+                f"This host cannot deliver to the channel {channel} here.",
+                remedy="The operator has to name an endpoint for it: [[methods.send]].",
                 details={"channel": channel},
             )
         for each in offered:
@@ -92,7 +92,7 @@ class Sending:
             raise Refusal(
                 Reason.RECIPIENT_UNKNOWN,
                 f"The channel {channel} does not reach that recipient.",
-                remedy="The operator names whom it reaches: [[methods.send]] recipients.",
+                remedy="The operator has to list its recipients: [[methods.send]] recipients.",
                 details={"parameter": "recipient"},
             )
         message = {"recipient": recipient, "channel": channel, "content": content, "template_id": template or ""}

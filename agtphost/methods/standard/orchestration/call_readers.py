@@ -75,21 +75,23 @@ def read_call(entry: Any, name: str, number: int, members: Sequence[str] = MEMBE
     if not isinstance(method, str) or not _METHOD.fullmatch(method):
         raise wrong(name, number, "names no method", "Send method, in capitals.")
     if method in NESTED:
-        raise wrong(name, number, f"is {method}, which no call inside another may be", "Call it separately.")
+        raise wrong(name, number, f"is {method}, which a call inside another call may not be", "Call it separately.")
     if not isinstance(path, str) or len(path) > LONGEST_PATH or not _PATH.fullmatch(path):
         raise wrong(
             name,
             number,
-            "has a path that is none",
+            "has an invalid path",
             "Send a path that begins with /, and parameters as a separate member.",
         )
     given, key = entry.get("parameters", {}), entry.get("idempotency_key", "")
     if _is_card_batch(method, path, given):
-        raise wrong(name, number, "is a batch of a card, which no call inside another may be", "Call it separately.")
+        raise wrong(
+            name, number, "is a batch of a card, which a call inside another call may not be", "Call it separately."
+        )
     if not isinstance(given, dict):
         raise wrong(name, number, "has parameters that are not an object", "Send parameters as an object.")
     if key != "" and not is_opaque_id(key):
-        raise wrong(name, number, "has an idempotency_key that is none", "Send 1 to 128 visible ASCII characters.")
+        raise wrong(name, number, "has an invalid idempotency_key", "Send 1 to 128 visible ASCII characters.")
     return Ordered(number=number, method=method, path=path, parameters=given, key=key)
 
 

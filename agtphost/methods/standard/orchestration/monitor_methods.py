@@ -104,7 +104,7 @@ class Monitoring:
         # The states that the next look is compared with.
         value["seen"] = monitor_state.drop_ended(self._monitors.observed_states.read_states(value, {}))
         if notification.is_full(self._monitors.held, caller.agent_id, caller.agent_id):
-            raise Refusal(Reason.INBOX_FULL, remedy="Read and confirm what is there, and subscribe again.")
+            raise Refusal(Reason.INBOX_FULL, remedy="Read and confirm the waiting messages, and subscribe again.")
         made = Change(kind=MONITOR, key=value["subscription_id"], value=value, owner=context.owner, expected=0)
         return Answer(
             result=subscription_to_json(value),
@@ -187,7 +187,7 @@ class Monitoring:
         if monitor_state.UPSTREAM not in events:
             return [str(name) for name in named]
         # Who may know of upstreams is who may look at them (INSPECT target=upstreams).
-        self._authorization.require_looking(context, "Upstreams are shown to operators.")
+        self._authorization.require_looking(context, "Only operators see upstreams.")
         known = [name for name, _ in self._monitors.observed_states.upstreams()]
         found = [[each for each in known if name in (each, each.partition(".")[2])] for name in named]
         if not found or not all(found):

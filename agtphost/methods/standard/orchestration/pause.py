@@ -187,7 +187,7 @@ class Resumption:
                 raise Refusal(Reason.WORKFLOW_IN_DOUBT, details={"workflow_id": workflow_id, "step": min(open_)})
             return ()
         if not isinstance(checkpoint, Mapping) or set(checkpoint) - {"step", "outcome", "result"}:
-            raise parameters.invalid("checkpoint", "It has not step and outcome.", "Send step, outcome and result.")
+            raise parameters.invalid("checkpoint", "An entry lacks step or outcome.", "Send step, outcome and result.")
         number, says = checkpoint.get("step"), checkpoint.get("outcome")
         # For a workflow paused before a step, the caller may set that step's outcome: it is not called then.
         allowed: tuple[str, ...] = OUTCOMES
@@ -202,8 +202,8 @@ class Resumption:
         if says != REPEAT and self._is_clearing(item, number):
             raise parameters.invalid(
                 "checkpoint",
-                "That step checks generated code before it runs, so its outcome cannot be set by a caller.",
-                "Send repeat, or order the workflow anew.",
+                "That step checks generated code before it runs, so a caller cannot set its outcome.",
+                "Send repeat, or start the workflow again.",
             )
         result = parameters.read_json(checkpoint, "result", workflow_items.LONGEST_RESULT)
         if says == REPEAT:

@@ -176,7 +176,7 @@ def _path_parameters(entry: Mapping[str, Any], call: Ordered, visible: Sequence[
     given = entry.get("path_parameters", {})
     if not isinstance(given, Mapping) or set(given) != set(wanted):
         names = ", ".join(wanted) or "none"
-        raise wrong("steps", call.number, f"has not the path_parameters of its path: {names}", "Send a value for each.")
+        raise wrong("steps", call.number, f"lacks path_parameters of its path: {names}", "Send a value for each.")
     if not wanted:
         return None
     return _mapping(given, call.number, visible) if visible else Ready(given)
@@ -187,7 +187,9 @@ def _when(entry: Mapping[str, Any], number: int, visible: Sequence[str], *, prop
     if text is None:
         return None
     if not propagates:
-        raise wrong("steps", number, "has when, but nothing is handed on", "Send context_propagation true.")
+        raise wrong(
+            "steps", number, "has when, but no earlier result that it could test", "Send context_propagation true."
+        )
     if not isinstance(text, str):
         raise wrong("steps", number, "has a when that is not text", "Send JMESPath.")
     return _expression(text.removeprefix(MARK), number, visible)
@@ -208,7 +210,7 @@ def _expression(text: str, number: int, visible: Sequence[str]) -> Expression:
     try:
         expression = Expression(text)
     except ExpressionError as error:
-        raise wrong("steps", number, f"has an expression that is none: {error}", "Send JMESPath.") from None
+        raise wrong("steps", number, f"has an invalid expression: {error}", "Send JMESPath.") from None
     if expression.spread > 1:
         raise wrong("steps", number, "has an expression that builds lists out of lists", "Build them in parameters.")
     unknown = sorted(expression.names.difference(visible))

@@ -167,12 +167,12 @@ class Route:
 
 def _rule(rule: Any, number: int) -> tuple[Expression, str]:
     if not isinstance(rule, Mapping) or set(rule) != {"when", "to"} or not isinstance(rule["to"], str):
-        raise call_readers.wrong("criteria", number, "has not when and to", "Send when, as JMESPath, and to.")
+        raise call_readers.wrong("criteria", number, "lacks when or to", "Send when, as JMESPath, and to.")
     try:
         expression = Expression(str(rule["when"]).removeprefix(MARK))
     except ExpressionError as error:
         raise call_readers.wrong(
-            "criteria", number, f"has no JMESPath: {error}", "Send JMESPath over the payload."
+            "criteria", number, f"has invalid JMESPath: {error}", "Send JMESPath over the payload."
         ) from None
     if expression.spread > 1:
         raise call_readers.wrong("criteria", number, "builds lists out of lists", "Send a simpler expression.")

@@ -178,7 +178,7 @@ class Run:
         return None if self._until is None else self._until - self._keeper.now()
 
     def _late(self, planned: Planned) -> Stop:
-        explanation = f"The time of the whole was over before step {planned.step.number} began."
+        explanation = f"The time of the whole workflow ended before step {planned.step.number} began."
         return Stop(state=workflow_items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
 
     def _find_lost(self, planned: Planned) -> int:
@@ -195,13 +195,13 @@ class Run:
             pause = {"reason": "approval", "approval_id": outcome["approval_id"], "step": planned.step.number}
             return Stop(state=workflow_items.PAUSED, pause=pause)
         if planned.cleared and not _is_valid(outcome):
-            explanation = "VALIDATE did not find sound what GENERATE made, and RUN comes after it."
+            explanation = "VALIDATE did not accept the code that GENERATE made, so RUN does not execute it."
             return Stop(state=workflow_items.FAILED, why=_why(planned, 403, Reason.GENERATED_CODE, explanation))
         if outcome["state"] != workflow_items.FAULTY or self._plan.on_failure == SKIP:
             return None
         left = self._seconds_left()
         if left is not None and left <= CLOSE:
-            explanation = f"The time of the whole was over in step {planned.step.number}."
+            explanation = f"The time of the whole workflow ended in step {planned.step.number}."
             return Stop(state=workflow_items.FAILED, why=_why(planned, Status.TIMEOUT, Reason.TIMEOUT, explanation))
         why = _why(planned, outcome["status"], outcome.get("reason", ""), outcome.get("explanation", ""))
         if self._plan.on_failure == ESCALATE:

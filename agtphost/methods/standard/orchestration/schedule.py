@@ -33,9 +33,7 @@ def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     ):
         raise parameters.invalid("every", f"every is not a number of seconds from {SHORTEST} on.", "Send seconds.")
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or not 1 <= runs <= MOST_RUNS):
-        raise parameters.invalid(
-            "runs", f"runs is not a number from 1 to {MOST_RUNS}.", "Send how many runs there are."
-        )
+        raise parameters.invalid("runs", f"runs is not a number from 1 to {MOST_RUNS}.", "Send the number of runs.")
     if runs is not None and every is None:
         raise parameters.invalid("runs", "runs is sent without every.", "Send every, or leave runs out.")
     if start is None and every is None:

@@ -69,8 +69,8 @@ class Calculator:
 
 
 def _no_formula(expression: Any, known: Sequence[str]) -> Refusal:
-    named = f"Registered are {', '.join(sorted(known)[:16])}." if known else "No formula is registered here."
-    said = "expression is neither a formula nor the name of a registered one; texts are never worked out."
+    named = f"Registered are {', '.join(sorted(known)[:16])}." if known else "This host has no registered formulas."
+    said = "expression must be a formula or the name of a registered one; a text is not evaluated."
     example = 'Send {"op": "add", "args": [{"var": "a"}, 1]}.'
     return parameters.invalid("expression", said, f"{example} {named}")
 

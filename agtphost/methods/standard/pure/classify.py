@@ -176,5 +176,5 @@ def require_bounded(call: Mapping[str, Any]) -> None:
     """
     if len(material.rows(call, "items")) * len(labels_of(call)) > MAX_WORK:
         raise parameters.invalid(
-            "items", f"There are more than {MAX_WORK} items times labels.", "Send the items in parts."
+            "items", f"There are more than {MAX_WORK} combinations of items and labels.", "Send the items in parts."
         )

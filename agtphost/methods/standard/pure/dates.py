@@ -89,6 +89,6 @@ def _figures(match: re.Match[str], locale: str) -> str:
     if match[2] == "." or other > 12 >= one or one > 12 >= other:
         first = other > 12 if match[2] != "." else False
     if first is None and one != other:
-        raise DateError("it may be two dates: say which by locale")
+        raise DateError("it may be two dates: send locale to say which")
     month, day = (one, other) if first else (other, one)
     return date(year, month, day).isoformat()

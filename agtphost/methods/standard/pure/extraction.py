@@ -105,8 +105,8 @@ def extract(call: Mapping[str, Any]) -> dict[str, Any]:
         if faults and not compiled.is_valid(data):
             raise Refusal(
                 Reason.INVALID_PARAMETER,
-                "The source does not say what the schema requires.",
-                remedy="Send a source that says it, or require less.",
+                "The source lacks values that the schema requires.",
+                remedy="Send a source that has them, or require less.",
                 details={"parameter": "source", "faults": compiled.faults(data), "found": data},
             )
     except TooCostly as error:

@@ -195,7 +195,7 @@ def _written_table(value: Any, name: str) -> str:
     records = value if isinstance(value, list) else [value]
     if not all(isinstance(record, Mapping) for record in records):
         raise parameters.invalid(
-            name, "A table is made of objects, and some of the data is none.", "Choose another format than csv."
+            name, "A table needs objects, and some of the data is not an object.", "Choose another format than csv."
         )
     columns = dict.fromkeys(column for record in records for column in record)
     if len(columns) * len(records) > MAX_CELLS:

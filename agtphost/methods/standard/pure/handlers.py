@@ -286,9 +286,7 @@ class Validate:
         path = parameters.text(target, "path") or "/"
         given = target.get("parameters", {})
         if not isinstance(given, Mapping):
-            raise parameters.invalid(
-                "target", "parameters of target is not an object.", "Send {} where there are none."
-            )
+            raise parameters.invalid("target", "parameters of target must be an object.", "Send {} if there are none.")
         try:
             match = self._parts.find(method, path) if path.isascii() and path.startswith("/") else None
         except ValueError:

@@ -277,8 +277,8 @@ def read(said: Any) -> FieldMap:
     if not 0 < len(triples) <= MAX_FIELDS or len(fields) != len(triples):
         raise parameters.invalid(
             "mapping",
-            f"mapping has not 1 to {MAX_FIELDS} fields, each with places as source and target.",
-            'Send what MAP gave, or {"customer.name": "cust_name"}.',
+            f"mapping does not have 1 to {MAX_FIELDS} fields, each with places as source and target.",
+            'Send the mapping that MAP returned, or {"customer.name": "cust_name"}.',
         )
     return FieldMap(fields=fields, preserve=preserve)
 
@@ -295,7 +295,7 @@ def convert(record: Any, mapping: FieldMap) -> dict[str, Any]:
     for source, target, kind in mapping.fields:
         value = material.at(record, source)
         if value is not material.MISSING and not material.put(found, target, convert_value(value, kind, source)):
-            raise parameters.invalid("mapping", f"{target[:64]!r} is inside of another target.", "Correct mapping.")
+            raise parameters.invalid("mapping", f"{target[:64]!r} is inside another target.", "Correct mapping.")
     if mapping.preserve:
         used = {source.partition(".")[0] if source not in record else source for source, _, _ in mapping.fields}
         for name, value in record.items():

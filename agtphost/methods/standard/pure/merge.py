@@ -67,7 +67,7 @@ def merge(call: Mapping[str, Any]) -> dict[str, Any]:
     if policy.open:
         raise Refusal(
             Reason.MERGE_CONFLICT,
-            f"{policy.open} conflicts have to be settled by hand.",
+            f"{policy.open} conflicts need a decision, because strategy is manual.",
             details={"parameter": "sources", "conflicts": policy.conflicts},
         )
     report = {"conflicts": policy.conflicts, **({"left_out": policy.left_out} if policy.left_out else {})}

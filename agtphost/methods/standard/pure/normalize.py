@@ -94,7 +94,7 @@ def _work(kind: str, locale: str) -> Callable[[str], Any]:
         raise Refusal(
             Reason.PROVIDER_MISSING,
             f"Values of the type {kind} need a package that this host does not have.",
-            remedy=f"The operator installs it: {extras.remedy(package)}",
+            remedy=f"The operator has to install it: {extras.remedy(package)}",
             details={"parameter": "type", "package": package},
         )
     match kind:
@@ -108,8 +108,8 @@ def _work(kind: str, locale: str) -> Callable[[str], Any]:
             return _quantity
     raise Refusal(
         Reason.PROVIDER_MISSING,
-        "Addresses are normalized by a provider, and none is bound.",
-        remedy="The operator binds an endpoint to NORMALIZE /address.",
+        "Normalizing addresses needs a provider, and none is bound.",
+        remedy="The operator has to bind an endpoint to NORMALIZE /address.",
         details={"parameter": "type"},
     )
 
@@ -127,7 +127,7 @@ def _phone(text: str, locale: str) -> str:
 
     region = languages.region_of(locale) or None
     if region is None and not text.startswith(("+", "00")):
-        raise ValueFault("it has no country code: say by locale where it is from")
+        raise ValueFault("it has no country code: send locale to say which country")
     if text.startswith("00") and region is None:
         text = f"+{text[2:]}"
     try:
@@ -174,7 +174,7 @@ def _code(sign: str, region: str) -> str:
     if sign in _SHARED:
         code = _SHARED[sign].get(region)
         if code is None:
-            raise ValueFault(f"{sign} is the sign of several currencies: say by locale where it is from")
+            raise ValueFault(f"{sign} is the sign of several currencies: send locale to say which country")
         return code
     raise ValueFault(f"{sign} is not a currency")
 

@@ -88,7 +88,7 @@ def _confidence(result: Mapping[str, Any]) -> float:
 def _unsure(floor: float) -> Refusal:
     return Refusal(
         Reason.CONFIDENCE_TOO_LOW,
-        f"No prediction is as sure as {floor:g}.",
+        f"No prediction has a confidence of at least {floor:g}.",
         details={"parameter": "confidence_floor", "confidence_floor": floor},
     )
 

@@ -80,7 +80,7 @@ class Query:
             raise Refusal(
                 Reason.PROVIDER_MISSING,
                 "JMESPath needs the package jmespath, which is not installed.",
-                remedy=f"The operator installs it: {extras.remedy('jmespath')}",
+                remedy=f"The operator has to install it: {extras.remedy('jmespath')}",
             )
         self._name = name
         self.left = steps
@@ -94,7 +94,7 @@ class Query:
             if node["type"] in _MULTIPLYING or (node["type"] == "function_expression" and node["value"] in _GROWING):
                 raise parameters.invalid(
                     name,
-                    "The expression makes more of a value than there was.",
+                    "The result of the expression is larger than its input, which is not allowed.",
                     f"Leave out [a, b] and {{a: b}}, and the functions {', '.join(sorted(_GROWING))}.",
                 )
         self.parts = sum(1 for _ in _nodes(tree))
@@ -122,7 +122,7 @@ class Query:
         except (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             said = _reason(error)
             raise parameters.invalid(
-                self._name, f"The expression cannot be worked out: {said}.", "Correct it, or the data."
+                self._name, f"The expression cannot be evaluated: {said}.", "Correct it, or the data."
             ) from None
 
     def holds(self, record: Any) -> bool:

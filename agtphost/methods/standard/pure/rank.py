@@ -81,7 +81,7 @@ def rank_by_numbers(call: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(criterion, Mapping) or not ("member" in criterion) ^ ("weights" in criterion):
         raise parameters.invalid(
             "criterion",
-            "criterion is neither a member nor weights nor a text.",
+            "criterion must be a member, weights or a text.",
             'Send "price", {"member": "price", "order": "ascending"}, {"weights": {"rating": 2}} or {"text": "..."}.',
         )
     return list_best(

@@ -228,7 +228,7 @@ def _narrative(scores: Sequence[Mapping[str, Any]], composite: float, label: str
     best = order[0]
     worst = max(order[1:], key=lambda each: (1 - each["score"]) * each["weight"], default=best)
     text = f"The target scores {composite:.2f} of 1, which is {label}."
-    text += f" Most comes from {best['criterion']} ({best['score']:.2f}): {best['rationale']}"
+    text += f" Most points come from {best['criterion']} ({best['score']:.2f}): {best['rationale']}"
     if worst["score"] < 1 and worst is not best:
-        text += f" Most is lost at {worst['criterion']} ({worst['score']:.2f}): {worst['rationale']}"
+        text += f" Most points are lost at {worst['criterion']} ({worst['score']:.2f}): {worst['rationale']}"
     return text

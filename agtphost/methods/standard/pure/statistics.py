@@ -63,7 +63,7 @@ def analyze(call: Mapping[str, Any]) -> dict[str, Any]:
     if not series:
         few = "No number" if least == 1 else f"Less than {LEAST_VALUES} numbers"
         raise parameters.invalid(
-            "target", f"{few} can be looked at.", "Send numbers, records with numbers, or collection:NAME."
+            "target", f"{few} can be analysed.", "Send numbers, records with numbers, or collection:NAME."
         )
     times = _times(records, kept)
     findings: list[Finding] = []

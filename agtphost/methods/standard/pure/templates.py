@@ -59,7 +59,7 @@ def generate(call: Mapping[str, Any]) -> dict[str, Any]:
     if content is None:
         raise Refusal(
             Reason.PROVIDER_MISSING,
-            f"Making {kind} of this source takes a provider, and none is bound.",
+            f"Making {kind} of this source needs a provider, and none is bound.",
             details={"method": "GENERATE", "parameter": "source"},
         )
     if isinstance(content, str) and len(content) > MAX_OUTPUT:
@@ -93,10 +93,12 @@ def _part(match: re.Match[str], values: Mapping[str, Any], kind: str) -> str:
         return match[0][0]
     place = (match[1] or "").strip()
     if not material.is_place(place):
-        raise parameters.invalid("source", "The template has a brace that encloses no name.", "Write {{ for a brace.")
+        raise parameters.invalid("source", "The template has a brace without a name.", "Write {{ for a literal brace.")
     value = material.at(values, place)
     if value is material.MISSING:
-        raise parameters.invalid("source", f"values has no {place[:64]!r}.", "Send it, or take it out of the template.")
+        raise parameters.invalid(
+            "source", f"values has no {place[:64]!r}.", "Send the value, or remove the name from the template."
+        )
     said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return html.escape(said) if kind == "html" else escape_markdown(said) if kind == "markdown" else said
 
@@ -202,7 +204,7 @@ def _example_of(schema: Mapping[str, Any]) -> Any:
     if not compiled.is_valid(found):
         raise Refusal(
             Reason.PROVIDER_MISSING,
-            "An example that follows all of this schema takes a provider, and none is bound.",
+            "An example that follows all of this schema needs a provider, and none is bound.",
             details={"method": "GENERATE", "parameter": "source", "faults": compiled.faults(found)},
         )
     return found

@@ -70,7 +70,7 @@ def callers_schema(schema: Any, name: str) -> CompiledSchema:
         raise Refusal(
             Reason.INVALID_PARAMETER,
             f"{name} is not a JSON Schema that this host takes: {error}."[:400],
-            remedy="Draft 2020-12 is taken; the faults say where.",
+            remedy="Use JSON Schema 2020-12, and correct the places in faults.",
             details={"parameter": name, "faults": details},
         ) from None
 

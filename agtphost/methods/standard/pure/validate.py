@@ -108,7 +108,7 @@ class Validator:
             found = _data(target, schema)
         else:
             found = Findings(checked="json")
-            found.warnings.append(_fault("", "nothing was given to check it against", "schema"))
+            found.warnings.append(_fault("", "the request has nothing to check it against", "schema"))
         return found.result(strict=strict)
 
     def _endpoint(self, target: Any) -> Findings:
