@@ -83,15 +83,16 @@ def refusal(reply: Reply, suggestion: str = "") -> HostRefused:
     answer: dict[str, Any] = {"status": reply.status, **reply.document, "audit_id": reply.audit_id}
     if reply.approval is not None:
         return HeldForApproval(said, "\n  ".join(_explain_hold(reply.approval, reply.audit_id)), answer=answer)
-    remedy = reply.remedy
+    another = ""
     if reply.reason in STOPPED and reply.caller_id is not None and reply.document.get("agent_id") == reply.caller_id:
         # The configuration may have chosen this identity, so name a way to use another.
         another = "Call as another agent or as registrar with `--as NAME`; `agtp agent ls` lists agents."
-        remedy = f"{remedy} {another}" if remedy else another
     # The host's text goes on separate lines below the sentence that says what happened.
     audit = (f"Audit-ID: {reply.audit_id}",) if reply.audit_id else ()
     return HostRefused(
-        said, "\n  ".join(line for line in (suggestion, remedy, *reply.particulars, *audit) if line), answer=answer
+        said,
+        "\n  ".join(line for line in (suggestion, reply.remedy, another, *reply.particulars, *audit) if line),
+        answer=answer,
     )
 
 

@@ -176,7 +176,7 @@ class AgentAdmission(Service):
             await work
 
         self._recording = Deferred.fromCoroutine(in_turn())
-        self._recording.addErrback(lambda failure: log.failure("agents could not be taken up", failure=failure))
+        self._recording.addErrback(lambda failure: log.failure("agents could not be admitted", failure=failure))
         waiting: Deferred[None] = Deferred()
         self._recording.addCallback(lambda _: waiting.callback(None))
         return waiting

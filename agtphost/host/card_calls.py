@@ -50,8 +50,8 @@ def invocation_binding(
         if origin_of(url) in own:
             raise Refusal(
                 Reason.INVOCATION_TOO_DEEP,
-                "The card leads back to this host, and to no agent.",
-                remedy="Have the card name where the agent is.",
+                "The card leads back to this host instead of an agent.",
+                remedy="Correct the URL in the card: it must be that of the agent.",
             )
         provider = providers.find(url)
         if provider is None or not provider.settings.origin.startswith("https:"):

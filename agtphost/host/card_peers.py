@@ -115,8 +115,8 @@ class CardPeers:
         if self._server_id in hosts or len(hosts) >= MOST_HOSTS:
             raise Refusal(
                 Reason.INVOCATION_TOO_DEEP,
-                "Cards lead from host to host, and to no agent.",
-                remedy="Have one of the cards name where the agent is.",
+                "The cards lead from host to host and never to an agent.",
+                remedy="Correct the URL in one of the cards: it must be that of the agent.",
             )
         return ", ".join(f"AGTP/1.0 {each}" for each in (*hosts, self._server_id))
 
@@ -166,7 +166,7 @@ def _refusal_from(answer: HostAnswer, record: Mapping[str, Any]) -> Refusal:
     token = document.get("reason")
     if answer.status in (401, 403):
         reason = Reason.NOT_ENTITLED
-        said = f"The host of the agent does not let the caller call it: {said}"
+        said = f"The agent's host does not allow the call: {said}"
     elif isinstance(token, str) and token and answer.status in _STATUSES:
         reason = ForeignReason(token[:64], _STATUSES[answer.status])
     return Refusal(

@@ -26,7 +26,7 @@ class CardWatch(PeriodicService):
     :param seconds: returns seconds since the Unix epoch.
     """
 
-    failure_message = "registered cards could not be looked after"
+    failure_message = "the maintenance of registered cards failed"
 
     def __init__(self, reactor: Any, kept: CardRegistry, ledger: ILedger, seconds: Callable[[], float]) -> None:
         super().__init__(reactor, LOOK_EVERY)

@@ -38,7 +38,7 @@ from agtphost.vocabulary.scopes import missing
 STATEMENTS = {
     "QUERY": "Cards of everything that the caller may call.",
     "FIND": "Search the cards of everything that the caller may call.",
-    "REGISTER": "Enter a card, or its URL, into the registry; for operators, and agents under their own names.",
+    "REGISTER": "Register a card, or its URL; for operators, and for agents under their own names.",
     "RENEW": "Renew the lease of a card.",
     "WITHDRAW": "Withdraw a card, or say that it has a successor.",
     "APPROVE": "Approve what changed in a card that was fetched from its URL; for operators.",

@@ -163,7 +163,7 @@ class CertificateNotices(PeriodicService):
             try:
                 await self._ledger.submit(draft)
             except (LedgerUnavailable, StaleChange) as error:
-                log.error("revocations could not be put on record: {why}", why=str(error))
+                log.error("revocations could not be recorded: {why}", why=str(error))
                 return False
         return True
 

@@ -177,7 +177,7 @@ def _how_to_open(assurance: Assurance, surface: str) -> str:
             f'a token gives the assurance "gateway", and {needing} a client certificate; '
             f"write {OPEN_TO_TOKENS} in its {place}"
         )
-    return "nothing proves who calls; give clients a token of [[http.client]]"
+    return "clients are not authenticated; give them a token of [[http.client]]"
 
 
 def _clients(

@@ -30,7 +30,7 @@ MESSAGES: Final = {
         + ". It goes on from {host}; set the clock "
         "right, or restart the host if it is right now"
     ),
-    JumpKind.BELIEVED: "the system's clock has differed by {seconds:.0f} s for long: the host follows it, to {host}",
+    JumpKind.BELIEVED: "the system's clock has differed by {seconds:.0f} s for long; the host now follows it: {host}",
     JumpKind.RETURNED: "the system's clock is back: it says {system}, as the host does",
     JumpKind.AHEAD: (
         "the newest record is {seconds:.0f} s old: the host was off or idle, or the system's clock is ahead. It says "

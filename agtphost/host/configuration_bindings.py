@@ -9,7 +9,7 @@ from agtphost.host.services import HostServices
 from agtphost.identity.peer import Assurance
 from agtphost.methods.reload import ConfigurationAccess
 
-STATEMENT = "Take what was changed in the host's configuration, all of it or nothing, for operators."
+STATEMENT = "Apply the changed configuration, all of it or nothing; for operators."
 
 
 def configuration_bindings(services: HostServices) -> tuple[Binding, ...]:

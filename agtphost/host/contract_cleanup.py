@@ -69,5 +69,5 @@ class ContractCleanup(PeriodicService):
             try:
                 await waiting
             except LedgerUnavailable as error:
-                log.warn("contracts of closed connections are not ended on record yet: {why}", why=str(error))
+                log.warn("the end of contracts of closed connections is not recorded yet: {why}", why=str(error))
                 return

@@ -321,5 +321,5 @@ def delegate_binding(handler: Delegation, timeout: float, description: str = "DE
 
 def task_binding(reading: TaskReading) -> Binding:
     """Return the binding of ``QUERY /delegations``; the handler decides who may read which tasks."""
-    statement = "Asynchronous tasks that the calling agent delegated, and what became of them."
+    statement = "Asynchronous tasks that the calling agent delegated, and their results."
     return Binding.native("QUERY", PATH, reading, statement, Assurance.NONE)

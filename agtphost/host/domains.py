@@ -40,7 +40,7 @@ class DomainWatch(PeriodicService):
     """
 
     name = "domains"
-    failure_message = "a domain's agents were not dealt with"
+    failure_message = "the agents of a domain could not be suspended or reinstated"
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class DomainWatch(PeriodicService):
             except StaleLifecycle:
                 self._again = True
             except LedgerUnavailable as error:
-                log.error("{name} stays as it is for now: {why}", name=agent.name, why=str(error))
+                log.error("{name} is unchanged for now: {why}", name=agent.name, why=str(error))
                 if self.running and self._timer is None:
                     self._check_in(RETRY_SECONDS)
             else:

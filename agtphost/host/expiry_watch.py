@@ -103,7 +103,7 @@ class ExpiryWatch(PeriodicService):
     """
 
     name = "expiries"
-    failure_message = "what ends soon could not be looked at"
+    failure_message = "certificates that end soon could not be checked"
 
     def __init__(
         self, reactor: Any, services: Callable[[], HostServices], known: Callable[[], Sequence[Agent]]

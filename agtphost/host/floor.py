@@ -141,7 +141,7 @@ _STATEMENTS = {
         "QUERY",
         "/approvals",
     ): "Calls of the calling agent that wait for a person, and those to approve.",
-    ("QUERY", "/notifications"): "What was sent to the calling agent and is not confirmed yet.",
+    ("QUERY", "/notifications"): "Messages to the calling agent that it has not confirmed yet.",
 }
 
 

@@ -175,7 +175,7 @@ class Generations:
             except Exception:
                 # The configuration is in force already; an error of one callback must not keep the others from being
                 # called.
-                log.failure("something of the host did not follow its configuration")
+                log.failure("a part of the host could not adopt the changed configuration")
         before.admission.dispatcher.under_way.when_over(lambda: self._retire(before))
 
     def _put_in_force(self, core: Core) -> None:

@@ -30,7 +30,7 @@ START_TIMEOUT = 15.0
 """Seconds that a server gets to list its tools before a grant is accepted unchecked."""
 
 STATEMENTS = {
-    "AUTHORIZE": "Let an agent call what is named, and nothing else that is not granted; for operators.",
+    "AUTHORIZE": "Limit an agent to what its grants name, and add a grant; for operators.",
     "REVOKE": "Take grants of an agent back, for operators.",
     "QUERY": "The grants of the calling agent; for operators, those of all.",
 }

@@ -27,18 +27,18 @@ from agtphost.mcp.in_process import Manifest
 from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.steps import Executor
 
-HINT = "The operator of this host opens some tools only to clients that are known more surely than this one."
+HINT = "The operator of this host opens some tools only to clients with a stronger identity proof."
 """Why a client may miss a tool. The text does not depend on the tools, so it reveals nothing about them."""
 
-UNSCOPED = "Some tools ask for scopes without which clients call here that prove nothing."
+UNSCOPED = "Some tools ask for scopes that clients without an identity proof do not have."
 """Why a client that has proven nothing may miss a tool: it does not learn whose scopes it calls with."""
 
 _REMEDIES = {
     Assurance.GATEWAY: (
-        "A token proves who calls here. For a tool that is missing, show the agent's client certificate, or ask the "
-        f"operator for {OPEN_TO_TOKENS} in the server's entry of host.toml."
+        "This front identifies clients by a token. To see a missing tool, present the agent's client certificate, or "
+        f"ask the operator for {OPEN_TO_TOKENS} in the server's entry of host.toml."
     ),
-    Assurance.HEADER: "Nothing proves who calls here. For a tool that is missing, ask the operator for a token.",
+    Assurance.HEADER: "This front does not identify its clients. To see a missing tool, ask the operator for a token.",
 }
 """What a client can do, by its assurance."""
 

@@ -73,7 +73,7 @@ def check_signing_key(reader: IRecordReader, key: SigningKey | None, path: Path,
         raise OtherKey(
             f"the signing key is not the newest one of this store: {path} {used}, and {link.new.kid} followed "
             f"{link.old.kid} on {link.rotated_at}. Copy the key, its .pub and {state / DIRECTORY} from the host that "
-            "changed it; what another key signs after that time is not believed"
+            "changed it; signatures of another key after that time are not valid"
         )
 
 

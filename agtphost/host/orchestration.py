@@ -126,4 +126,4 @@ def orchestration_bindings(services: HostServices) -> tuple[Binding, ...]:
 def _monitors(services: HostServices) -> Binding:
     listing = monitor_methods.Listing(services.lasting.monitors)
     least = default_assurance(services.floor, changes=False)
-    return Binding.native("QUERY", monitor_methods.PATH, listing, "What the calling agent observes here.", least)
+    return Binding.native("QUERY", monitor_methods.PATH, listing, "Subscriptions of the calling agent.", least)

@@ -32,7 +32,7 @@ from agtphost.vocabulary.tomltext import write_toml
 
 STATEMENTS = {
     ("AUTHORIZE", "/page"): "A link to the operators' page, good once and for a minute.",
-    ("QUERY", "/page"): "What the caller may see and do on the operators' page.",
+    ("QUERY", "/page"): "Rights of the caller on the operators' page.",
     ("SUSPEND", "/page/calls/{response_id}"): "End a waiting call; for operators.",
     ("RESUME", "/page/upstreams/{upstream}"): "Restart a server behind this host; for operators.",
     ("REVOKE", "/page/sessions"): "End all sessions of the operators' page, and its unused links; for administrators.",

@@ -228,7 +228,7 @@ class Reloader:
             self._renew(candidate)
             self._agents.note_admitted(newcomers)
         except Exception:
-            log.failure("something of the host did not follow its configuration")
+            log.failure("a part of the host could not adopt the changed configuration")
         return replace(outcome, audit_id=audit_id)
 
     def _files_to_compare(self, kind: str, candidate: Candidate) -> Any:
@@ -251,7 +251,7 @@ class Reloader:
         shown = [str(problem)[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS]]
         fields = {
             **requester.fields(),
-            "explanation": f"A configuration was refused, for {len(problems)} problems; nothing changed.",
+            "explanation": f"The new configuration was refused because of {len(problems)} problems; nothing changed.",
             "digest": "" if candidate is None else candidate.digest,
             "generation": self._number,
             "problems": shown,
@@ -294,7 +294,7 @@ class Reloader:
             said = "the TLS certificate, key and client authorities were read again; new connections use them"
             log.info("{by}: {said}", by=by, said=said)
         for each in outcome.waiting:
-            log.warn("{by}: takes a restart: {what}", by=by, what=each)
+            log.warn("{by}: needs a restart: {what}", by=by, what=each)
         log.info("{by}: {summary}", by=by, summary=outcome.summary)
 
 

@@ -222,7 +222,7 @@ class HostService(Service):
         elif self._reloading is not None:
             self._notify_manager(ServiceManagerNotifier.notify_reloading)
             asked = Deferred.fromCoroutine(self._reloading.reload(Requester(by="signal")))
-            asked.addErrback(lambda failure: log.failure("SIGHUP: the configuration was not taken", failure=failure))
+            asked.addErrback(lambda failure: log.failure("SIGHUP: the configuration was not applied", failure=failure))
             asked.addCallback(lambda _: self._notify_manager(ServiceManagerNotifier.end_reload))
 
     def _notify_manager(self, word: Callable[[ServiceManagerNotifier], None]) -> None:

@@ -115,7 +115,7 @@ class SummaryWriter(Service):
                 try:
                     await waiting
                 except LedgerUnavailable as error:
-                    log.error("refusals or reads could not be summed up on record, and wait: {why}", why=str(error))
+                    log.error("the summary of refusals or reads could not be recorded yet: {why}", why=str(error))
                     return
                 self._unwritten = self._unwritten[MOST_TOGETHER:]
             # What is counted while this writes waits for the next time; a busy host would otherwise write without end.

@@ -21,7 +21,7 @@ NOTE = (
     "[mcp.server.tools.NAME] for one tool"
 )
 ANONYMOUS = (
-    "[gateway] no tool of files is shown to anonymous clients: nothing proves who calls; give clients a token of "
+    "[gateway] no tool of files is shown to anonymous clients: clients are not authenticated; give them a token of "
     "[[http.client]]"
 )
 GRANT = "\n[[grant]]\nagent = 'demo'\nallow = {}\n"

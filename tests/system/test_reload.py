@@ -267,7 +267,7 @@ def test_who_asks_is_on_record(host: Host) -> None:
     assert "asked by operator, by the key" in explained.stdout and told["digest"] in explained.stdout
     assert told["digest"] == _digest(host)
     walked = host.agtp("audit", "walk", "host")
-    assert "A configuration was refused" in walked.stdout, walked.stdout + walked.stderr
+    assert "The new configuration was refused because of" in walked.stdout, walked.stdout + walked.stderr
     stranger = host.agtp("reload", "--as", "demo")
     assert stranger.returncode == 1 and "operators" in stranger.stderr
 

@@ -204,7 +204,7 @@ def test_what_was_seen_first_stays_approved(tmp_path: Path) -> None:
                 assert signs == ["-", "+"], changed_text
             until(lambda: agtp.call(host.uri, "EXECUTE", "/a2a/moody", send).ok)
             again = host.agtp("upstreams", "approve", "a2a.moody", "--sha256", waiting)
-            assert (again.returncode, "switched off because of a change" in again.stderr) == (1, True)
+            assert (again.returncode, "disabled because of a change" in again.stderr) == (1, True)
             approved = events(host, "upstream-definition-approved")
             assert {event["approved_by"] for event in approved} == {fingerprint}
             host.stop()

@@ -179,7 +179,7 @@ def _print_outcome(answer: Mapping[str, Any], former: str, server: str | None) -
     if former:
         click.echo(former)
     if answer["host_runs"]:
-        click.echo(f"The host accepts its calls{f', only to {server}' if answer['narrowed'] else ''}.")
+        click.echo(f"The host accepts its calls{f' to {server} only' if answer['narrowed'] else ''}.")
     else:
         click.echo("Start the host; then it admits the agent.")
         if server is not None:
