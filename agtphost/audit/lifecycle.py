@@ -131,7 +131,7 @@ _DEPRECATED = Transition(EventType.DEPRECATED, LifecycleStatus.DEPRECATED)
 _REVOKED = Transition(EventType.REVOKED, LifecycleStatus.RETIRED)
 _NOOP = Noop()
 _RETIRED = TransitionRefused(Reason.AGENT_RETIRED, "The agent was revoked. This is final.")
-_NEVER_ACTIVE = TransitionRefused(Reason.AGENT_NEVER_ACTIVATED, "The agent was never activated; ACTIVATE comes first.")
+_NEVER_ACTIVE = TransitionRefused(Reason.AGENT_NEVER_ACTIVATED, "The agent was never activated.")
 _SUSPENDED_NOW = TransitionRefused(
     Reason.AGENT_SUSPENDED, "The agent is suspended; deprecating it would resume its traffic. REINSTATE comes first."
 )

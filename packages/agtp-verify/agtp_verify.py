@@ -1,7 +1,7 @@
 """
 Verify what an AGTP host recorded, without the host and without its software.
 
-``agtp-verify --key signing.pub records.jsonl`` reads an export of ``agtp audit export``. Take the host's public key from
+``agtp-verify --key signing.pub records.jsonl`` reads an export of ``agtp audit export``. Take the host's key from
 elsewhere; its first key is enough, because each names its successor. This one file needs only ``cryptography``.
 
 For each record: its Audit-ID is the SHA-256 of its bytes; a known key of the host signed it while that key was in use,
