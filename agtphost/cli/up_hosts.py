@@ -130,7 +130,7 @@ def require_usable(place: Path) -> None:
 @contextmanager
 def trial_database(place: Path, programs: Path) -> Iterator[TrialDatabase]:
     """
-    A database below the directory of the hosts, not yet started; it is stopped at the end.
+    Yield a database below the directory of the hosts, not yet started; stop it at the end.
 
     :raises WrongInput: it cannot be there, or is in use.
     """

@@ -96,13 +96,13 @@ def read_text(octets: bytes) -> str | Undecodable:
 
 
 def uri_of(path: str, mode: str) -> str:
-    """The SQLite URI of a file; ``mode`` is ``rw`` or ``ro``."""
+    """Return the SQLite URI of a file; ``mode`` is ``rw`` or ``ro``."""
     return f"file:{quote(path)}?mode={mode}"
 
 
 def open_writer(opener: Connect, path: str) -> Connection:
     """
-    A connection that commits durably.
+    Open a connection that commits durably.
 
     :raises StoreError: if the file system or the driver does not let it.
     """
@@ -125,7 +125,7 @@ def explain_failure(path: str, error: BaseException) -> str:
 
 
 def open_reader(opener: Connect, path: str) -> Connection:
-    """A connection that cannot change anything."""
+    """Open a connection that can only read."""
     connection = opener(uri_of(path, "ro"))
     try:
         for setting in READER_SETTINGS:

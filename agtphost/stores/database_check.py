@@ -132,7 +132,7 @@ def _place(execute: Execute, number: int) -> str:
 
 def one_by_one(execute: Execute, chain: str, after: int, limit: int) -> Iterable[tuple[int, int | str]]:
     """
-    The records of a chain that come after a place, where reading them together failed.
+    Yield the records of a chain after a position one by one, because reading them together failed.
 
     By the index, which has the places and numbers of records without the records.
 

@@ -57,45 +57,45 @@ class IRecordLog(Interface):
     """Records in their chains: they are only ever added."""
 
     def heads() -> dict[str, HeadRow]:
-        """The newest record of every chain, its hash checked."""
+        """Return the newest record of every chain, after checking its hash."""
 
     def chain_number(chain: str) -> int:
-        """The number of a chain, made up in this transaction if it is new."""
+        """Return the number of a chain; a new chain gets one in this transaction."""
 
     def last_number() -> int:
-        """The number of the newest record of all chains; 0 where there is none."""
+        """Return the number of the newest record of all chains; 0 if the store has no record."""
 
     def append(records: Sequence[RecordRow]) -> None:
         """Append records and raise if a place in a chain is already taken."""
 
     def holds(audit_id: bytes) -> bool:
-        """Whether a record is stored."""
+        """Return whether the store has a record."""
 
     def audit_ids(after: int, limit: int) -> Sequence[bytes]:
         """Audit-IDs of the records numbered ``after + 1`` and on."""
 
     def records_after(after: int, limit: int) -> Sequence[tuple[int, StoredRecord]]:
         """
-        The records numbered ``after + 1`` and on, with their numbers.
+        Return the records from the number ``after + 1`` on, each with its number.
 
         :raises agtphost.stores.rows.DamagedRecord: one of them is not what was signed.
         """
 
     def signed_after(after: int, limit: int) -> Sequence[SignedRow]:
-        """The octets of the same, unchecked; what cannot be read is left out."""
+        """Return the octets of the records from ``after + 1`` on, unchecked, without those that cannot be read."""
 
 
 class ILifecycleRows(Interface):
     """The lifecycle state of every agent."""
 
     def lifecycle_states() -> dict[str, StateRow]:
-        """The state of every agent that has one."""
+        """Return the lifecycle state of every agent that has one."""
 
     def lifecycle_status(agent_id: str) -> str | None:
-        """The status of one agent, as this transaction has it."""
+        """Return the lifecycle status of one agent, with the changes of this transaction."""
 
     def lifecycle_row(agent_id: str) -> StateRow | None:
-        """The state of one agent, as this transaction has it."""
+        """Return the lifecycle state of one agent, with the changes of this transaction."""
 
     def set_lifecycle(agent_id: str, state: StateRow) -> None:
         """Change one agent's state."""
@@ -140,10 +140,10 @@ class IStateLog(Interface):
     """The log of the rows of the two state tables that each record changed: :mod:`agtphost.audit.state_keeper`."""
 
     def state_changes(after: int, limit: int) -> Sequence[StateChangeRow]:
-        """The entries numbered ``after + 1`` and on."""
+        """Return the entries from the number ``after + 1`` on."""
 
     def last_state_change() -> int:
-        """The number of the newest entry; 0 where there is none."""
+        """Return the number of the newest entry; 0 if there is none."""
 
     def put_state_changes(rows: Sequence[StateChangeRow]) -> None:
         """Append entries and raise if a number is already used."""
@@ -156,13 +156,13 @@ class ITreeRows(Interface):
     """The tree over all records, and its checkpoints."""
 
     def tile(level: int, number: int) -> bytes:
-        """The hashes of a tile of the tree; empty where there is none."""
+        """Return the hashes of a tile of the tree; empty if the tile does not exist yet."""
 
     def put_tiles(tiles: Mapping[tuple[int, int], bytes]) -> None:
         """Add or replace tiles, by level and number."""
 
     def checkpoint() -> CheckpointRow | None:
-        """The newest checkpoint."""
+        """Return the newest checkpoint; None if there is none."""
 
     def put_checkpoint(row: CheckpointRow) -> None:
         """Add a checkpoint."""
@@ -280,10 +280,10 @@ class IRecordReader(Interface):
     """
 
     def record(audit_id: str) -> StoredRecord | None:
-        """The record of an Audit-ID."""
+        """Return the record with an Audit-ID; None if the store lacks it."""
 
     def head(chain: str) -> StoredRecord | None:
-        """The newest record of a chain."""
+        """Return the newest record of a chain; None if the chain is empty."""
 
     def walk(chain: str, before_seq: int | None, limit: int) -> Sequence[StoredRecord]:
         """Records of a chain, newest first, those before ``before_seq`` where given."""
@@ -292,10 +292,10 @@ class IRecordReader(Interface):
         """Lifecycle events of an agent, newest first."""
 
     def lifecycle_states() -> Mapping[str, StateRow]:
-        """The state of every agent that has one."""
+        """Return the lifecycle state of every agent that has one."""
 
     def state_items(kind: str) -> Sequence[dict[str, Any]]:
-        """The values of the state items of a kind, by key."""
+        """Return the values of the state items of a kind, by key."""
 
     def moment() -> AbstractContextManager[IRecordReader]:
         """Return a reader of the store as it is now, unaffected by later commits; for one thread."""
@@ -307,13 +307,13 @@ class IRecordReader(Interface):
         """
 
     def state_changes(after: int, limit: int) -> Sequence[StateChangeRow]:
-        """The entries numbered ``after + 1`` and on of the log of what records changed in these."""
+        """Return the entries from ``after + 1`` on of the log of changes that records made to the state."""
 
     def signed_after(after: int, limit: int) -> Sequence[SignedRow]:
-        """The octets of the records numbered ``after + 1`` and on, unchecked; what cannot be read is left out."""
+        """Return the octets of the records from ``after + 1`` on, unchecked, without those that cannot be read."""
 
     def chains() -> Sequence[str]:
-        """Every chain, the host's own first."""
+        """Return every chain, the host's own first."""
 
     def records(selection: Selection, *, damaged: Callable[[str, str], None] | None = None) -> Iterator[StoredRecord]:
         """
@@ -355,13 +355,13 @@ class IRecordReader(Interface):
         """Return the time of each agent's last call with proof of who it is; in milliseconds since the Unix epoch."""
 
     def number_of(audit_id: str) -> int | None:
-        """The place of a record among all records, counted from 1."""
+        """Return the position of a record among all records, counted from 1."""
 
     def every_audit_id() -> Iterator[bytes]:
-        """The Audit-IDs of all records, in the order of their numbers."""
+        """Yield the Audit-IDs of all records, in the order of their numbers."""
 
     def checkpoint() -> CheckpointRow | None:
-        """The newest checkpoint of the tree over all records."""
+        """Return the newest checkpoint of the tree over all records; None if there is none."""
 
     def tile(level: int, number: int) -> bytes:
         """Return a tile of the tree; empty if it does not exist."""

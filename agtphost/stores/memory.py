@@ -69,7 +69,7 @@ class MemoryStore:
         self._keyed: dict[bytes, KeyedRow] = {}
 
     def reader(self) -> MemoryStore:
-        """The reading side."""
+        """Return the reader of this store."""
         return self
 
     # Transactions
@@ -228,12 +228,12 @@ class MemoryStore:
 
     @contextmanager
     def moment(self) -> Iterator[MemoryStore]:
-        """The reading side while no transaction begins."""
+        """Yield a reader; no transaction begins while it is used."""
         with self._lock:
             yield self
 
     def stored_state(self) -> tuple[dict[str, StateRow], list[ItemRow]]:
-        """Every row of both tables of state."""
+        """Return every lifecycle state and every state item, for the check of their digest."""
         with self._lock:
             return self.lifecycle_states(), self.list_items()
 
@@ -262,7 +262,7 @@ class MemoryStore:
         undo.append(lambda: setattr(self, "_checkpoints", before))
 
     def number_of(self, audit_id: str) -> int | None:
-        """The place of a record among all records, counted from 1."""
+        """Return the position of a record among all records, counted from 1."""
         row = self._by_audit_id.get(bytes.fromhex(audit_id))
         return None if row is None else row.number
 
@@ -331,7 +331,7 @@ class MemoryStore:
         self.rollback()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Return without doing anything, because a store in memory has no files."""
 
     # Reading
 
@@ -354,13 +354,13 @@ class MemoryStore:
             return list(self._chains.get(self._numbers.get(chain, 0), ()))
 
     def record(self, audit_id: str) -> StoredRecord | None:
-        """The record of an Audit-ID."""
+        """Return the record with an Audit-ID; None if the store lacks it."""
         with self._lock:
             row = self._by_audit_id.get(bytes.fromhex(audit_id))
             return None if row is None else self._to_stored_record(row)
 
     def head(self, chain: str) -> StoredRecord | None:
-        """The newest record of a chain."""
+        """Return the newest record of a chain; None if the chain is empty."""
         newest = self.walk(chain, None, 1)
         return newest[0] if newest else None
 
@@ -375,15 +375,15 @@ class MemoryStore:
         return [self._to_stored_record(row) for row in rows[:limit]]
 
     def chains(self) -> list[str]:
-        """Every chain, the host's own first."""
+        """Return every chain, the host's own first."""
         return sorted(self._numbers)
 
     def state_items(self, kind: str) -> list[dict[str, Any]]:
-        """The values of the state items of a kind, by key."""
+        """Return the values of the state items of a kind, by key."""
         return [jsontext.decode(row.value) for row in self.list_items() if row.kind == kind and row.value is not None]
 
     def every_audit_id(self) -> Iterator[bytes]:
-        """The Audit-IDs of all records, in the order of their numbers."""
+        """Yield the Audit-IDs of all records, in the order of their numbers."""
         yield from self.audit_ids(0, self.last_number())
 
     def records(

@@ -39,7 +39,7 @@ def _open(store: Path) -> sqlite3.Connection:
 
 def records(store: Path, beginning: str, most: int) -> Sequence[RecordPreview]:
     """
-    The newest records whose Audit-IDs begin so.
+    Return the newest records whose Audit-IDs begin with a prefix.
 
     :param beginning: hexadecimal digits; may be empty.
     :raises sqlite3.Error: the store cannot be read.
@@ -55,7 +55,7 @@ def records(store: Path, beginning: str, most: int) -> Sequence[RecordPreview]:
 
 
 def tools(store: Path) -> Iterator[str]:
-    """The MCP tools whose definitions are kept, by ``server.tool``."""
+    """Yield the MCP tools whose definitions are stored, by ``server.tool``."""
     with closing(_open(store)) as database:
         for (key,) in database.execute("SELECT key FROM held WHERE kind = ? ORDER BY key", (DEFINITIONS,)):
             protocol, server, name = [*str(key).split("\n", 2), "", ""][:3]

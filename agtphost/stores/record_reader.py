@@ -119,7 +119,7 @@ class RecordReader(SqlRecordReader):
 
     @contextmanager
     def moment(self) -> Iterator[RecordReader]:
-        """A reader of one connection with one read transaction."""
+        """Yield a reader of one connection with one read transaction, so that all its answers fit together."""
         view = RecordReader(self._path, self._opener)
         connection = open_reader(self._opener, self._path)
         view._idle.append(connection)
@@ -178,7 +178,7 @@ class RecordReader(SqlRecordReader):
 
     @contextmanager
     def tables(self) -> Iterator[TableRows]:
-        """The rows as they are stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
+        """Yield a source of rows as stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
         with self._connection() as connection:
             upgrade.require_latest(connection, self._path)
             yield TableRows(connection.execute)

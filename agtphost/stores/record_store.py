@@ -17,10 +17,10 @@ class IRecordStore(Interface):
     """Reads what the ledger wrote. Never blocks the reactor; never writes."""
 
     def record(audit_id: str) -> Awaitable[StoredRecord | None]:
-        """The record of that Audit-ID, its hash checked."""
+        """Return the record with that Audit-ID, after checking its hash."""
 
     def head(chain: str) -> Awaitable[StoredRecord | None]:
-        """The newest record of a chain; ``""`` is the host's own."""
+        """Return the newest record of a chain; ``""`` is the host's own."""
 
     def walk(chain: str, before_seq: int | None, limit: int) -> Awaitable[Sequence[StoredRecord]]:
         """Records of a chain, newest first, those before ``before_seq`` where given."""
@@ -44,10 +44,10 @@ class IRecordStore(Interface):
         """Return when each of these agents called last; see ``IRecordReader.last_calls``."""
 
     def number_of(audit_id: str) -> Awaitable[int | None]:
-        """The place of a record among all records, counted from 1; None where it is not stored."""
+        """Return the position of a record among all records, counted from 1; None if it is not stored."""
 
     def checkpoint() -> Awaitable[CheckpointRow | None]:
-        """The newest checkpoint of the tree over all records."""
+        """Return the newest checkpoint of the tree over all records; None if there is none."""
 
     def read_proof(prove: Callable[[Callable[[int, int], bytes]], Any]) -> Awaitable[Any]:
         """Call ``prove`` in a thread, with a function that reads tiles of the tree, and return its result."""

@@ -38,7 +38,7 @@ PAGE = 500
 
 
 def read_tile(execute: Callable[..., Any], level: int, number: int) -> bytes:
-    """The hashes of one tile of the tree over all records; empty where there is none."""
+    """Return the hashes of one tile of the tree over all records; empty if the tile does not exist yet."""
     row = execute("SELECT hashes FROM tile WHERE level = ? AND number = ?", (level, number)).fetchone()
     if row is None:
         return b""
@@ -47,7 +47,7 @@ def read_tile(execute: Callable[..., Any], level: int, number: int) -> bytes:
 
 
 def read_checkpoint(execute: Callable[..., Any]) -> CheckpointRow | None:
-    """The newest checkpoint."""
+    """Return the newest checkpoint; None if there is none."""
     row = execute("SELECT size, issued_at, note, previous FROM checkpoint ORDER BY size DESC LIMIT 1").fetchone()
     if row is None:
         return None
@@ -66,7 +66,7 @@ def read_records(execute: Callable[..., Any], after: int, limit: int) -> list[tu
 
 
 def _value_of(row: Sequence[Any]) -> dict[str, Any]:
-    """The value of a state item."""
+    """Return the value of a stored state item."""
     check_row("held", row)
     try:
         value: dict[str, Any] = jsontext.decode(row[5])
@@ -118,7 +118,7 @@ class SqlRecordReader(ABC):
 
     def record(self, audit_id: str) -> StoredRecord | None:
         """
-        The record of an Audit-ID.
+        Return the record with an Audit-ID; None if the store lacks it.
 
         :raises DamagedRecord: it is there, and not what was signed.
         """
@@ -141,7 +141,7 @@ class SqlRecordReader(ABC):
 
     def head(self, chain: str) -> StoredRecord | None:
         """
-        The newest record of a chain.
+        Return the newest record of a chain; None if the chain is empty.
 
         :raises DamagedRecord: it is not what was signed.
         """
@@ -161,19 +161,19 @@ class SqlRecordReader(ABC):
         return [check_record(row) for row in rows]
 
     def lifecycle_states(self) -> dict[str, StateRow]:
-        """The stored state of every agent that has one."""
+        """Return the stored lifecycle state of every agent that has one."""
         rows = self._rows("SELECT agent_id, status, since, reason, successor, deadline, org_domain FROM lifecycle")
         for row in rows:
             check_row("lifecycle", row)
         return {row[0].hex(): StateRow(*row[1:]) for row in rows}
 
     def state_items(self, kind: str) -> list[dict[str, Any]]:
-        """The state items of a kind, by key."""
+        """Return the state items of a kind, by key."""
         rows = self._rows(f"SELECT {COLUMNS['held']} FROM held WHERE kind = ? ORDER BY key", (kind,))
         return [_value_of(row) for row in rows]
 
     def chains(self) -> list[str]:
-        """Every chain, the host's own first."""
+        """Return every chain, the host's own first."""
         rows = self._rows(f"SELECT {COLUMNS['chain']} FROM chain")
         for row in rows:
             check_row("chain", row)
@@ -290,17 +290,17 @@ class SqlRecordReader(ABC):
         return SummaryLook(self, Search(), None, stop).last_calls(callers)
 
     def number_of(self, audit_id: str) -> int | None:
-        """The place of a record among all records, counted from 1."""
+        """Return the position of a record among all records, counted from 1."""
         octets = bytes.fromhex(audit_id)
         rows = self._rows(self.find, (octets, octets))
         return int(rows[0][0]) if rows else None
 
     def checkpoint(self) -> CheckpointRow | None:
-        """The newest checkpoint of the tree over all records."""
+        """Return the newest checkpoint of the tree over all records; None if there is none."""
         return self._read(read_checkpoint)
 
     def every_audit_id(self, *, page: int = PAGE) -> Iterator[bytes]:
-        """The Audit-IDs of all records, as stored, in the order in which the store numbered them."""
+        """Yield the Audit-IDs of all records as stored, in the order of their numbers."""
         after = 0
         statement = "SELECT number, audit_id FROM record WHERE number > ? ORDER BY number LIMIT ?"
         while rows := self._rows(statement, (after, page)):

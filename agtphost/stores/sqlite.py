@@ -162,7 +162,7 @@ class SQLiteStore:
 
     @contextmanager
     def tables(self) -> Iterator[TableRows]:
-        """The rows as they are stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
+        """Yield a source of rows as stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
         yield TableRows(self._execute)
 
     def damage(self) -> list[str]:
@@ -480,7 +480,7 @@ def expect(path: Path) -> None:
 
 
 def _make(path: Path) -> None:
-    """An empty file for the owner alone; SQLite gives its log the same mode."""
+    """Create an empty file that only the owner can read; SQLite gives its log the same mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:

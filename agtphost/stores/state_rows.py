@@ -12,7 +12,7 @@ from agtphost.stores.rows import ItemRow, RecordFormat, SignedRow, StateChangeRo
 
 
 def read_state(rows: Callable[[str], Sequence[Any]]) -> tuple[dict[str, StateRow], list[ItemRow]]:
-    """Every row of both tables of state; a text that is none is shown as well as it can be."""
+    """Return every row of the tables ``lifecycle`` and ``held``; replace what is not UTF-8 in a text."""
     columns = "status", "since", "reason", "successor", "deadline", "org_domain"
     texts = ", ".join(f"CAST({column} AS BLOB)" for column in columns)
     agents = rows(f"SELECT agent_id, {texts} FROM lifecycle")

@@ -48,13 +48,13 @@ class ITableRows(Interface):
         """Return whether the index over chains finds a record at its place."""
 
     def last_number() -> int:
-        """The largest number of a record; 0 where there is none."""
+        """Return the largest number of a record; 0 if there is none."""
 
     def newest_size() -> int:
-        """The size of the newest checkpoint; 0 where there is none."""
+        """Return the number of records in the newest checkpoint; 0 if there is none."""
 
     def chains() -> Iterator[tuple[Any, ...]]:
-        """Every row of ``chain``."""
+        """Yield every row of the table ``chain``."""
 
     def newest_records() -> Iterator[tuple[Any, tuple[Any, ...]]]:
         """Yield each chain that some record names: its number, and the row of ``record`` that has its last place."""
@@ -63,13 +63,13 @@ class ITableRows(Interface):
         """Return ``audit_id`` and ``seq`` of the record that a row of ``record`` names as the one before it."""
 
     def records(after: int | None, upto: int) -> Iterator[tuple[Any, ...]]:
-        """The rows of ``record`` in the order of their numbers, from the first where ``after`` is None."""
+        """Yield the rows of ``record`` after a number, in order; from the first one if ``after`` is None."""
 
     def record(number: int) -> tuple[Any, ...] | None:
         """Return one row of ``record``."""
 
     def facets(after: int | None) -> Iterator[tuple[Any, ...]]:
-        """The rows of ``facet`` in the order of their numbers, from the first where ``after`` is None."""
+        """Yield the rows of ``facet`` after a number, in order; from the first one if ``after`` is None."""
 
     def facet(number: int) -> tuple[Any, ...] | None:
         """Return one row of ``facet``."""
@@ -81,7 +81,7 @@ class ITableRows(Interface):
         """Return one row of ``record_block``."""
 
     def checkpoints(after: int | None) -> Iterator[tuple[Any, ...]]:
-        """The rows of ``checkpoint`` in the order of their sizes, from the first where ``after`` is None."""
+        """Yield the rows of ``checkpoint`` after a size, in order; from the first one if ``after`` is None."""
 
     def tile(level: int, number: int) -> tuple[Any, int]:
         """The hashes of a tile, None where it is not there, and the size of the newest checkpoint at that moment."""
@@ -90,7 +90,7 @@ class ITableRows(Interface):
         """Level and number of every tile."""
 
     def reservations() -> Iterator[tuple[Any, ...]]:
-        """Every row of ``reservation``."""
+        """Yield every row of the table ``reservation``."""
 
     def keyed_rows() -> Iterator[tuple[Any, ...]]:
         """Return every row of ``keyed``, ordered by owner."""

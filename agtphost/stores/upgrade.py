@@ -48,7 +48,7 @@ def latest() -> int:
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a schema file, one by one, so that all run in one transaction."""
+    """Yield the statements of a schema file one by one, so that all can run in one transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

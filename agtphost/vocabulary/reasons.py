@@ -317,7 +317,7 @@ class Reason(StrEnum):
     CONTRACT_MISMATCH = "contract-mismatch", 404, "AGTP-API section 10.1", "The contract is for another method or path.", "Present it with the method and path that it names."
     CONTRACT_NOT_PERMITTED = "contract-not-permitted", 403, "AGTP-API section 10.1.4", "The caller may not end this contract.", "Connect with the certificate of the contract's agent; an operator can REVOKE the contract."
     CONTRACT_NOT_YOURS = "contract-not-yours", 464, "core v08 section 5.6", "The contract belongs to another agent.", "Negotiate a contract of your own."
-    CONTRACT_REVOKED = "contract-revoked", 464, "core v08 section 5.6", "The contract is no longer in force.", "Negotiate a new contract."
+    CONTRACT_REVOKED = "contract-revoked", 464, "core v08 section 5.6", "The contract has ended or was revoked.", "Negotiate a new contract."
     CONTRACT_UNKNOWN = "contract-unknown", 404, "AGTP-API section 10.1.4", "The caller has no contract with that synthesis_id.", "DISCOVER /contracts lists those in force."
     CREDENTIALS_MISSING = "credentials-missing", 262, "core v08 section 7.5", "The host evaluates this proposal only for an agent that has proven its identity.", "Connect with the agent's client certificate and propose again under this Negotiation-ID."
     INVALID_DATA_CLASS = "invalid-data-class", 400, "AGTP-API section 10.4", "data_class is neither a name nor a list of names.", "Send the name of a data class, or a list of names."

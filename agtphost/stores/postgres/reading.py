@@ -151,7 +151,7 @@ class PostgresReader(SqlRecordReader):
 
     @contextmanager
     def moment(self) -> Iterator[PostgresReader]:
-        """A reader of one connection with one read transaction."""
+        """Yield a reader of one connection with one read transaction, so that all its answers fit together."""
         session = dial(self._address, writer=False)
         view = _Moment(self._address, session)
         try:
@@ -161,7 +161,7 @@ class PostgresReader(SqlRecordReader):
             session.close()
 
     def stored_state(self) -> tuple[dict[str, StateRow], list[ItemRow]]:
-        """Every row of both tables of state."""
+        """Return every row of the tables ``lifecycle`` and ``held``, for the check of their digest."""
         states = self._rows("SELECT agent_id, status, since, reason, successor, deadline, org_domain FROM lifecycle")
         items = self._rows("SELECT kind, key, owner, version, expires_at, value FROM held ORDER BY kind, key")
         return {row[0].hex(): StateRow(*row[1:]) for row in states}, [ItemRow(*row) for row in items]
@@ -184,7 +184,7 @@ class PostgresReader(SqlRecordReader):
 
     @contextmanager
     def tables(self) -> Iterator[PostgresTableRows]:
-        """The rows as they are stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
+        """Yield a source of rows as stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
         with self._session() as session:
             require_usable(session)
             yield PostgresTableRows(session)

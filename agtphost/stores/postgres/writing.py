@@ -253,7 +253,7 @@ class PostgresStore(BlockWriting):
 
     @contextmanager
     def tables(self) -> Iterator[PostgresTableRows]:
-        """The rows as they are stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
+        """Yield a source of rows as stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
         yield PostgresTableRows(self._session)
 
     def damage(self) -> list[str]:
