@@ -37,12 +37,12 @@ class Head(NamedTuple):
 
 
 def first(chain: int) -> Head:
-    """The head of a chain that has no record yet."""
+    """Return the head of a chain that has no record yet."""
     return Head(chain, 0, 0, ZERO_AUDIT_ID, 0)
 
 
 def head_of_row(row: HeadRow) -> Head:
-    """The head that the store holds."""
+    """Return the head of a chain from its stored row."""
     return Head(row.chain, row.number, row.seq, row.audit_id.hex(), row.issued_at)
 
 

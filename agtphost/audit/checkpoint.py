@@ -52,23 +52,23 @@ class Checkpoint:
 
 
 def key_name(origin: str) -> str:
-    """The name of a host's key in its notes: without what the format does not allow in one."""
+    """Return the name of a host's key in its notes, without characters that the format forbids."""
     return re.sub(r"[\s+]", "-", origin) or "agtphost"
 
 
 def key_hash(name: str, key: VerifyingKey) -> bytes:
-    """The four octets that tell a key of that name from others."""
+    """Return the four octets that distinguish a key from others of the same name."""
     return sha256(name.encode() + b"\n" + _ED25519 + key.raw).digest()[:4]
 
 
 def verifier_key(origin: str, key: VerifyingKey) -> str:
-    """The key as transparency log tools take it: ``name+hash+key``."""
+    """Return the key in the form that transparency log tools read: ``name+hash+key``."""
     name = key_name(origin)
     return f"{name}+{key_hash(name, key).hex()}+{base64.b64encode(_ED25519 + key.raw).decode()}"
 
 
 def _state_hash(name: str, key: VerifyingKey | None) -> bytes:
-    """The four octets of a state line: a signature type of our own, as C2SP signed-note has it under 0xff."""
+    """Return the four octets of a state line, a signature type of our own (C2SP signed-note, type 0xff)."""
     raw = b"" if key is None else key.raw
     return sha256(name.encode() + b"\n\xffagtphost state 1\n" + raw).digest()[:4]
 
@@ -195,7 +195,7 @@ def verify(note: str, keys: Iterable[VerifyingKey]) -> Checkpoint:
 
 def verify_signers(note: str, keys: Iterable[VerifyingKey]) -> tuple[Checkpoint, tuple[VerifyingKey, ...]]:
     """
-    The same, with those of ``keys`` that signed it: one at least.
+    Verify a checkpoint; return it with those of ``keys`` that signed it, at least one.
 
     :raises CheckpointError: as for :func:`verify`.
     """
@@ -228,7 +228,7 @@ def verify_signers(note: str, keys: Iterable[VerifyingKey]) -> tuple[Checkpoint,
 
 
 def signed_by(found: Checkpoint, keys: Iterable[VerifyingKey]) -> str:
-    """The checkpoint's note with the signature lines of ``keys`` alone."""
+    """Return the checkpoint's note with only the signature lines of ``keys``."""
     hashes = {key_hash(found.origin, key) for key in keys}
     text, _, signatures = found.note.partition("\n\n")
     kept = [

@@ -44,12 +44,12 @@ class Cosignature:
 
 
 def witness_hash(name: str, key: VerifyingKey) -> bytes:
-    """The four octets that tell a witness's key of that name from others."""
+    """Return the four octets that distinguish a witness's key from others of the same name."""
     return sha256(name.encode() + b"\n" + _COSIGNATURE + key.raw).digest()[:4]
 
 
 def witness_key(name: str, key: VerifyingKey) -> str:
-    """The witness's key as transparency log tools take it: ``name+hash+key``."""
+    """Return the witness's key in the form that transparency log tools read: ``name+hash+key``."""
     return f"{key_name(name)}+{witness_hash(key_name(name), key).hex()}+" + (
         base64.b64encode(_COSIGNATURE + key.raw).decode()
     )
@@ -61,7 +61,7 @@ def _covered_octets(text: str, seconds: int) -> bytes:
 
 def text_of(note: str) -> str:
     """
-    The part of a note that is signed, with its last line feed.
+    Return the signed part of a note, including its last line feed.
 
     :raises CheckpointError: it is not a note.
     """
@@ -73,7 +73,7 @@ def text_of(note: str) -> str:
 
 def cosign(note: str, witness: str, key: SigningKey, seconds: int) -> str:
     """
-    The line that a witness adds to a note.
+    Return the signature line that a witness adds to a note.
 
     :param witness: its ``server_id``.
     :param seconds: the present time, since the Unix epoch.
@@ -122,7 +122,7 @@ def find_cosignatures(note: str, keys: Iterable[VerifyingKey]) -> list[Cosignatu
 
 
 def with_line(note: str, line: str) -> str:
-    """The note with one more signature line; the same note where it has that line, or enough of them."""
+    """Return the note with one more signature line; unchanged if it has that line, or the maximum."""
     lines = note.partition("\n\n")[2].splitlines()
     wanted = line.rstrip("\n")
     return note if wanted in lines or len(lines) >= MOST_LINES else f"{note}{wanted}\n"

@@ -71,19 +71,19 @@ class OrgDomain:
         return f"{EXPIRED}: {self.domain}"
 
     def concerns(self, agent: Agent, own_domain: str) -> bool:
-        """Whether the agent is under the domain, or under a subdomain of it."""
+        """Return whether the agent is under the domain, or under a subdomain of it."""
         return any(map(self.covers, domains_of(agent, own_domain)))
 
     def covers(self, name: str) -> bool:
-        """Whether a domain, in lower case, is this one or under it."""
+        """Return whether a domain, in lower case, is this one or a subdomain of it."""
         return name == self.domain or name.endswith(f".{self.domain}")
 
     def bars(self, agent: Agent, now: float) -> bool:
-        """Whether an agent under the domain has no standing any more."""
+        """Return whether the domain's change keeps an agent under it from being active."""
         return self.withholds(agent.owner_id, now)
 
     def withholds(self, owner_id: str | None, now: float) -> bool:
-        """Whether agents of that owner have no standing under the domain."""
+        """Return whether lists must leave out agents of an owner under the domain."""
         if self.event == RENEWED or now < self.suspend_at:
             return False
         return not (self.event == TRANSFERRED and owner_id == self.owner)
@@ -140,7 +140,7 @@ _TIMES = ("told_at", "suspend_at", "deprecate_at")
 
 
 def domain_name(text: str) -> str | None:
-    """A DNS domain in lower case; None for everything else."""
+    """Return a DNS domain in lower case; None for any other value."""
     try:
         parsed = uris.parse(f"{uris.SCHEME}://{text}")
     except uris.UriError:
@@ -166,7 +166,7 @@ def read_domains(items: Iterable[StateItem]) -> Iterator[OrgDomain]:
 
 
 def barring(agent: Agent, domains: Iterable[OrgDomain], own_domain: str, now: float) -> OrgDomain | None:
-    """The domain for whose sake an agent must not be active; None where there is none."""
+    """Return the expired or transferred domain that keeps an agent from being active; None if there is none."""
     return next((one for one in domains if one.concerns(agent, own_domain) and one.bars(agent, now)), None)
 
 

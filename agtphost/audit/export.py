@@ -79,7 +79,7 @@ def write_export(
     prover: Prover | None = None,
 ) -> Iterator[bytes]:
     """
-    The lines of an export, each with its line feed.
+    Yield the lines of an export, each with its line feed.
 
     :param records: each chain oldest first.
     :param keys: the host's public keys, as (kid, key).
@@ -131,7 +131,7 @@ class ExportWriter:
 
     def line(self, members: Mapping[str, object]) -> bytes:
         """
-        The line of the next record of its chain.
+        Return the line of the next record of its chain.
 
         :param members: :data:`_MEMBERS`, without ``index`` and ``proof`` where it is not proven.
         """
@@ -142,7 +142,7 @@ class ExportWriter:
         return line
 
     def last(self) -> bytes:
-        """The last line."""
+        """Return the last line of the export, which shows that the file is whole."""
         end = {"end": FORMAT, "records": self._count, "heads": self._heads, "sha256": self._digest.hexdigest()}
         return _line(end)
 
@@ -185,7 +185,7 @@ def _record(members: Any) -> StoredRecord:
 
 def keys_of(header: Mapping[str, Any]) -> dict[str, VerifyingKey]:
     """
-    The public keys that an export's first line has.
+    Return the public keys in an export's first line.
 
     :raises ExportError: for a text that is not a key.
     """
@@ -202,7 +202,7 @@ def keys_of(header: Mapping[str, Any]) -> dict[str, VerifyingKey]:
 
 def read_header(line: bytes) -> dict[str, Any]:
     """
-    The first line of an export.
+    Read the first line of an export, which has the host, the selection and the keys.
 
     :raises ExportError: it is none.
     """
@@ -265,7 +265,7 @@ class _Reading:
         return [link for link in links if link is not None]
 
     def _covering(self, header: Mapping[str, Any], keys: KeyRing) -> Checkpoint | None:
-        """The checkpoint that the proofs lead to; None where there is none to believe."""
+        """Return the checkpoint that the proofs lead to; None if there is none with a valid signature."""
         note = header.get("checkpoint")
         if note is None:
             return None
@@ -342,7 +342,7 @@ class _Reading:
 
     def _check_successions(self) -> None:
         """
-        Whether the keys followed each other in the log as they say.
+        Check that the log has the key rotations that the export's links state.
 
         A log has one order, in which all that a key signed comes before all that its successor signed; the times that
         records claim do not matter. So a key that was stolen after its use had ended cannot have signed any of it.

@@ -67,7 +67,7 @@ class Grouping:
         return None
 
     def enough(self, count: int) -> bool:
-        """Whether a group that is held back need not be any more."""
+        """Return whether a group that was held back has enough records to be committed now."""
         return bool(self._holds) and not self._wanting(count)
 
     def note_handed_over(self, count: int, outside: int) -> None:

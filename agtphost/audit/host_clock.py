@@ -110,7 +110,7 @@ class HostClock:
         self._leaps: dict[str, tuple[float, float]] = {}
 
     def seconds(self) -> float:
-        """The host's time, in seconds since the Unix epoch. It is read several times in each call."""
+        """Return the host's time, in seconds since the Unix epoch. It is read several times in each call."""
         return self._steady() + self._offset
 
     def latest(self) -> float:

@@ -37,12 +37,12 @@ class KeyedCheck:
         self._examiner = RecordExaminer()
 
     def is_there(self, record: int) -> bool:
-        """Whether a reservation names this record as the one that answered it."""
+        """Return whether a stored reservation names this record as its answer."""
         at = bisect_left(self._answered, record)
         return at < len(self._answered) and self._answered[at] == record
 
     def is_live(self, reserved_at: int) -> bool:
-        """Whether a reservation that was made then must still be there."""
+        """Return whether a reservation of that time must still be stored."""
         return reserved_at > self._live_after
 
     def reservations(self) -> Iterator[Finding]:

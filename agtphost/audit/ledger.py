@@ -187,7 +187,7 @@ class Ledger:
             self._held.replace(held)
 
     def _sign_baseline(self) -> None:
-        """A store from before its state was signed: what it holds now counts from here on."""
+        """Sign the state of a store that an earlier version made without signing its state."""
         try:
             self._writer.sign_baseline()
         except Exception as error:

@@ -249,7 +249,7 @@ def stops(row: StateRow) -> bool:
 
 
 def state_of_row(row: StateRow) -> LifecycleState:
-    """A stored state, as the gates read it."""
+    """Return a stored lifecycle state in the form that the gates read."""
     return LifecycleState(
         status=LifecycleStatus(row.status),
         since=row.since,
@@ -262,7 +262,7 @@ def state_of_row(row: StateRow) -> LifecycleState:
 
 
 def state_after(event: LifecycleEvent, issued_at: str) -> StateRow:
-    """The row of an agent's state after an event that was issued at that time."""
+    """Return the row of an agent's state after an event with that time."""
 
     def text(name: str) -> str | None:
         value = event.fields.get(name)

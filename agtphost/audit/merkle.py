@@ -35,17 +35,17 @@ class ProofError(ValueError):
 
 
 def leaf_hash(entry: bytes) -> bytes:
-    """The hash of one entry."""
+    """Return the leaf hash of one entry (RFC 9162 section 2.1.1)."""
     return sha256(b"\x00" + entry).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """The hash of two subtrees."""
+    """Return the hash of two subtrees (RFC 9162 section 2.1.1)."""
     return sha256(b"\x01" + left + right).digest()
 
 
 def whole(hashes: bytes | bytearray) -> bytes:
-    """The root over a power of two of hashes, which stand one after the other."""
+    """Return the root over concatenated hashes, whose number is a power of two."""
     row = bytes(hashes)
     while len(row) > HASH:
         row = b"".join([sha256(b"\x01" + row[at : at + 2 * HASH]).digest() for at in range(0, len(row), 2 * HASH)])
@@ -145,7 +145,7 @@ class Frontier:
 
 
 def root_of(entries: Iterable[bytes]) -> bytes:
-    """The tree hash over entries, from nothing but them."""
+    """Return the root of the tree over entries, which are hashed here."""
     tree = Frontier()
     for entry in entries:
         tree.add(leaf_hash(entry))
@@ -171,7 +171,7 @@ class Tree:
 
     def inclusion(self, index: int) -> list[bytes]:
         """
-        The inclusion proof of an entry: RFC 9162 section 2.1.3.1.
+        Return the inclusion proof of an entry (RFC 9162 section 2.1.3.1).
 
         :param index: counted from 0.
         :raises ProofError: the entry does not exist.
@@ -182,7 +182,7 @@ class Tree:
 
     def consistency(self, first: int) -> list[bytes]:
         """
-        The proof that this tree continues the one of its first entries: RFC 9162 section 2.1.4.1.
+        Return the proof that this tree extends a former one (RFC 9162 section 2.1.4.1).
 
         :param first: the size of the earlier tree.
         :raises ProofError: it is larger than this one, or empty.
@@ -208,7 +208,7 @@ class Tree:
         return [*self._subproof(first, middle, high, intact=False), self._range(low, middle)]
 
     def _range(self, low: int, high: int) -> bytes:
-        """The hash over entries ``low`` to ``high``; ``low`` is a multiple of the largest power of two inside."""
+        """Return the hash over entries ``low`` to ``high``; the largest power of two inside divides ``low``."""
         count = high - low
         if count & (count - 1) == 0:
             return self._perfect(count.bit_length() - 1, low // count)
@@ -216,7 +216,7 @@ class Tree:
         return node_hash(self._range(low, middle), self._range(middle, high))
 
     def _perfect(self, level: int, number: int) -> bytes:
-        """The hash of the subtree of ``2 ** level`` entries with that number."""
+        """Return the hash of a complete subtree: the one with that number of those with ``2 ** level`` entries."""
         known = self._known.get((level, number))
         if known is None:
             tile_level, inside = divmod(level, HEIGHT)
@@ -230,18 +230,18 @@ class Tree:
 
 
 def _split_point(count: int) -> int:
-    """The largest power of two below ``count``."""
+    """Return the largest power of two below ``count``."""
     return 1 << ((count - 1).bit_length() - 1)
 
 
 def proof_to_texts(proof: Iterable[bytes]) -> list[str]:
-    """A proof as JSON carries it: base64."""
+    """Return a proof as base64 texts, the form in JSON."""
     return [base64.b64encode(digest).decode() for digest in proof]
 
 
 def proof_from_texts(texts: object) -> list[bytes]:
     """
-    A proof as it was written, in its one spelling.
+    Return the proof of base64 texts; refuse texts that are not canonical base64.
 
     :raises ProofError: it is not a list of digests in base64.
     """
@@ -258,7 +258,7 @@ def proof_from_texts(texts: object) -> list[bytes]:
 
 def root_from_inclusion(index: int, size: int, leaf: bytes, proof: Sequence[bytes]) -> bytes:
     """
-    The root that an inclusion proof leads to: RFC 9162 section 2.1.3.2.
+    Compute the root that an inclusion proof leads to (RFC 9162 section 2.1.3.2).
 
     :param leaf: the entry's leaf hash.
     :raises ProofError: the proof is not of the right length.

@@ -15,7 +15,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def members_of(jws: str) -> Mapping[str, Any]:
-    """The members that a record has signed; its signature is not looked at."""
+    """Return the signed members of a record, without verifying its signature."""
     found = jsontext.decode(decode(jws.split(".")[1]))
     return found if isinstance(found, dict) else {}
 

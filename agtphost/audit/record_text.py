@@ -58,13 +58,13 @@ class _Kind:
 
 @lru_cache(maxsize=MOST_KINDS)
 def _kind(names: tuple[str, ...]) -> _Kind | None:
-    """The kind that has these members; None where a name is not sure to be written, and to be sorted, as it is."""
+    """Return the kind of payloads with these members; None if a name might be escaped or sorted differently."""
     plain = len(names) > 1 and all(type(name) is str and len(escaped(name)) == len(name) + 2 for name in names)
     return _Kind(names) if plain else None
 
 
 def _plain(value: object) -> bool:
-    """Whether both encoders write ``value`` alike, given that its text needs no escape."""
+    """Return whether both encoders write ``value`` identically, if its text needs no escape."""
     kind = type(value)
     if kind is str or value is None:
         return True

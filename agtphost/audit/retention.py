@@ -69,7 +69,7 @@ def retention_changes(
 
 def reserved_by(label: str, agent_id: str, records: Iterable[StateItem], now: float) -> Mapping[str, Any] | None:
     """
-    The agent that still keeps a label: one of another Agent-ID that had it and ended less than 90 days ago.
+    Return the ended agent that still reserves a label: another Agent-ID, ended less than 90 days ago.
 
     :param now: seconds since the Unix epoch.
     """

@@ -52,18 +52,18 @@ class Space:
         """The message where :meth:`enough` is False."""
 
     def due(self) -> bool:
-        """Whether it is time to look again."""
+        """Return whether the last check of the free space is too old."""
         return time.monotonic() - self._seen > SPACE_SECONDS
 
     def enough(self) -> bool:
-        """Whether the floor is free."""
+        """Return whether the disk has at least the configured floor free."""
         self._seen = time.monotonic()
         if self._quick:
             self.stale_from = self._seen + STALE_SECONDS
         return self._free() >= self._floor
 
     def enough_now(self) -> bool:
-        """The same, for who cannot do anything about a disk that does not answer: the next write will."""
+        """Return whether the floor is free; true if the disk does not answer, because the next write reports that."""
         try:
             return self.enough()
         except OSError:

@@ -115,7 +115,7 @@ class StateTable:
         return self._alive(self._table(kind).owned.get(owner))
 
     def all(self, kind: str) -> Iterator[StateItem]:
-        """Every item of a kind: for start-up, and for what only operators do. No request goes this way."""
+        """Yield every item of a kind. It is slow: only for the start and for operators' requests."""
         return self._alive(self._table(kind).items)
 
     def items_by(self, kind: str, member: str, value: object) -> Iterator[StateItem]:
@@ -146,7 +146,7 @@ class StateTable:
         return self._table(kind).open_of(ALL if owner is None else owner).items
 
     def octets(self, kind: str, owner: str | None = None) -> int:
-        """The octets of the same."""
+        """Return the octets of all items of a kind, or of one owner's."""
         table = self._table(kind)
         load = table.load if owner is None else table.loads.get(owner)
         return 0 if load is None else load.octets
@@ -277,7 +277,7 @@ class StateTable:
 
     @staticmethod
     def _oldest(table: ItemTable, change: Change, in_all: bool) -> StateItem | None:
-        """The finished item that goes next: the owner's own, or where all together are too many, anybody's."""
+        """Return the oldest finished item to evict: the owner's, or of all owners if the total is too large."""
         for item in table.finished if in_all else table.finished_of.get(change.owner, ()):
             if item.key not in table.coming and item.key != change.key:
                 return item

@@ -54,7 +54,7 @@ class _Log(Protocol):
 
 
 def mentions(signed: bytes) -> bool:
-    """Whether the octets of a record may have a statement; most records are passed over by this."""
+    """Return whether the octets of a record may contain a statement of state; this skips most records quickly."""
     return any(trace in signed for trace in _TRACES)
 
 

@@ -58,7 +58,7 @@ class StateItem:
         return self.kept
 
     def is_stored_as(self, row: ItemRow) -> bool:
-        """Whether a row has this very item."""
+        """Return whether a row stores exactly this item."""
         return (
             self.version == row.version
             and self.mark == hash(row.value)
@@ -107,7 +107,7 @@ def item_of(
     names: Set[str] = frozenset(),
 ) -> StateItem:
     """
-    An item as it is stored.
+    Return the item of a stored row.
 
     :param octets: its JSON.
     :param written: what that was written from, so that of a long item only the members at hand are read again.

@@ -240,7 +240,7 @@ class StateKeeper:
     # What was signed
 
     def _newest(self, records: int) -> Statement | None:
-        """The newest statement; None where nothing was ever signed."""
+        """Return the newest signed statement of the state; None if nothing was ever signed."""
         anchors = [anchor for anchor in self._anchors() if anchor[0] <= records]
         if not anchors:
             return self._newest_anywhere()
@@ -265,7 +265,7 @@ class StateKeeper:
 
     def _newest_behind(self, after: int) -> Statement | None:
         """
-        The newest statement of the records behind a checkpoint, each of which is verified.
+        Return the newest statement among the records after a checkpoint, and verify each of these records.
 
         :raises StoreError: one of them is not to be believed.
         """

@@ -167,7 +167,7 @@ class EntryCollector:
         return rested and (self._large_next or not self._entries)
 
     def _turn_over(self) -> None:
-        """A turn of the reactor has ended: hand over what it collected, unless the next one will add to it."""
+        """Submit what a turn of the reactor collected, unless the next turn will add to it."""
         self._scheduled = False
         self._held_back = None
         if self._under_way:

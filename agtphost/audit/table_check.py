@@ -273,7 +273,7 @@ class _Walk:
     # The tree
 
     def _leaf(self, row: Sequence[Any], examined: Examined) -> bytes:
-        """The leaf hash of a record: where its row contradicts itself, the one that the tree has."""
+        """Return the leaf hash of a record; if its row contradicts itself, the hash that the tree has."""
         column = row[AUDIT_ID] if type(row[AUDIT_ID]) is bytes else examined.audit_id
         if column == examined.audit_id:
             return leaf_hash(column)

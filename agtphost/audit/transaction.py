@@ -239,7 +239,7 @@ class Group:
     def _seal_records(
         self, draft: Draft, held: Sequence[ItemRow], stored: StateRow | None
     ) -> tuple[dict[str, Head], list[RecordRow], Sealed | None, Sealed | None, bytes | None]:
-        """The records of a submission, in order; the last of them signs what they change, where it can."""
+        """Seal the records of a submission in order; if possible the last one signs what they change."""
         heads: dict[str, Head] = {}
         rows: list[RecordRow] = []
         sealed = sealed_event = body = None
@@ -467,6 +467,6 @@ class Group:
 
 
 def _signs_itself(draft: Draft) -> bool:
-    """Whether the last record of a draft can say what it changes: it is there, and no row names it."""
+    """Return whether the last record of a draft can state its changes: it exists, and no row refers to it."""
     has_record = bool(draft.payload or draft.events or draft.event is not None)
     return has_record and not any(change.linked and change.value is not None for change in draft.changes)

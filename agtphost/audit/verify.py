@@ -241,7 +241,7 @@ class Verifier:
         return tuple(self._stated)
 
     def _signed_in_time(self, record: StoredRecord, signer: str, payload: Mapping[str, Any], *, linking: bool) -> None:
-        """Whether the key was in use when it signed this record."""
+        """Report a fault if the key was not in use when it signed this record."""
         last = self._signers.get(record.chain, signer)
         if self.keys.precedes(signer, last):
             self._fault(FaultKind.KEY, record, f"{signer} signed it after {last}, which followed that key")
@@ -314,7 +314,7 @@ class Verifier:
         )
 
     def _payload(self, record: StoredRecord) -> Mapping[str, Any] | None:
-        """The signed content; None where nothing in it can be believed."""
+        """Return the signed content of a record; None if it cannot be verified."""
         if record.format not in (envelope.JWS, envelope.COSE):
             self._fault(FaultKind.FORM, record, f"the format {record.format!r} is not known")
             return None
@@ -334,7 +334,7 @@ class Verifier:
         return payload
 
     def _content(self, record: StoredRecord, payload: Mapping[str, Any]) -> str:
-        """Whether the signed content belongs where the record lies; returns its time."""
+        """Report faults if the signed content is of another place; return its time."""
         if payload.get("previous_audit_id") != record.previous_audit_id:
             self._fault(FaultKind.PLACE, record, "the signed previous_audit_id is another one")
         if payload.get("agent_id") != record.chain:
@@ -353,7 +353,7 @@ class Verifier:
         return issued_at
 
     def _place(self, record: StoredRecord, issued_at: str) -> None:
-        """Whether the record follows the one before it."""
+        """Report faults if the record does not follow the previous one."""
         before = self._report.heads.get(record.chain)
         if before is None and self._whole:
             before = ChainEnd(seq=0, audit_id=ZERO_AUDIT_ID, issued_at="")

@@ -175,7 +175,7 @@ class GroupWriter:
         self._adopt_group(group)
 
     def _group(self) -> Group:
-        """A new transaction: with the baseline first, where one is missing."""
+        """Begin a transaction, with the baseline of the state first if the store has none."""
         group = Group(
             Basis(
                 store=self._store,
@@ -314,5 +314,5 @@ class GroupWriter:
         return int((self._keep_for + self._leaped()) * 1000)
 
     def milliseconds(self) -> int:
-        """The host's time, in milliseconds since the Unix epoch."""
+        """Return the host's time, in milliseconds since the Unix epoch."""
         return int(self._now() * 1000)
