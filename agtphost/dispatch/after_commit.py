@@ -11,7 +11,7 @@ from agtphost.dispatch.outcome import Outcome
 
 
 def changes(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
-    """The state items, for the draft of an outcome that is about to be sealed; none with an interim message."""
+    """Return the changed state items for the draft of an outcome; none for an interim message."""
     approval, follow, opens = exchange.approval, exchange.peer.follow, exchange.opens
     if outcome.continuation or (approval is None and follow is None and opens is None):
         return ()

@@ -93,7 +93,7 @@ def refuse_label(label: str, rest: str, host: str | None = None, own: Authority 
 
 
 def redirect(domain: str, path: str) -> Refusal:
-    """The 301 of a primary domain to the subdomain where its agents are (core v08 section 6.1)."""
+    """Return the 301 of a primary domain to the subdomain of its agents (core v08 section 6.1)."""
     # In one step: the target never has a package's suffix.
     label, slash, rest = path.removeprefix("/agents").removeprefix("/").partition("/")
     suffixed = _SUFFIXED.fullmatch(label)
@@ -103,5 +103,5 @@ def redirect(domain: str, path: str) -> Refusal:
 
 
 def alias_conflict(label: str, claimed: str) -> Refusal:
-    """The 401 for an alias that resolves to another agent than the Agent-ID of its request (AGTP-125)."""
+    """Return the 401 for an alias of a different agent than the request's Agent-ID (AGTP-125)."""
     return Refusal(Reason.ALIAS_CONFLICT, details={"alias": f"/agents/{label}", "agent_id": claimed})

@@ -50,7 +50,7 @@ def check_output(binding: Binding, schema: CompiledSchema, answer: Any) -> None:
 
 
 def require_plain(binding: Binding, refusal: Refusal) -> None:
-    """An operator's code refuses as it answers: with nothing of the host's (see :func:`require_plain_refusal`)."""
+    """Require that operator code refuses without what only the host may say (:func:`require_plain_refusal`)."""
     try:
         require_plain_refusal(refusal)
     except Overstepped as error:

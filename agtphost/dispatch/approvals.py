@@ -360,7 +360,7 @@ class Approvals:
         )
 
     def cut_off(self, item: StateItem) -> bool:
-        """Whether its call was begun by a process that ended before the call did."""
+        """Return whether an approved call was interrupted by the end of its process."""
         return item.brief["status"] == RUNNING and item.key not in self._running
 
 
@@ -373,7 +373,7 @@ def _details_of(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _key_of(exchange: Exchange) -> str:
-    """The hash of the call's Idempotency-Key, where that counts (:mod:`agtphost.dispatch.gates.idempotency`)."""
+    """Return the hash of the call's Idempotency-Key, if it is used (:mod:`agtphost.dispatch.gates.idempotency`)."""
     key, binding = exchange.idempotency_key, exchange.binding
     counts = binding is not None and binding.state_changing and not binding.server_level
     return "" if key is None or not counts else sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -53,7 +53,7 @@ def call_document(exchange: Exchange, policy: ApprovalsSection) -> dict[str, Any
 
 
 def definition_of(binding: Binding) -> str:
-    """The digest of what is called: of a tool, of an agent's card, of an endpoint with all that it leads to."""
+    """Return the digest of the called definition: of a tool, a card, or an endpoint with everything that it calls."""
     known = binding.definition or str(binding.details.get("definition_digest") or "")
     return known or sha256(canonical(_plain(binding.details))).hexdigest()
 

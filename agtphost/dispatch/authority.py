@@ -31,7 +31,7 @@ def effective_scopes(
     declared: frozenset[str], committed: frozenset[str] | None, claimed: frozenset[str] | None
 ) -> frozenset[str]:
     """
-    The authority of one request: it only ever shrinks (security invariant 7).
+    Return the scopes of one request: each source can only narrow them (security invariant 7).
 
     :param declared: what the caller's Identity Document declares.
     :param committed: what its certificate commits to; None where it commits to nothing in particular.
@@ -57,7 +57,7 @@ def is_nameless(exchange: Exchange, binding: Binding) -> bool:
 
 def require_scopes(exchange: Exchange, binding: Binding) -> None:
     """
-    Every required scope must be in the effective set (AGTP-API section 6.4).
+    Require that the effective scopes contain every required one (AGTP-API section 6.4).
 
     :raises Refusal: 262 or, for the action of EXECUTE, 455; both ``scope-required``.
     """
@@ -79,7 +79,7 @@ def require_scopes(exchange: Exchange, binding: Binding) -> None:
 
 def require_assurance(exchange: Exchange, binding: Binding) -> None:
     """
-    The caller's identity must be as sure as the binding demands; an operator's or a person's is where it is for them.
+    Require the identity proof of the binding; operators and people need none if the binding allows them.
 
     :raises Refusal: 401 ``agent-unauthenticated``.
     """
@@ -120,7 +120,7 @@ def _remedy_without_agent(exchange: Exchange, binding: Binding) -> str | None:
 
 def require_agent(exchange: Exchange, binding: Binding) -> None:
     """
-    The addressed agent must offer the binding, and serve at all.
+    Require that the addressed agent is active and offers the binding.
 
     A stopped agent is reached by the protocol's own methods that show and
     change its state, and by nothing that an operator or an upstream offers.
@@ -213,7 +213,7 @@ def is_plainly_allowed(exchange: Exchange, binding: Binding) -> bool:
 
 
 def admits(exchange: Exchange, binding: Binding) -> bool:
-    """Whether the caller of ``exchange`` could call ``binding`` now."""
+    """Return whether the caller of ``exchange`` could call ``binding`` now."""
     try:
         for check in CHECKS:
             check(exchange, binding)

@@ -255,7 +255,7 @@ def _request(question: Question) -> Request:
 
 
 def _caller(question: Question, peer: Peer) -> Peer:
-    """A connection as the caller would have it: its certificate is supposed to hold."""
+    """Return a connection as the caller would have it, with a valid certificate."""
     certificate = None
     if question.agent_id is not None and question.assurance is Assurance.CERTIFICATE:
         own = peer.certificate

@@ -201,7 +201,7 @@ class Dispatcher:
 
     async def _admit(self, exchange: Exchange, interim: Interim | None, held: Refusal) -> None:
         """
-        Every gate once more: a stream waits for the person that its call needs.
+        Wait for what held a streamed call (an approval, a server's list), then ask every gate again.
 
         :param held: what ended it at first.
         :raises Refusal: the first gate's that objects; 202 for a caller that asked for no stream.

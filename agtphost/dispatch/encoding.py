@@ -53,7 +53,7 @@ async def in_turns(steps: Generator[None, None, Result], clock: IReactorTime) ->
 
 
 def digest(octets: bytes) -> Generator[None, None, str]:
-    """The SHA-256, hex, of a long body, which is some milliseconds' work for each megabyte."""
+    """Return the SHA-256 of a long body in hex, computed in parts: a megabyte takes some milliseconds."""
     found, view = sha256(), memoryview(octets)
     for at in range(0, len(octets), PIECE):
         found.update(view[at : at + PIECE])
@@ -62,7 +62,7 @@ def digest(octets: bytes) -> Generator[None, None, str]:
 
 
 def is_heavy(answer: Any) -> bool:
-    """Whether writing what a handler answered would hold up the others."""
+    """Return whether encoding a handler's answer would delay other calls."""
     if isinstance(answer, EndpointResponse):
         return answer.body is None and weight(answer.result) > HEAVY
     return weight(answer) > HEAVY
@@ -83,7 +83,7 @@ async def encode_result(answer: Any, clock: IReactorTime) -> Any:
 
 async def encode(value: Any, clock: IReactorTime) -> bytes:
     """
-    The JSON of a value, written in turns where it is large.
+    Encode a value as JSON; a large one in several turns of the reactor.
 
     :raises ValueError: for what JSON cannot hold.
     """

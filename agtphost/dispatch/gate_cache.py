@@ -151,7 +151,7 @@ class GateChain:
                 self._require_standing(exchange)
 
     async def _slowly(self, exchange: Exchange) -> None:
-        """Every gate, once the door is open, and for a large body: the others have their turn where it took long."""
+        """Ask every gate, and let other calls have their turn in between; for large bodies."""
         if self._door.shut:
             await self._door.wait_turn()
         await self._each(exchange, self._checks[: self._body])

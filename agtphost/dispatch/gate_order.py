@@ -112,7 +112,7 @@ class Collaborators:
 
 
 def gates(given: Collaborators) -> Sequence[IGate]:
-    """Every gate, first to last. After the last comes the handler."""
+    """Return every gate, first to last. After the last one, the handler runs."""
     claimed = authority.ClaimedScopesGate(given.floor)
     return (
         identity.FramingGate(),
@@ -161,7 +161,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
 
 
 def _verbs(policy: MethodPolicy, method: str) -> frozenset[str]:
-    """The wire verbs that may turn out to be a method."""
+    """Return the verbs on the wire that may stand for a method."""
     aliases = {name for name, target in policy.aliases.items() if target == method}
     redirected = {redirect.from_method for redirect in policy.redirects if redirect.to_method == method}
     return frozenset({method} | aliases | redirected)

@@ -46,7 +46,7 @@ class _Wait:
             leaving.add(self._end_for_caller)
 
     def settle(self, outcome: Any) -> None:
-        """The handler has ended."""
+        """Note that the handler has ended."""
         if not self.answer.called:
             self._tidy()
             self.answer.callback(outcome)

@@ -14,7 +14,7 @@ from agtphost.wire.events import Response
 
 
 def awaits_approval(status: int, body: Any) -> bool:
-    """Whether a response says that the call was not made, because a person has to approve it."""
+    """Return whether a response says that the call waits for a person's approval."""
     return (
         status == Status.ACCEPTED
         and isinstance(body, dict)

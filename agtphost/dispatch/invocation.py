@@ -115,7 +115,7 @@ class Invocation:
             await self._dispatcher.send_interim(self._exchange, event, self._interim)
 
     def admits(self, binding: Binding) -> bool:
-        """Whether the caller could call ``binding``: what lists are filtered by."""
+        """Return whether the caller could call ``binding``; lists leave out other bindings."""
         return authority.admits(self._exchange.for_lists, binding)
 
     def require(self, binding: Binding) -> None:
@@ -129,7 +129,7 @@ class Invocation:
 
     def admits_at(self, binding: Binding, agent: Agent) -> bool:
         """
-        Whether the caller could call ``binding`` of another agent than the one that is addressed.
+        Return whether the caller could call ``binding`` at a different agent than the addressed one.
 
         :param agent: one that serves.
         """
@@ -215,7 +215,7 @@ class Invocation:
         return self._calls
 
     def _note(self, response: Response) -> None:
-        """A call ended in the course of this one: its record is named by this one's."""
+        """Note the record of an inner call, which the record of this call then names."""
         audit_id = response.audit_id
         if not audit_id:
             return
@@ -343,7 +343,7 @@ class Invocation:
         return head
 
     def _fields(self, scope: frozenset[str] | None, session_id: str | None) -> list[tuple[str, str]]:
-        """The fields that say for whom a call is made, with which scopes, and in which task and session."""
+        """Return the header fields of an inner call: principal, scopes, task and session."""
         exchange = self._exchange
         fields = [("Content-Type", media_types.AGTP_JSON)]
         if exchange.caller is not None:
@@ -394,7 +394,7 @@ class _Head:
         self.line = f"AGTP/1.0 {method} {self.path}{'?' + query if query else ''}\r\n".encode("ascii")
 
     def request(self, input: Mapping[str, Any], *, stream: bool) -> Request:
-        """A request with these parameters."""
+        """Return a request with these parameters."""
         said = {"method": self.method, "parameters": dict(input)}
         body = jsontext.encode({**said, "context": {"stream": True}} if stream else said)
         return Request(
@@ -442,7 +442,7 @@ def inner_request(
     method: str, path: str, input: Mapping[str, Any], headers: Headers, *, stream: bool = False
 ) -> Request:
     """
-    A request that this host makes of itself in a caller's name.
+    Return the request of an inner call, which this host makes in a caller's name.
 
     :param headers: of content type JSON.
     """

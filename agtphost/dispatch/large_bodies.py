@@ -134,7 +134,7 @@ class LargeBodies:
         self._next()
 
     def _must_rest(self) -> bool:
-        """Whether the reactor is left to others for now; what waits is read afterwards."""
+        """Return whether to let other calls have their turn before the next large body is read."""
         left = self._rested_at - self._clock.seconds()
         if left > 0 and not self._resting:
             self._resting = True

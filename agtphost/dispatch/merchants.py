@@ -27,7 +27,7 @@ Serve = Callable[[Agent, LifecycleState], bytes]
 
 
 def serve(agent: Agent, state: LifecycleState) -> bytes:
-    """The document of an agent that is served as it was loaded."""
+    """Return the Identity Document of an agent as the host serves it, with its present status."""
     return jsontext.encode(agent.served_document(status=state.status.value, updated_at=state.since or None))
 
 

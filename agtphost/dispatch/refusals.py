@@ -261,7 +261,7 @@ def origin_of(exchange: Exchange) -> Origin:
 
 
 def is_read(exchange: Exchange, outcome: Outcome) -> bool:
-    """Whether a stranger, named or not, is answered by what changes nothing; interim messages are none."""
+    """Return whether an unproven caller only read: the call succeeded and changed nothing."""
     binding = exchange.binding
     return (
         exchange.peer.certificate is None
@@ -277,7 +277,7 @@ def is_read(exchange: Exchange, outcome: Outcome) -> bool:
 
 
 def _has_effects(exchange: Exchange, outcome: Outcome) -> bool:
-    """Whether something becomes true with the record, or it belongs to something that has."""
+    """Return whether the record changes state, or belongs to a call that did."""
     return bool(
         outcome.changes
         or outcome.events
@@ -290,7 +290,7 @@ def _has_effects(exchange: Exchange, outcome: Outcome) -> bool:
 
 
 def _may_have_acted(exchange: Exchange, origin: Origin) -> bool:
-    """Whether a handler that refused may have changed the world first; built-in ones do not, for strangers."""
+    """Return whether a handler that refused may have had effects; built-in ones have none for unproven callers."""
     binding = exchange.binding
     if binding is None or not binding.state_changing:
         return False

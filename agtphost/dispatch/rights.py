@@ -54,7 +54,7 @@ class Rights:
     # Reading
 
     def is_narrowed(self, agent_id: str) -> bool:
-        """Whether an agent may call only what its grants name."""
+        """Return whether an agent may call only what its grants name."""
         return agent_id in self._known or agent_id in self._configured
 
     def narrowing_of(self, agent_id: str) -> GrantSet | None:

@@ -149,7 +149,7 @@ class RuleSource:
         return None
 
     def _of_entry(self, at: tuple[str, str, int], extra: Mapping[str, Any], name: str) -> Rule:
-        """The key of one tool, resource or prompt where that has it; else its server's."""
+        """Return the configuration key of one tool, resource or prompt if it has one; otherwise that of its server."""
         whose = f'[[{at[0]}.{at[1]}]] "{extra.get("mcp_server") or extra.get("a2a_agent") or extra.get("acp_server")}"'
         key = name
         for member, overrides in _ONE:
@@ -169,14 +169,14 @@ class RuleSource:
         return self._file(str(self._config.file), line, f"{whose} {key}", default=not stands)
 
     def _grant(self, caller: Agent) -> Rule | None:
-        """The first grant of the file that narrows an agent; None where that is on record alone."""
+        """Return the first grant in host.toml that limits an agent; None if only recorded grants do."""
         for place, grant in enumerate(self._config.grant):
             if grant.agent in (caller.name, caller.agent_id):
                 return self._key(("grant", place, "allow"), f'[[grant]] "{grant.agent}" allow')
         return None
 
     def _of_method(self, method: str) -> Rule | None:
-        """A method that the policy shuts out; None where it is the path that does not take it."""
+        """Return the policy key that excludes a method; None if the policy allows the method."""
         given = self._config.policies.methods
         if method in given.disallow:
             return self._key(("policies", "methods", "disallow"))

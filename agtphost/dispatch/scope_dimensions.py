@@ -25,7 +25,7 @@ from agtphost.vocabulary.reasons import Reason
 
 
 def _permits(rule: ScopeDimensionSection, value: Any) -> bool:
-    """Whether the value is within the rule; one of another kind than the rule speaks of is not."""
+    """Return whether the value is within the rule; a value of a different type is not."""
     if rule.maximum is not None:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and value <= rule.maximum
     values = value if isinstance(value, list) else [value]

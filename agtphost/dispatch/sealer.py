@@ -101,7 +101,7 @@ class Sealer:
     # Outcomes
 
     def success(self, exchange: Exchange, answer: EndpointResponse) -> Outcome:
-        """The outcome of a handler that answered."""
+        """Return the outcome of a handler that answered."""
         built_in = answer if isinstance(answer, Answer) else None
         if answer.body is not None:
             body = answer.body
@@ -126,18 +126,18 @@ class Sealer:
         return outcome
 
     def plain(self, exchange: Exchange, result: Any) -> Outcome:
-        """The outcome of a handler that answered with its result alone."""
+        """Return the outcome of a handler that answered with only a result."""
         kind = self._answer_type(exchange) if exchange.method == "EXECUTE" else media_types.AGTP_JSON
         return Outcome(Status.OK, self.envelope(exchange, 200, result), kind)
 
     def interim(self, exchange: Exchange, event: Mapping[str, Any], token: str) -> Outcome:
-        """An interim message: design decision 11."""
+        """Return the outcome of an interim message (design decision 11)."""
         body = self.envelope(exchange, Status.ACCEPTED, {"event": event})
         return Outcome(Status.ACCEPTED, body, self._answer_type(exchange), continuation=token)
 
     def refusal(self, exchange: Exchange, refusal: Refusal) -> Outcome:
         """
-        The outcome of a refused request.
+        Return the outcome of a refused request.
 
         The drafts call the stable token ``reason``, ``type`` and ``code`` in
         different places, so a body has it under all three names. ``error`` is
@@ -169,7 +169,7 @@ class Sealer:
 
     def envelope(self, exchange: Exchange, status: int, result: Any, beside: Mapping[str, Any] = NOTHING) -> bytes:
         """
-        The method response body of core v08 section 5.7.
+        Return the body of a method response (core v08 section 5.7).
 
         :param beside: further members in addition to ``result``.
         """
@@ -207,7 +207,7 @@ class Sealer:
     # Records
 
     def draft(self, exchange: Exchange, outcome: Outcome, response_id: str) -> Draft:
-        """The record of ``outcome``: companion section 5.2, and nothing a credential could hide in."""
+        """Return the draft of an outcome's record (companion section 5.2), without possible credentials."""
         request = exchange.request
         binding = exchange.binding
         agent = exchange.agent
@@ -296,7 +296,7 @@ class Sealer:
     # Responses
 
     def response(self, exchange: Exchange, outcome: Outcome, response_id: str, sealed: Sealed) -> Response:
-        """The response that carries the sealed record: core v08 section 5.5, response headers."""
+        """Return the response with the headers of its sealed record (core v08 section 5.5)."""
         fields = [*self._heading]
         if exchange.agent_id is not None:
             fields.append(("Agent-ID", exchange.agent_id))
@@ -349,7 +349,7 @@ class Sealer:
 
 
 def deprecation(state: LifecycleState) -> tuple[str, str]:
-    """The header that every response of a deprecated agent has (core v08 section 7.2.18): who follows, and by when."""
+    """Return the warning header of a deprecated agent: successor and deadline (core v08 section 7.2.18)."""
     parts = ["deprecated"]
     if state.successor is not None:
         parts.append(f"successor={state.successor}")
@@ -458,13 +458,13 @@ def _extend(payload: dict[str, Any], members: Mapping[str, Any]) -> None:
 
 
 def remember(outcome: Outcome) -> bytes:
-    """The octets from which a repeat of a keyed request is answered."""
+    """Encode a response, so that a repeat of a keyed request can be answered with it."""
     return f"{int(outcome.status)} {outcome.content_type}\n".encode() + outcome.body
 
 
 def recall(result: bytes) -> EndpointResponse:
     """
-    The inverse of :func:`remember`.
+    Decode a response that :func:`remember` encoded.
 
     :raises Refusal: 409 where the answer was too long to be kept.
     """

@@ -36,7 +36,7 @@ class Granted:
         return tuple(sorted(self.bound.grants))
 
     def names(self, binding: Binding) -> bool:
-        """Whether it may be called; of EXECUTE its action is asked about, and of a recipe every step besides."""
+        """Return whether the token allows a call: for EXECUTE its action, for a recipe also every step."""
         if binding.method in NEVER and binding.tier == "A":
             return False
         if binding.tier == "A" and binding.method == CARRIER:

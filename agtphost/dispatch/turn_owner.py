@@ -8,7 +8,7 @@ from agtphost.identity.peer import Assurance, counted_as
 
 def key_of(exchange: Exchange) -> str:
     """
-    The caller, where more than a header names it; else the address that the call comes from.
+    Return the caller if it has proven its identity; otherwise the address that the call comes from.
 
     Otherwise a stranger could take the turns of an agent that it names, or be many agents. An agent's certificate and
     its tokens have one turn together: see :func:`agtphost.identity.peer.counted_as`.

@@ -60,11 +60,11 @@ class UsedTokens:
         return None if item is None else str(item.value.get("request", ""))
 
     def full(self, delegator: str) -> bool:
-        """Whether a delegator has as many hops open as one may have."""
+        """Return whether a delegator has the maximum number of open hops."""
         return self._held.count(KIND, delegator) >= MOST_PER_AGENT
 
     def parent(self, digest: str) -> Lineage | None:
-        """The hop that a token was used for; None where no such hop is remembered."""
+        """Return the hop that a token was used for; None if the host does not remember one."""
         key = self._by_token.get(digest)
         item = None if key is None else self._held.get(KIND, key)
         if item is None:

@@ -120,7 +120,7 @@ def violation_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any] | None:
 
 
 def scopes_of(body: object) -> tuple[str, ...]:
-    """The scopes that a refusal's body names: what a call that failed for another one's refusal passes on."""
+    """Return the scopes that the body of an inner call's refusal names, to pass them on."""
     if not isinstance(body, Mapping):
         return ()
     named = body.get("missing_scopes") or body.get("scopes")
@@ -128,7 +128,7 @@ def scopes_of(body: object) -> tuple[str, ...]:
 
 
 def log_unbelieved(exchange: Exchange, cause: str) -> None:
-    """A caller that is not believed, where there is a cause: the address is for the log alone, not for the record."""
+    """Log that a caller's identity was refused; only the log, not the record, has the address."""
     if not cause:
         return
     claimed = claims_of(exchange)

@@ -98,7 +98,7 @@ class GrantedGate:
         if grantor is None or self._states(grantor).is_stopped:
             raise Refusal(
                 Reason.DELEGATION_CHAIN_BROKEN,
-                "The agent that gave the grant is no longer active.",
+                "The agent that gave the grant was stopped.",
                 remedy="Ask another agent to AUTHORIZE.",
             )
         if (own := self._narrowings(grantor.agent_id)) is not None:

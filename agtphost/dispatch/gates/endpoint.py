@@ -157,7 +157,7 @@ class SchemaGate:
 
 
 def _parameter(given: Mapping[str, Any], schema: CompiledSchema, faults: Sequence[Mapping[str, Any]]) -> str:
-    """The first parameter of a faulty input that is wrong; else the first that is missing."""
+    """Return the first wrong parameter of a faulty input; if none is wrong, the first missing one."""
     named = (str(fault["path"]).split("/")[1] for fault in faults if fault["path"])
     missing = (name for name in schema.schema.get("required", ()) if name not in given)
     return next(iter((*named, *missing)), "")

@@ -196,7 +196,7 @@ class GovernanceGate:
 
     @staticmethod
     def _narrow(exchange: Exchange, token: GovernanceToken) -> None:
-        """The action may use what the verdict says and no more; a verdict never adds to what the agent has."""
+        """Narrow the scopes of the action to those of the verdict, which never adds any."""
         granted = token.scope
         if granted is None:
             return

@@ -76,7 +76,7 @@ class StoppedAgent(Refusal):
 
 
 def reaches_stopped(binding: Binding) -> bool:
-    """Whether a binding may be called at an agent that is stopped: the protocol's own methods, no operator's."""
+    """Return whether a binding may be called at a stopped agent: only the protocol's own methods may."""
     return binding.tier == "A" and (binding.method in REACHABLE_WHEN_STOPPED or binding.method == FETCH)
 
 
@@ -227,7 +227,7 @@ class ConnectionGate:
 
     @staticmethod
     def _refuse_revoked(why: str) -> None:
-        """The connection stays open, and is good for nothing (companion section 9.3)."""
+        """Refuse a revoked certificate; the connection stays open for further refusals (companion section 9.3)."""
         if why == "unknown":
             raise _refuse_unauthenticated(
                 "revocation-unknown",
@@ -341,7 +341,7 @@ class CallerGate:
         return tuple(each for each in found if each is not None)
 
     def _require_own(self, certificate: PeerCertificate, caller: Agent) -> None:
-        """The certificate is about the agent's owner, of its key, and of an authority that may vouch for it."""
+        """Require that the certificate has the agent's owner and key, and an authority that may vouch for it."""
         owner = certificate.principal_id
         if owner is not None and caller.owner_id is not None and owner != caller.owner_id:
             raise _refuse_unauthenticated(

@@ -123,7 +123,7 @@ class Allowances:
 
 @lru_cache(maxsize=4096)
 def address_origin(address: str) -> str:
-    """An IPv4 address, or the /64 that one IPv6 customer gets."""
+    """Return the unit of counting: an IPv4 address, or the /64 network of an IPv6 address."""
     if ":" not in address:
         return address
     try:
@@ -286,7 +286,7 @@ class RateGate:
         )
 
     def _too_many(self, account: _Account, calls: int, octets: int, wait: float, now: float) -> Refusal:
-        """The refusal of what a request would make or store inside this host: what it costs, and what is left."""
+        """Return the refusal of a request's inner calls or stored octets, with their cost and what is left."""
         allowances, per_minute = account.allowances, account.per_minute
         self._log(account.who, account.scope, per_minute, now)
         seconds, left, most = max(1, ceil(wait)), allowances.calls_left(account.who, now), allowances.most

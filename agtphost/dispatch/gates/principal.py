@@ -88,7 +88,7 @@ class ActingPrincipalGate:
         return self._tokens.validate(token.strip(" "), now)
 
     def forget(self) -> None:
-        """The keys of an issuer changed: every verdict is made again."""
+        """Drop every cached verdict, because the keys of an issuer changed."""
         self._valid.clear()
 
 

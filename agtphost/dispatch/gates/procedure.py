@@ -67,7 +67,7 @@ class ProcedureGate:
         return run_to_end(looked_at)
 
     def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Every other method passes."""
+        """Return no conditions for a call that this gate always lets pass; None for one that it has to check."""
         return (
             ()
             if exchange.is_binding_final and exchange.binding is not None and exchange.binding.method != "RUN"
@@ -136,7 +136,7 @@ class GrantingGate:
         raise beyond_own(excess, said)
 
     def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Every other method passes."""
+        """Return no conditions for a call that this gate always lets pass; None for one that it has to check."""
         return (
             ()
             if exchange.is_binding_final and exchange.binding is not None and exchange.binding.method != "AUTHORIZE"

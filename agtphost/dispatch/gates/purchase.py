@@ -100,7 +100,7 @@ class MerchantGate:
             raise
 
     def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Every other method passes."""
+        """Return no conditions for every other method, which always passes; None for a PURCHASE."""
         return () if exchange.method != METHOD else None
 
     def _check(self, exchange: Exchange) -> None:
@@ -120,7 +120,7 @@ class MerchantGate:
     # The counterparty
 
     def _merchant(self, agent: Agent | None) -> Agent:
-        """The addressed agent, which has the role and is active."""
+        """Return the addressed agent; refuse one that is not an active merchant."""
         if agent is None or agent.role != MERCHANT:
             raise refuse_unverified(
                 Reason.NOT_A_MERCHANT,
@@ -234,7 +234,7 @@ class MerchantGate:
 
     def _require_cart(self, exchange: Exchange, purchase: Purchase, amount: Money) -> None:
         """
-        A cart that is named has to be one that was quoted to this agent, unchanged and in time: else 409.
+        Require that a named cart was quoted to this agent, is unchanged, and in time; otherwise refuse with 409.
 
         An assertion with ``item_digest`` is for that cart alone, so one has to be named: else 458.
         """
@@ -268,7 +268,7 @@ class MerchantGate:
 
 def _require_match(intent: Intent, exchange: Exchange, purchase: Purchase, amount: Money) -> None:
     """
-    The assertion is about what is bought.
+    Require that the Intent-Assertion matches the purchase.
 
     :raises IntentError: where it is about something else.
     """
@@ -300,7 +300,7 @@ def _digest_of(cart: Any) -> str:
 
 def _require_budget(exchange: Exchange, amount: Money) -> None:
     """
-    The amount is within Budget-Limit, where that limits money (methods v01 section 10.1).
+    Require that the amount is within Budget-Limit, if that limits money (methods v01 section 10.1).
 
     A limit in another currency allows nothing: that the amount is within it cannot be shown.
     """
