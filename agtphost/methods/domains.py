@@ -78,7 +78,7 @@ class Domains:
         self._now = now
 
     def barring(self, agent: Agent) -> OrgDomain | None:
-        """The domain for whose sake an agent must not become active now."""
+        """Return the domain that keeps an agent from becoming active now; None if there is none."""
         return barring(agent, read_domains(self._held.items_of(ORG_DOMAIN)), self._own_domain, self._now())
 
     def __call__(self, context: BuiltInContext) -> Answer:
@@ -125,7 +125,7 @@ class Domains:
         )
 
     def _authorize(self, context: BuiltInContext, concerned: list[Agent]) -> None:
-        """An operator, or the registrar that issued every agent concerned."""
+        """Require an operator, or the registrar that issued every agent concerned."""
         if self._open:
             return
         if self._authorization.operates(context):

@@ -32,7 +32,7 @@ FLOOR = Assurance.HEADER
 
 def callable_tools(adapters: Iterable[IPayloadAdapter], context: BuiltInContext) -> list[Binding]:
     """
-    The tools that the caller of ``context`` could call now: what every list of tools shows.
+    Return the tools that the caller of ``context`` could call now, which every list of tools shows.
 
     For thousands that takes a while: they are :func:`list_offered_tools`, and looked at off the reactor.
     """

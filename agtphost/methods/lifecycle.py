@@ -204,7 +204,7 @@ class Lifecycle:
 
     @staticmethod
     def _target(given: Mapping[str, Any]) -> str:
-        """The drafts answer a missing or malformed ``agent_id`` with 400 here (companion section 6.3)."""
+        """Return the ``agent_id`` of a lifecycle request; refuse a missing or malformed one (companion section 6.3)."""
         agent_id = given.get("agent_id")
         if not isinstance(agent_id, str) or not is_agent_id(agent_id):
             told = "agent_id is missing or not 64 lower-case hexadecimal digits."

@@ -218,7 +218,7 @@ def _with_amount(price: Price, unit: str, amount: Decimal) -> Price:
 
 
 def _units(given: Mapping[str, Any], cost: Mapping[str, Decimal]) -> dict[str, Decimal]:
-    """The part of a cost in the units that ``budget_units`` asks for: a list, or a text with commas."""
+    """Return the part of a cost in the requested units; ``budget_units`` is a list or a text with commas."""
     asked = given.get("budget_units")
     if asked is None:
         return dict(cost)
@@ -377,7 +377,7 @@ def _no_merchant() -> Refusal:
 
 
 def quoting(binding: Binding, make: Callable[[IHandler], Quotation]) -> Binding:
-    """An operator's binding as it is served: one of QUOTE gets its handler wrapped, any other stays as it is."""
+    """Wrap the handler of an operator's binding of QUOTE; return any other binding unchanged."""
     if binding.method != QUOTE:
         return binding
     # What it states is what the quoted call costs, not what asking costs.

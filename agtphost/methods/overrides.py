@@ -37,7 +37,7 @@ _METHOD = {"type": "string", "pattern": "^[A-Z]{3,32}$"}
 
 
 def _listing(optional: Mapping[str, Any] | None = None, /, **members: Mapping[str, Any]) -> dict[str, Any]:
-    """An array of objects that have these members, those of ``optional`` where they are present, and perhaps more."""
+    """Return a schema: an array of objects with these members, ``optional`` ones included, and perhaps more."""
     return {
         "type": "array",
         "items": {"type": "object", "required": list(members), "properties": {**members, **(optional or {})}},
@@ -117,7 +117,7 @@ class Overrides:
 
     async def answer(self, path: str, context: BuiltInContext, known: Known) -> bytes:
         """
-        The override's answer, as it is sent.
+        Call the operator's override; return its answer.
 
         :param known: finds hosted agents, whose postures no override can change.
         :raises agtphost.errors.Refusal: 500 where it has not the documented shape, or says what it must not.

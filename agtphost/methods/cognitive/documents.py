@@ -84,7 +84,7 @@ class Library:
         return self._documents.get(name)
 
     def find(self, question: str, most: int) -> list[Passage]:
-        """The passages that have most to do with the words of a question, best first."""
+        """Return the passages that match the words of a question, best first."""
         words = {word for word in _WORD.findall(question.lower()) if word not in STOP_WORDS}
         if not words or not self._passages:
             return []

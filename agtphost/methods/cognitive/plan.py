@@ -216,7 +216,7 @@ def _is_permitted(candidate: StepCandidate, limits: Mapping[str, Any]) -> bool:
 def _covering(
     question: Question, candidates: Sequence[StepCandidate], limits: Mapping[str, Any]
 ) -> list[StepCandidate]:
-    """The candidates that cover the goal, each the one that adds most to those before it."""
+    """Select candidates that cover the goal: each adds the most words to those before it."""
     chosen: list[StepCandidate] = []
     covered: frozenset[str] = frozenset()
     while len(chosen) < limits["max_steps"]:

@@ -86,7 +86,7 @@ class Corpus:
         self.library = library
 
     def agents(self, context: BuiltInContext) -> Iterator[Holding]:
-        """The hosted agents, where the caller may see them."""
+        """Yield the hosted agents, if the caller may see them."""
         # A question is a search: what it finds is bounded as candidates are (core v08 section 7.2.2).
         for agent in filter(self._visibility.in_searches(context), self._directory.list_hosted()):
             yield _of_agent(agent)
@@ -96,11 +96,11 @@ class Corpus:
         return [binding for binding in self._bindings() if context.admits(binding)]
 
     def tools(self, context: BuiltInContext) -> list[Binding]:
-        """The tools that the caller could call."""
+        """Return the tools that the caller could call."""
         return execution.callable_tools(self._adapters, context)
 
     def passages(self, question: str) -> Iterator[Holding]:
-        """The passages closest to a question."""
+        """Yield the passages closest to a question."""
         for passage in self.library.find(question, PASSAGES):
             yield Holding(
                 domain="documents",
@@ -153,7 +153,7 @@ def of_binding(binding: Binding) -> Holding:
 
 
 def _place_of(word: str) -> str:
-    """A word of ``scope`` as a place among the holdings; one of a foreign domain stays as it is."""
+    """Return the place among the holdings that a word of ``scope`` names; a foreign domain is unchanged."""
     domain, colon, rest = word.partition(":")
     if not colon or domain not in DOMAINS or not scopes.is_token(word):
         return word if not colon or scopes.is_token(word) else ""
@@ -201,12 +201,12 @@ class Scope:
         return cls(tuple(included), tuple(excluded))
 
     def wants(self, domain: str) -> bool:
-        """Whether anything of a domain can be meant."""
+        """Return whether the query may ask for something of a domain."""
         wanted = not self.included or any(name.partition("/")[0] == domain for name in self.included)
         return wanted and domain not in self.excluded
 
     def admits(self, holding: Holding) -> bool:
-        """Whether a holding is meant."""
+        """Return whether the query asks for a holding."""
         place = f"{holding.domain}/{holding.document}".rstrip("/")
 
         def is_within(name: str) -> bool:

@@ -17,12 +17,12 @@ LONGEST_QUESTION = 64
 
 
 def sentences(text: str) -> list[str]:
-    """A text in sentences, list items and headings, each on one line."""
+    """Split a text into sentences, list items and headings, each on one line."""
     return [line for part in _SENTENCE_END.split(text) if (line := " ".join(part.split()))]
 
 
 def said_in(value: Any) -> str:
-    """The words of a question, which may be text or JSON."""
+    """Return the words of a question, which may be text or JSON."""
     if isinstance(value, Mapping):
         return " ".join(f"{name} {said_in(inner)}" for name, inner in value.items())
     if isinstance(value, list):

@@ -166,7 +166,7 @@ def _record_to_text(payload: Mapping[str, Any]) -> str:
 
 def summarize(text: str, options: SummaryOptions, form: str) -> dict[str, Any]:
     """
-    The sentences of a text that say most, in their order.
+    Return the sentences of a text with the most information, in their order.
 
     :return: ``summary`` in the format asked for, ``confidence``, and how much was chosen.
     """

@@ -280,7 +280,7 @@ class AsynchronousTasks:
         return changes, {"delegation": said}
 
     def _ending(self, ended: Mapping[str, Any], owner: str) -> tuple[tuple[Change, ...], dict[str, object]]:
-        """The task with what it came to, and the notification that tells of it."""
+        """Return the changes that store a task's result and notify about it, and the delivery for the record."""
         names = ("delegation_id", "task_id", "state", "delegatee", "ended_at", "result", "error", "accepted_audit_id")
         content = {name: ended[name] for name in names if name in ended}
         if len(jsontext.encode(content)) > notification.CONTENT:
@@ -376,7 +376,7 @@ class TaskReading:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        The caller's own tasks, by the second in which they were accepted.
+        Return the caller's own tasks, in the order in which they were accepted.
 
         ``agent_id`` asks for those of an agent in its place, what was delegated to it included.
 

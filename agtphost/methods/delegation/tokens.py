@@ -42,7 +42,7 @@ Signers = list[tuple[VerifyingKey, frozenset[str]]]
 
 def require_subset(hop: Hop, effective: frozenset[str], of: str = "the delegator has here and now") -> None:
     """
-    The defence against authority laundering (core v08 section 7.2.9, spec reading 51).
+    Require that the delegated scopes are a strict subset of the delegator's (core v08 section 7.2.9).
 
     :raises Refusal: 262 unless the grant is a strict subset of ``effective``.
     """
@@ -152,7 +152,7 @@ class TokenCheck:
         )
 
     def _own_token(self, hop: Hop, context: BuiltInContext, now: float) -> str:
-        """The token of an agent whose code runs here: the host vouches for what that code delegates."""
+        """Return a token for an agent whose code runs on this host, which vouches for what the code delegates."""
         before, key = hop.before, self._key
         assert before is not None and key is not None, "every other caller needs a token"
         return delegation.issue(
@@ -197,7 +197,7 @@ class TokenCheck:
 
     @staticmethod
     def _require_match(hop: Hop, token: DelegationToken, task_id: str | None) -> None:
-        """The token is about this delegator, this delegatee, this task, and no less than this grant."""
+        """Require that the token has this delegator, delegatee and task, and covers this grant."""
         wrong = ""
         if token.delegator != hop.delegator.agent_id:
             wrong = "sub is not the delegator"
@@ -221,7 +221,7 @@ class TokenCheck:
 
     def lineage(self, hop: Hop, token: DelegationToken, text: str, shown: Any) -> Lineage:
         """
-        The chain with this hop at its end, every link of it verified.
+        Verify every link of a delegation chain; return it with this hop at its end.
 
         :param text: the token.
         :param shown: the ``context``'s tokens of the hops before; None where there are none.
@@ -256,7 +256,7 @@ class TokenCheck:
     def _require_serving(self, hop: Hop, agent_id: str, position: int, depth: int) -> None:
         agent = self._directory.by_id(agent_id)
         if agent is None or self._states(agent).is_stopped:
-            raise hop.cut(position, "An agent of the chain is no longer active.")
+            raise hop.cut(position, "An agent of the chain was stopped.")
         if agent.document.get("delegation_permitted") is False:
             raise hop.cut(position, "The Identity Document of an agent of the chain does not permit it to delegate.")
         most = agent.document.get("max_delegation_depth")
@@ -324,7 +324,7 @@ class TokenCheck:
 
 
 def _follows(token: DelegationToken, last: DelegationToken) -> bool:
-    """Whether a token hands on a strict part of what the one before gave, to no later time."""
+    """Return whether a token grants a strict subset of the previous one and expires no later."""
     return (
         token.parent == last.digest
         and token.delegator == last.delegatee

@@ -115,7 +115,7 @@ class AgisFace:
 
     async def answer(self, context: BuiltInContext, form: str) -> Answer:
         """
-        The document of one caller.
+        Return the document of what one caller may call.
 
         :param form: one of :data:`AGIS` and :data:`AGIS_YAML`.
         :raises agtphost.errors.Refusal: 503 where the host cannot be described in AGIS.

@@ -137,7 +137,7 @@ class Known:
 
 
 def _allows(search: Search) -> Callable[[SearchCandidate], bool]:
-    """Whether a candidate may be called, as the gates would say."""
+    """Return whether the gates would let the caller call a candidate."""
 
     def allows(candidate: SearchCandidate) -> bool:
         thing = candidate.thing
@@ -266,7 +266,7 @@ def _filter(given: Mapping[str, Any]) -> Any:
 
 
 def _words(criteria: Any, present: bool) -> str | None:
-    """The words to look for; None for everything."""
+    """Return the words to search for; None for everything."""
     if criteria == EVERYTHING:
         return None
     usable = isinstance(criteria, dict) or (isinstance(criteria, str) and bool(criteria.strip()))

@@ -58,7 +58,7 @@ def version_key(text: str) -> tuple[int, ...]:
 
 
 def _form(context: BuiltInContext, otherwise: str) -> Any:
-    """The form that is asked for: by ``?format=``, else by Accept."""
+    """Return the requested format: that of ``?format=``, otherwise that of Accept."""
     if "format" in context.input:
         return context.input["format"]
     accept = context.headers.get("accept") if context.headers is not None else None
@@ -228,7 +228,7 @@ class Description:
         return self._status_of(await written, form)
 
     async def _from_package(self, agent: Agent, package: Package, state: LifecycleState, form: str) -> Answer:
-        """The package is looked at again before anything that was taken from it is served (core v08 section 6.1)."""
+        """Verify an agent's package again before something from it is served (core v08 section 6.1)."""
         try:
             await self._offload(package.verify)
         except PackageError as error:

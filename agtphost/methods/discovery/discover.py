@@ -68,7 +68,7 @@ MOST_LISTED = 32 * 1024 * 1024
 
 
 def document(result: Any, content_type: str = "") -> Answer:
-    """A discovery document: the body itself, without the method envelope."""
+    """Return the answer for a discovery document: the body itself, without the method envelope."""
     return Answer(result=result, enveloped=False, content_type=content_type)
 
 
@@ -184,7 +184,7 @@ class Discovery:
         return meant, self._deprecation(context, meant)
 
     def _deprecation(self, context: BuiltInContext, meant: str) -> Fields:
-        """The warning, once for each agent that asks this way."""
+        """Return the deprecation warning, once for each agent that asks this way."""
         peer = context.peer.address if context.peer is not None else ""
         who = context.owner or peer
         if who in self._warned:
@@ -195,7 +195,7 @@ class Discovery:
     # Lists
 
     def _root(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
-        """The manifest for callers that name no agent, the directory for those that do."""
+        """Answer with the manifest, or with the directory if the caller names an agent."""
         directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
         if context.named:
             return document({"directory": directory})
@@ -204,7 +204,7 @@ class Discovery:
         return self._manifest(shown, visible.proven(context), parameters.text(context.input, "part") or "")
 
     async def _methods(self, context: BuiltInContext, warning: Fields = ()) -> Answer:
-        """Every binding that the caller could call, kept for the next caller of the same authority."""
+        """Answer with every binding that the caller could call; cached for callers with the same authority."""
         bindings = list(self._bindings())
         tools = execution.list_offered_tools(self._adapters, context)
         key = context.authority()
@@ -260,7 +260,7 @@ class Discovery:
         )
 
     def _genesis(self, context: BuiltInContext) -> Answer:
-        """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
+        """Answer with the addressed agent's Genesis, octet for octet as received (AGTP-API section 5.8.1)."""
         caller, agent = context.caller, context.agent
         if caller is not None and caller.hosted and not context.invocation.is_addressed_by_path:
             # Without a path that says otherwise, Agent-ID is whose Genesis is meant (spec reading 61).
@@ -275,7 +275,7 @@ class Discovery:
 
 
 def _same(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists hold the very same objects."""
+    """Return whether two lists have the same objects, by identity."""
     return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
@@ -293,7 +293,7 @@ def _listed_tools(admits: Admits, tools: Iterable[Binding]) -> bytes:
 
 
 def method_entry(binding: Binding) -> dict[str, Any]:
-    """A binding among the methods (AGTP-API section 5.8); one that an action names, with the action."""
+    """Return the entry of a binding in the list of methods (AGTP-API section 5.8), with its action if it has one."""
     entry = {
         "method": binding.method,
         "path": binding.path,
@@ -308,7 +308,7 @@ def method_entry(binding: Binding) -> dict[str, Any]:
 
 
 def tool_method(tool: Binding) -> dict[str, Any]:
-    """A hosted tool among the methods: which EXECUTE calls it."""
+    """Return the entry of a hosted tool in the list of methods: the EXECUTE that calls it."""
     return {
         **({"approval": "required"} if tool.approval else {}),
         "method": tool.method,
@@ -321,7 +321,7 @@ def tool_method(tool: Binding) -> dict[str, Any]:
 
 
 def tool_entry(tool: Binding) -> dict[str, Any]:
-    """A hosted tool in the shape of MCP's tools/list, with what calling it needs (AGTP-API section 5.8.4)."""
+    """Return a tool in the form of MCP's tools/list, with what a call needs (AGTP-API section 5.8.4)."""
     return {
         "name": tool.name,
         "description": tool.description,

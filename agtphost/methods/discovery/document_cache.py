@@ -44,5 +44,5 @@ def _size(answer: Answer) -> int:
 
 
 def _same(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists hold the very same objects."""
+    """Return whether two lists have the same objects, by identity."""
     return len(one) == len(other) and all(map(operator.is_, one, other))

@@ -188,5 +188,5 @@ class Filter:
         return bool(self.checks) or self.kinds != frozenset(KINDS)
 
     def admits(self, kind: str, thing: Agent | Binding) -> bool:
-        """Whether a candidate passes."""
+        """Return whether a candidate passes the filters."""
         return kind in self.kinds and all(check(thing) for check in self.checks)

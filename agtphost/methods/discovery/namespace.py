@@ -18,7 +18,7 @@ from agtphost.vocabulary import uris
 
 
 def address(name: str, domain: str) -> str:
-    """The agent's URI of form 3 or 4; a path where the host has no domain that could stand in one."""
+    """Return the agent's URI of form 3 or 4; a path if the host has no domain for a URI."""
     path = f"/agents/{name}"
     try:
         return str(uris.parse(f"{uris.SCHEME}://{domain}{path}")) if "." in domain else path
@@ -113,7 +113,7 @@ class Namespace:
         return document
 
     def _entry(self, agent: Agent, state: LifecycleState, now: float) -> tuple[dict[str, Any], bytes]:
-        """An agent's entry and its canonical form, made anew only where something that it shows is another."""
+        """Return an agent's entry and its canonical form; cached as long as nothing in it changes."""
         made_of = agent, state, certificate_status(agent, now)
         known = self._entries.get(agent.agent_id)
         if known is None or known[0] != made_of:

@@ -85,7 +85,7 @@ class OpenAPIFace:
 
     async def answer(self, context: BuiltInContext, *, built_ins: bool) -> Answer:
         """
-        The document of one caller.
+        Return the document of what one caller may call.
 
         :param built_ins: whether what every host answers is in it too, besides documents about agents.
         """
@@ -181,7 +181,7 @@ def _drop_common_parameters(endpoint: dict[str, Any]) -> dict[str, Any]:
 
 
 def tool_operation(tool: Binding, catalog: Catalog) -> dict[str, Any]:
-    """A hosted tool as an endpoint of EXECUTE: its input is its arguments."""
+    """Return the OpenAPI operation of a hosted tool: EXECUTE with the tool's arguments as input."""
     server, name = upstream_of(tool.name, tool.path)
     return {
         **project_binding(tool, catalog),

@@ -149,7 +149,7 @@ class DocumentPublisher:
         return Answer(body=body, content_type=content_type, headers=signed)
 
     def document(self, document: Mapping[str, Any], form: str) -> Answer:
-        """A document of the server's own: as YAML where ``form`` says so, else as JSON."""
+        """Return the answer for one of the host's documents, as JSON, or as YAML if ``form`` says so."""
         if form == "yaml":
             return self.answer(_yaml(document), media_types.AGTP_YAML)
         return self.answer(compact(document), media_types.AGTP_JSON)

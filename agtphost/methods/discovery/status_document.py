@@ -51,7 +51,7 @@ class Actions:
         self._known: dict[str, tuple[int, Action | None]] = {}
 
     async def last(self, agent_id: str) -> Action | None:
-        """The agent's last action; None where it made none in its newest :data:`LOOKED_AT` records."""
+        """Return the agent's last action; None if its newest :data:`LOOKED_AT` records have none."""
         seen, known = self._known.get(agent_id, (0, None))
         newest, before, left = seen, None, LOOKED_AT
         while left > 0:
@@ -119,7 +119,7 @@ class StatusDocuments:
     def write(
         self, agent: Agent, state: LifecycleState, context: BuiltInContext
     ) -> dict[str, Any] | Awaitable[dict[str, Any]]:
-        """An agent's status of this moment, as far as the caller may know it."""
+        """Return an agent's present status, as far as the caller may see it."""
         if self._actions is None:
             return self._document(agent, state, context, None)
         return self._write_document(self._actions.last(agent.agent_id), agent, state, context)

@@ -75,7 +75,7 @@ class Visibility:
         return self._authorization is not None and self._authorization.views(context)
 
     def proven(self, context: BuiltInContext) -> bool:
-        """Whether it is certain who asks: an agent by its certificate, or an operator."""
+        """Return whether the caller has proven its identity: an agent by its certificate, or an operator."""
         return context.assurance is Assurance.CERTIFICATE or self.operates(context)
 
     def is_entitled(self, context: BuiltInContext) -> bool:
@@ -100,7 +100,7 @@ class Visibility:
         return [agent for agent in agents if agent.is_listed and not self._states(agent).is_stopped]
 
     def state(self, agent: Agent) -> str:
-        """The agent's lifecycle state, as lists name it."""
+        """Return the agent's lifecycle state, as lists name it."""
         return self._states(agent).status.value
 
     def in_lists(self, context: BuiltInContext) -> Sees:
@@ -157,7 +157,7 @@ class Visibility:
 
     def genesis_of(self, context: BuiltInContext, agent: Agent) -> bool:
         """
-        Whether the caller is given the agent's Genesis.
+        Return whether the caller may get the agent's Genesis.
 
         That of a revoked agent is archived, and for its registrar and the operators alone (core v08 section 11.7).
 

@@ -203,7 +203,7 @@ def _describe(records: Sequence[StoredRecord], *, signed: bool) -> list[dict[str
 
 
 def brief(record: StoredRecord) -> dict[str, Any]:
-    """A record in a list."""
+    """Return the short form of a record for a list."""
     if record.format == envelope.JWS:
         # Readers of a list do not verify signatures: the payload is enough, and 200 signatures are long.
         payload = members_of(record.signed.decode("ascii"))

@@ -42,7 +42,7 @@ class Decisions:
         self._authorization = authorization
 
     async def __call__(self, context: BuiltInContext) -> Mapping[str, Any]:
-        """The decision as a document."""
+        """Return the decision as a document."""
         given = context.input
         agent_id = None if given.get("agent_id") in (None, "") else parameters.agent_id(given)
         self._authorize(context, agent_id)

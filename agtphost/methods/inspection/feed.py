@@ -60,7 +60,7 @@ class RecordFeed:
         self._seen = 0
 
     def saw(self, group: ObservedGroup) -> None:
-        """A group is on disk: for :meth:`agtphost.iagtp.ILedger.watch`."""
+        """Note a group of records that is on disk (:meth:`agtphost.iagtp.ILedger.watch`)."""
         if not self._following or all(not record.durable or _of_feed(record.members) for record in group.records):
             return
         self._seen += 1
@@ -127,7 +127,7 @@ class RecordFeed:
 
 
 def _of_feed(payload: Mapping[str, Any], moment: str = "") -> bool:
-    """Whether a record is of a feed's own answers; of one moment of it, where that is named."""
+    """Return whether a record is of a feed's own answers, optionally of one time."""
     extra = payload.get("extra")
     feed = extra.get("feed") if isinstance(extra, Mapping) else None
     return isinstance(feed, Mapping) and (not moment or feed.get("moment") == moment)

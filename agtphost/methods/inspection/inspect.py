@@ -150,7 +150,7 @@ class Inspection:
         return {"agent_id": chain, "audit_id": record.audit_id, "seq": record.seq}
 
     async def _chain(self, context: BuiltInContext) -> Answer:
-        """A page of a chain, newest first: what a walk by single records would return, in one answer."""
+        """Return a page of a chain, newest first, in place of many requests for single records."""
         chain = await self._named_chain(context)
         limit = _page(context)
         before = self._continuations.position(context) or parameters.count(context.input, "before", 0, 2**53) or None
@@ -179,7 +179,7 @@ class Inspection:
         )
 
     async def _events(self, agent_id: str, before: int | None, count: int) -> Sequence[StoredRecord]:
-        """The newest events of a stream, those before a number where one is given."""
+        """Return the newest events of a stream, optionally only those before a number."""
         reach = count
         while True:
             newest = await self._records.lifecycle(agent_id, reach)

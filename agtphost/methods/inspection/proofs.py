@@ -61,7 +61,7 @@ class Proofs:
         }
 
     async def _place(self, number: int, found: Checkpoint) -> dict[str, Any]:
-        """The proof that a checkpoint's tree holds a record; nothing where the record came later."""
+        """Return the proof that a checkpoint's tree has a record; empty if the record is newer."""
         if number > found.size:
             return {}
 

@@ -71,7 +71,7 @@ class Traffic:
         self._seconds: deque[list[int]] = deque(maxlen=SECONDS)
 
     def saw(self, group: ObservedGroup) -> None:
-        """A group is on disk: for :meth:`agtphost.iagtp.ILedger.watch`."""
+        """Note a group of records that is on disk (:meth:`agtphost.iagtp.ILedger.watch`)."""
         if group.records:
             minute = self._current()
             calls, refused = minute.calls, minute.refused

@@ -139,7 +139,7 @@ class ApprovalDecisions:
 
     def sought(self, context: BuiltInContext, target_id: str) -> StateItem | None:
         """
-        The approval that CONFIRM names; None where it names none, or one that is not the caller's to know of.
+        Return the approval that CONFIRM names; None if there is none that the caller may see.
 
         :raises Refusal: 403 where the call is the caller's own: to who surely is its caller, or approves calls.
         """

@@ -196,7 +196,7 @@ class Confirmation:
     # Escalations
 
     def _escalation(self, context: BuiltInContext, target_id: str) -> StateItem | None:
-        """The escalation of that identifier, or the one that a task of that identifier waits for."""
+        """Find the escalation with an identifier, or the one that a task with it waits for."""
         item = self._held.get(ESCALATION, target_id)
         if item is None:
             waiting = [

@@ -49,7 +49,7 @@ def share_of(sender: Agent) -> str:
 
 def require_share(unread: Iterable[StateItem], whose: str, places: str) -> None:
     """
-    Whether the operator's inbox takes one more.
+    Require that the operator's inbox accepts one more message of an owner.
 
     :param unread: what is in it.
     :param whose: the share that it would take.

@@ -135,7 +135,7 @@ def names_inbox_of(text: str, agent: Agent, address: OwnAddress) -> bool:
 
 
 def is_full(held: StateTable, recipient: str, sender: str) -> bool:
-    """Whether an inbox takes no more from a sender."""
+    """Return whether an inbox accepts no more from a sender."""
     if held.open(NOTIFICATION, _reader(recipient)) < PER_SENDER:
         return False
     unread = [item.brief for item in _inbox(held, recipient) if item.brief["status"] == "held"]
@@ -435,7 +435,7 @@ class Notification:
         return part() if is_little(self._held, NOTIFICATION) else self._offload(part)
 
     def _unread(self, context: BuiltInContext, caller: Agent | None) -> Iterator[StateItem]:
-        """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
+        """Yield the unread messages that the caller may read: its own, a person's, or the operator's."""
         own = [_inbox(self._held, reader) for reader in self._authorization.inboxes(context)]
         every: Iterable[StateItem] = ()
         if caller is None or self._authorization.may(context, OperatorAction.DECIDE):

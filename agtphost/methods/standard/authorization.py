@@ -172,7 +172,7 @@ class Authorizing:
 
     @staticmethod
     def _require_within(context: BuiltInContext, caller: Agent, subject: Agent, asked: frozenset[str]) -> None:
-        """The defence against authority laundering: METH-054."""
+        """Require that a grant stays within the grantor's own scopes (METH-054)."""
         excess = scopes.missing(context.scopes, sorted({*asked, SCOPE}))
         if not excess:
             return

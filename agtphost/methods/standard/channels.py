@@ -127,7 +127,7 @@ class Publishing:
         collection = self._parts.collections.find(item["collection"])
         publisher = self._parts.directory.by_id(value["publisher"])
         if collection is None:
-            return "the channel is no longer configured"
+            return "the channel was removed from the configuration"
         if publisher is None or scopes.missing(publisher.scopes, collection.section.write):
             return "its publisher may no longer write to the channel"
         # Those that an earlier release has scheduled have none.
@@ -162,7 +162,7 @@ class Publishing:
         await self._parts.ledger.submit(draft)
 
     def cancel(self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Cancelling | None:
-        """The caller's own, as long as it is not published."""
+        """Cancel the caller's own scheduled publication, if it is not published yet."""
         item = self._parts.held.get(PUBLICATION, target_id)
         if item is None or not context.owner or item.owner != context.owner:
             return None

@@ -79,7 +79,7 @@ class Check:
         }
 
     def _own(self, target: str, *, deep: bool) -> Iterator[Component]:
-        """The host itself, and what it cannot do without."""
+        """Yield the host, the store or the witnesses, as ``target`` names them; a deep check of the host has all."""
         parts = self._parts
         if target in (HOST, parts.server_id) or parts.address.local_path(target) == "/":
             yield _one(HOST, parts.server_id, UP)
@@ -100,7 +100,7 @@ class Check:
             yield _one(WITNESS, name, UP if waits < LATE else DOWN, waits_seconds=round(waits, 3))
 
     def _upstream(self, context: BuiltInContext, target: str) -> list[Component]:
-        """A tool by ``server.tool``, or a server by its name: one that the caller may call something of."""
+        """Check a tool by ``server.tool``, or a server by name, if the caller may call something of it."""
         tools = [tool for adapter in self._parts.adapters for tool in adapter.tools()]
         tool = next((each for each in tools if each.name == target and context.admits(each)), None)
         if tool is not None:
@@ -146,7 +146,7 @@ class Check:
         return _one("card", card_id, LEASES.get(state, DOWN), state=state)
 
     def _agent(self, context: BuiltInContext, target: str, *, deep: bool) -> Sequence[Component]:
-        """An agent by Agent-ID, label or ``/agents/NAME``; deep: with the servers of what it offers here."""
+        """Check an agent by Agent-ID, label or ``/agents/NAME``; a deep check includes its servers."""
         parts = self._parts
         name = (parts.address.local_path(target) or target).removeprefix("/agents/")
         agent: Agent | None = parts.directory.by_id(name) if is_agent_id(name) else parts.directory.by_name(name)

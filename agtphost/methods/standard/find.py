@@ -152,7 +152,7 @@ class Finding:
 
     @staticmethod
     def _offers(context: BuiltInContext, agent: Agent, candidates: Sequence[Binding]) -> Generator[None, None, bool]:
-        """Whether it offers the caller one of these."""
+        """Return whether an agent offers the caller one of these methods."""
         for number, binding in enumerate(candidates, 1):
             if (not binding.agents or agent.agent_id in binding.agents) and (
                 context.invocation is None or context.invocation.admits_at(binding, agent)

@@ -63,7 +63,7 @@ class Queues:
 
     def require(self, context: BuiltInContext, name: str, parameter: str) -> Collection:
         """
-        A queue that the caller may write to.
+        Return a queue that the caller may write to; refuse otherwise.
 
         :raises Refusal: 404 for what is none, or not for the caller.
         """

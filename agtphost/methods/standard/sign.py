@@ -126,7 +126,7 @@ class Signing:
 
     async def _signer(self, context: BuiltInContext, caller: Agent, proven: bool, wanted: str | None) -> Signer:
         """
-        The key that signs for the caller: an agent's own for who proved to be that agent.
+        Return the key that signs for the caller: the agent's own if the caller proved to be that agent.
 
         :raises Refusal: 403 ``key-not-own`` for keys that there are not, and for those that others may use, alike.
         """
@@ -150,7 +150,7 @@ class Signing:
         )
 
     def _organization(self, context: BuiltInContext, caller: Agent, proven: bool, wanted: str) -> Signer | None:
-        """The key of a principal or an organization that has that name or identifier, if the caller may use it."""
+        """Return the key of a principal or organization with that name or identifier, if the caller may use it."""
         for section in self._parts.config.methods.signing_key:
             key = self._parts.signing_keys.get(section.name)
             if key is None or wanted not in (section.name, key.kid, key.public.fingerprint):
@@ -162,7 +162,7 @@ class Signing:
 
 
 def _may_sign(section: SigningKeySection, context: BuiltInContext, caller: Agent) -> bool:
-    """Whether the operator lets a caller that has proven who it is sign with a key."""
+    """Return whether the operator lets a caller with a proven identity sign with a key."""
     listed = not section.agents or caller.agent_id in section.agents
     return listed and all(scopes.covers(context.scopes, token) for token in section.scopes)
 
@@ -172,7 +172,7 @@ def _sign_document(key: SigningKey, document: dict[str, Any]) -> str:
 
 
 def _own_key(state_dir: Path, caller: Agent) -> SigningKey | None:
-    """The private key of an agent that this host hosts, where it lies here and is the one that the Genesis names."""
+    """Return a hosted agent's private key, if it is on this host and the Genesis names it."""
     path = state_dir / HOSTED / caller.name / "agent.key"
     try:
         key = SigningKey.load(path) if path.is_file() else None

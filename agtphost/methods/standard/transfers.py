@@ -101,7 +101,7 @@ class Transferring:
         )
 
     def _resource(self, reference: str) -> tuple[Collection, Item | None]:
-        """A collection that is known, and the item of it."""
+        """Return the collection and the item that ``collection/id`` names; the item is None if it is missing."""
         name, _, item_id = reference.partition("/")
         collection = self._parts.collections.find(name)
         if collection is None or collection.own:

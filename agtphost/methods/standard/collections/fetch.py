@@ -40,12 +40,12 @@ class Resources:
         self.parts = parts
 
     def local(self, identifier: str) -> str:
-        """An identifier without this host's own address before it."""
+        """Return an identifier without the address of this host in front of it."""
         path = self.parts.address.local_path(identifier)
         return (identifier if path is None else path[1:]).removeprefix("collections/")
 
     def item(self, context: BuiltInContext, identifier: str) -> Item | None:
-        """The item that ``collection/id`` names, if the caller may read it."""
+        """Return the item that ``collection/id`` names, if the caller may read it."""
         return self.parts.collections.item(context, self.local(identifier))
 
     def agent(self, context: BuiltInContext, identifier: str) -> Agent | None:

@@ -218,7 +218,7 @@ def _rows(
     given: Mapping[str, Any], schema: Mapping[str, Any] | None
 ) -> tuple[list[Mapping[str, Any]], Mapping[str, str]]:
     """
-    The records of a source, text of a format or JSON as such, and the types of the columns of CSV.
+    Return the records of a source (JSON, or text of a format), and the column types of CSV.
 
     :param schema: that each record has to follow.
     :raises Refusal: 422 for what is none, or too many.

@@ -277,7 +277,7 @@ class Searching:
 
     async def _records(self, context: BuiltInContext) -> list[StoredRecord]:
         """
-        The caller's own calls, newest first.
+        Return the caller's own calls, newest first.
 
         :raises Refusal: as INSPECT does, for a caller that may not read them.
         """
@@ -291,7 +291,7 @@ class Searching:
         return found[:RECORDS]
 
     async def _cards(self, context: BuiltInContext) -> list[dict[str, Any]]:
-        """The cards that the registry shows to the caller."""
+        """Return the cards that the registry shows to the caller."""
         if self._parts.find("FIND", "/cards") is None:
             raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": "scope"})
         asked = {"top": CARDS, "include_metadata": True}
@@ -390,7 +390,7 @@ class Scan:
 
 
 def _any(record: Any) -> bool:
-    """Every record is wanted: others were left out before."""
+    """Accept every record, because earlier steps left out all others."""
     return True
 
 

@@ -54,7 +54,7 @@ def key_of(context: BuiltInContext, *parts: str) -> str:
 
 
 def binding_key(context: BuiltInContext, target: str, name: str) -> str:
-    """The identifier of what an agent has embedded in a target under a name."""
+    """Return the key of what an agent has embedded in a target under a name."""
     return f"{place_of(context, target)}-{key_of(context, target, name)[:16]}"
 
 
@@ -150,7 +150,7 @@ class Collection:
 
     def require_writing(self, context: BuiltInContext) -> Agent:
         """
-        The caller, who will own what it enters.
+        Require that the caller may write to the collection; return it as the owner of new items.
 
         :raises Refusal: 403, naming the scopes.
         """
@@ -200,7 +200,7 @@ class Collection:
         registered: str = "",
     ) -> tuple[Mapping[str, Any], Change]:
         """
-        An item's new value, and the change that makes it so.
+        Return an item's new value and the change that stores it.
 
         :param known: the item as it is; None makes one that must not be there yet.
         :param registered: what a repeated REGISTER of a new item is known by.
@@ -229,7 +229,7 @@ class Collection:
 
     def replace(self, context: BuiltInContext, item: Item, data: Any) -> tuple[Change, ...]:
         """
-        The changes that give an item other data, and keep the version before.
+        Return the changes that replace an item's data and keep the previous version.
 
         :raises Refusal: 422 for data that is too long or does not follow the schema.
         """
@@ -237,7 +237,7 @@ class Collection:
         return (change, *self.keep_version(item))
 
     def keep_version(self, item: Item) -> tuple[Change, ...]:
-        """The change that keeps an item as its former version; none where the collection keeps no versions."""
+        """Return the change that stores an item as a former version; none if the collection keeps no versions."""
         if self.own or self.section.queue or not self.section.versions:
             return ()
         value = item.value
@@ -246,7 +246,7 @@ class Collection:
 
     def former(self, item: Item, number: int) -> Mapping[str, Any] | None:
         """
-        A former version of an item that the caller may read.
+        Return a former version of an item that the caller may read.
 
         :return: its value; None where it is not kept.
         """
@@ -388,12 +388,12 @@ class Collections:
         return [each for each in self._named.values() if each.may_read(context)]
 
     def find(self, name: str) -> Collection | None:
-        """A collection by its name."""
+        """Return a collection by name; None if there is none."""
         return self._named.get(name)
 
     def require(self, context: BuiltInContext, name: str, parameter: str) -> Collection:
         """
-        A collection that the caller may read or write.
+        Return a collection that the caller may read or write; refuse otherwise.
 
         :param parameter: that names it.
         :raises Refusal: 404 for what is none, and for those that are closed to the caller.

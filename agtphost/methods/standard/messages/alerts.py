@@ -183,7 +183,7 @@ class Alerting:
         return told, (read, self._put_alert(value, alert.owner, alert.version), *tell)
 
     def _notice(self, context: BuiltInContext, target_id: str) -> StateItem | None:
-        """The notification that the caller got."""
+        """Return the notification that the caller received."""
         held, authorization = self._parts.held, self._parts.authorization
         inboxes = authorization.inboxes(context)
         alert = held.get(ALERT, target_id)

@@ -132,7 +132,7 @@ class Reporting:
 
     async def _of_records(self, back: RecordScan, span: Span) -> list[Mapping[str, Any]]:
         """
-        The rows of records within a span.
+        Return the rows of the caller's records within a time range.
 
         :raises Refusal: 422 where there are too many, or they lie too far back.
         """
@@ -208,7 +208,7 @@ def _span(scope: Mapping[str, Any]) -> Span:
 
 
 def _is_before(stamp: str, span: Span) -> bool:
-    """Whether everything older is outside of a span."""
+    """Return whether a record is older than a time range, so that all further ones are, too."""
     begins, _ = span
     return begins is not None and bool(stamp) and datetime.fromisoformat(stamp).timestamp() < begins
 
@@ -220,7 +220,7 @@ def _is_within(stamp: str, span: Span) -> bool:
 
 
 def _of_items(items: Iterable[Any], span: Span) -> list[Mapping[str, Any]]:
-    """The rows of a collection: an item's identifier, and the members of its data."""
+    """Return the rows of a collection: each item's identifier and the members of its data."""
     rows: list[Mapping[str, Any]] = []
     for item in items:
         value = item.value

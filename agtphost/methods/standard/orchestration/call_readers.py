@@ -96,12 +96,12 @@ def read_call(entry: Any, name: str, number: int, members: Sequence[str] = MEMBE
 
 
 def _is_card_batch(method: str, path: str, given: object) -> bool:
-    """Whether it is a card's batch of inputs, which is many calls as well."""
+    """Return whether a call is a card's batch of inputs, which counts as many calls."""
     return method == "EXECUTE" and "/cards/" in path and isinstance(given, dict) and "batch" in given
 
 
 def wrong(name: str, number: int, says: str, remedy: str) -> Refusal:
-    """The refusal of one entry of a list."""
+    """Return the refusal of one entry of a list of calls."""
     refusal = parameters.invalid(name, f"{name}: entry {number} {says}.", remedy)
     refusal.details = {**refusal.details, "entry": number}
     return refusal

@@ -98,7 +98,7 @@ def read(given: Mapping[str, Any], find: Find) -> ChainPlan:
 
 
 def seconds(given: Mapping[str, Any], name: str, most: float) -> float | None:
-    """An optional duration, more than nothing."""
+    """Return an optional duration in seconds, greater than 0; None if it is missing."""
     value = given.get(name)
     if value is None:
         return None

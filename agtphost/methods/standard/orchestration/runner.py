@@ -62,7 +62,7 @@ class Keeper(Protocol):
         """Return the present time in seconds since the epoch."""
 
     def stands_still(self, workflow_id: str) -> bool:
-        """Whether no further step may begin: it was paused, or the host stops."""
+        """Return whether no further step may begin, because the workflow is paused or the host stops."""
 
     def escalation_of(self, owner: str, workflow_id: str, number: int) -> str:
         """Return the undecided escalation of a step; empty for none."""
@@ -189,7 +189,7 @@ class Run:
         return next((self._gone[name] for name in names if name in self._gone), 0)
 
     async def _judge(self, planned: Planned, outcome: Mapping[str, Any]) -> Stop | None:
-        """Whether it goes on behind a step that has ended."""
+        """Return why the workflow ends or pauses after a step; None if it continues."""
         if outcome.get("approval_id"):
             del self.outcomes[planned.step.number]
             pause = {"reason": "approval", "approval_id": outcome["approval_id"], "step": planned.step.number}
@@ -311,7 +311,7 @@ class Run:
         return 0.0 if left is None else self._keeper.clock.seconds() + max(left, 0.001)
 
     async def _ready(self, planned: Planned) -> Step | None:
-        """The step with everything filled in; None where it is left out."""
+        """Return the step with all captures filled in; None if its condition skips it."""
         step = planned.step
         uses = step.when is not None or any(each is not None and each.names for each in (step.input, step.parameters))
         if not uses or self._octets <= SMALL:

@@ -49,7 +49,7 @@ def read(given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
 
 def once(at: float) -> dict[str, Any]:
     """
-    The schedule of what is done one time.
+    Return the schedule of a single run.
 
     :param at: seconds since the epoch.
     """
@@ -82,7 +82,7 @@ def begin_run(value: Mapping[str, Any], now: float) -> dict[str, Any]:
 
 
 def is_repeated(value: Mapping[str, Any]) -> bool:
-    """Whether there is another run behind this one."""
+    """Return whether another run follows this one."""
     planned = value.get("schedule")
     return planned is not None and bool(planned["every"]) and planned["left"] > 1
 

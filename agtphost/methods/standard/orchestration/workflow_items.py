@@ -87,7 +87,7 @@ def end_step(workflow_id: str, owner: str, outcome: Mapping[str, Any], *, linked
 
 
 def steps_of(held: StateTable, workflow_id: str, count: int) -> dict[int, StateItem]:
-    """The steps that were begun, by number."""
+    """Return the steps that have begun, by number."""
     found = ((number, held.get(STEP, key_of(workflow_id, number))) for number in range(1, count + 1))
     return {number: item for number, item in found if item is not None}
 

@@ -33,7 +33,7 @@ class WorkflowReading:
         self._continuations = continuations
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """The caller's own, those first that were made first."""
+        """Return the caller's own workflows, oldest first."""
         self._authorization.actor(context)
         state = parameters.choice(context.input, "state", (*workflow_items.STATES, "all"), "all")
         limit = parameters.count(context.input, "limit", 50, 100)

@@ -92,7 +92,7 @@ def _label(member: Any) -> Label:
 
 
 def index_of(labels: Sequence[Label]) -> list[SearchEntry]:
-    """The labels as a search reads them."""
+    """Return a search index of the labels."""
     said = [(" ".join(" ".join(word) for word in label.keywords), label.description) for label in labels]
     return [SearchEntry(label.name, f"{words} {text}") for label, (words, text) in zip(labels, said, strict=True)]
 

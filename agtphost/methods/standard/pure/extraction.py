@@ -254,7 +254,7 @@ class _Extraction:
         return Found(value=list(unique.values())[:MAX_FOUND], confidence=confidence)
 
     def _parties(self) -> list[str]:
-        """The two names of ``between A and B``; else those that stand behind ``Buyer:`` and the like."""
+        """Return the two names of ``between A and B``, or the names after ``Buyer:`` and similar words."""
         match = _compile_own(_PARTIES).search(self._text)
         if match:
             return [match[1].strip(" .,"), match[2].strip(" .,")]

@@ -97,7 +97,7 @@ class Pure:
 
 
 def is_reference(value: Any) -> bool:
-    """Whether it names a collection."""
+    """Return whether a value names a collection."""
     return isinstance(value, str) and value.startswith(COLLECTION)
 
 

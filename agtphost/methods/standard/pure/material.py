@@ -32,7 +32,7 @@ def require(call: Mapping[str, Any], name: str) -> Any:
 
 def rows(call: Mapping[str, Any], name: str, *, least: int = 0, most: int = MAX_ROWS) -> list[Any]:
     """
-    A list of so many members.
+    Return a parameter that must be a list of a permitted length.
 
     :raises Refusal: 422 for anything else.
     """
@@ -46,7 +46,7 @@ def rows(call: Mapping[str, Any], name: str, *, least: int = 0, most: int = MAX_
 
 def text(call: Mapping[str, Any], name: str, most: int = MAX_TEXT) -> str:
     """
-    A text of so many characters, and not of spaces alone.
+    Return a parameter that must be a text of a permitted length and not blank.
 
     :raises Refusal: 422 for anything else.
     """
@@ -58,7 +58,7 @@ def text(call: Mapping[str, Any], name: str, most: int = MAX_TEXT) -> str:
 
 def flag(call: Mapping[str, Any], name: str) -> bool:
     """
-    An optional true or false; false where it is missing.
+    Return an optional parameter that must be true or false; false if it is missing.
 
     :raises Refusal: 422 for anything else.
     """
@@ -96,5 +96,5 @@ def numeric_places(records: Sequence[Any], most: int) -> list[str]:
 
 
 def unknown(name: str, value: str, allowed: Sequence[str], what: str) -> Refusal:
-    """The refusal of a word that is none of a few."""
+    """Return the refusal of a value that is not one of the permitted words."""
     return parameters.invalid(name, f"{value[:64]!r} is no {what}.", f"Use {', '.join(allowed)}.")

@@ -187,7 +187,7 @@ def _registry() -> Any:
 
 
 def _quantity(text: str) -> dict[str, Any]:
-    """A number in base units of the SI."""
+    """Convert a number with a unit to base units of the SI."""
     import pint
 
     match = _QUANTITY.fullmatch(text)

@@ -126,7 +126,7 @@ class Query:
             ) from None
 
     def holds(self, record: Any) -> bool:
-        """Whether it finds something true: not null, false, or empty (JMESPath's own reading)."""
+        """Return whether the result is true: not null, false or empty (as JMESPath defines it)."""
         found = self.value(record)
         return found is not None and found is not False and found not in ("", [], {})
 

@@ -58,7 +58,7 @@ def rank(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listed_by(call: Mapping[str, Any], items: Sequence[Any], found: SearchResult) -> dict[str, Any]:
-    """The best items by what a search found; those that it did not find come last."""
+    """Return the best items by the search's results; items without a result come last."""
     scores: list[tuple[int, float | None]] = list(found.hits)
     known = {number for number, _ in scores}
     scores += [(number, 0.0) for number in range(len(items)) if number not in known]

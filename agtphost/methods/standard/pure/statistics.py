@@ -198,7 +198,7 @@ def _anomalies(member: str, values: Series, sensitivity: float) -> Iterator[Find
 
 
 def _trend(member: str, values: Series, times: Mapping[int, float]) -> Iterator[Finding]:
-    """A line through the values, over the days of their times or else over their order."""
+    """Fit a line through the values, over the days of their times, or over their order if they have none."""
     days = len(times) >= LEAST_VALUES and all(index in times for index, _ in values)
     across = [times[index] / 86_400 if days else float(number) for number, (index, _) in enumerate(values)]
     plain = [value for _, value in values]

@@ -289,7 +289,7 @@ def _word(schema: Mapping[str, Any]) -> str:
 
 
 def _as_html(markdown: str) -> str:
-    """The documentation as HTML: only what :func:`_documentation` writes is understood."""
+    """Convert the documentation to HTML; it must be what :func:`_documentation` writes."""
     out: list[str] = []
     state = ""
     for line in markdown.splitlines():

@@ -59,7 +59,7 @@ def transform(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def callers_schema(schema: Any, name: str) -> CompiledSchema:
     """
-    A caller's JSON Schema, compiled.
+    Compile a caller's JSON Schema.
 
     :raises Refusal: 422 for what is none, or too large.
     """
@@ -112,7 +112,7 @@ def _shift_path(path: str, start: int) -> str:
 
 
 def _following(value: Any, schema: Mapping[str, Any]) -> Any:
-    """The value with the schema's types, if it then follows it."""
+    """Return the value converted to the schema's types, if it then follows the schema."""
     compiled = callers_schema(schema, "target_format")
     each = isinstance(value, list) and schema.get("type", "object") == "object"
     records = [_coerce(one, schema) for one in (value if each else [value])]

@@ -188,7 +188,7 @@ def _decode_target(target: Any) -> Any:
 
 
 def _toml(target: Any) -> str:
-    """A definition that came as JSON, as the text that is checked."""
+    """Return a definition that was sent as JSON as TOML, which is checked."""
     if not isinstance(target, Mapping):
         raise parameters.invalid("target", "target is not an endpoint definition.", "Send an object, or TOML as text.")
     try:
@@ -215,7 +215,7 @@ def _document(target: Any, level: int) -> Findings:
 
 
 def _schema(target: Any) -> Findings:
-    """Whether a JSON Schema is one that this host would run."""
+    """Report whether this host would accept a JSON Schema."""
     found = Findings(checked="json-schema")
     try:
         compile_schema(_decode_target(target), role="output", share=4)
@@ -272,7 +272,7 @@ def _find_undeclared(target: Any, compiled: CompiledSchema) -> Iterator[Said]:
 
 
 def _only(schema: Mapping[str, Any]) -> bool:
-    """Whether nothing but ``properties`` in a schema declares members."""
+    """Return whether only ``properties`` declares members in a schema."""
     others = ("$ref", "$dynamicRef", "patternProperties", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
     return not any(keyword in schema for keyword in others)
 
