@@ -10,7 +10,16 @@ from agtphost.cli.options import HERE, Connection
 from agtphost.client.errors import InvalidCall
 from agtphost.client.local_host import LocalHost, recall, remember
 from agtphost.client.local_identities import CALLER
-from agtphost.client.target import Shown, Target, address_of, is_of, of_local, of_profile, of_reading, signing_keys
+from agtphost.client.target import (
+    Credentials,
+    Target,
+    address_of,
+    is_of,
+    of_local,
+    of_profile,
+    of_reading,
+    signing_keys,
+)
 from agtphost.errors import ConfigurationError
 from agtphost.vocabulary.identifiers import is_agent_id
 
@@ -32,9 +41,9 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
     return replace(found, timeout=where.timeout, plain_parameters=where.plain_parameters)
 
 
-def _find_target(where: Connection, shown: Shown, uri: str | None, identity: str) -> Target:
+def _find_target(where: Connection, credentials: Credentials, uri: str | None, identity: str) -> Target:
     if where.profile is not None:
-        return _of_profile(where, where.profile, shown, uri)
+        return _of_profile(where, where.profile, credentials, uri)
     path = where.config if uri is not None else find_config(where)
     if path is None and uri is not None and where.cacert is None:
         path = find_config(where)
@@ -44,22 +53,22 @@ def _find_target(where: Connection, shown: Shown, uri: str | None, identity: str
         try:
             host = recall(path)
             if host is not None:
-                return of_local(host, shown, identity=where.identity, default=identity, uri=uri)
+                return of_local(host, credentials, identity=where.identity, default=identity, uri=uri)
             found = read_config(path)
             if not found.problems:
                 remember(path, LocalHost.of(found.config))
-            return of_reading(found, shown, identity=where.identity, default=identity, uri=uri)
+            return of_reading(found, credentials, identity=where.identity, default=identity, uri=uri)
         except InvalidCall as error:
             raise WrongInput(error.explanation, error.remedy) from None
     if uri is None:
         raise WrongInput("no host is named", NO_HOST)
     if where.identity is not None:
         raise WrongInput("--as needs the host's state directory", "Add --config host.toml, or use --cert.")
-    cert, key = shown.pair
-    return Target(uri=uri, cacert=shown.authority, cert=cert, key=key, agent_id=shown.agent_id)
+    cert, key = credentials.pair
+    return Target(uri=uri, cacert=credentials.authority, cert=cert, key=key, agent_id=credentials.agent_id)
 
 
-def _credentials_of(where: Connection) -> Shown:
+def _credentials_of(where: Connection) -> Credentials:
     """Return the credentials that the command line names."""
     if where.no_cert and (where.cert is not None or where.key is not None):
         raise WrongInput("--no-cert excludes --cert and --key")
@@ -67,10 +76,12 @@ def _credentials_of(where: Connection) -> Shown:
         raise WrongInput("--key needs --cert")
     if where.agent_id is not None and not is_agent_id(where.agent_id):
         raise WrongInput("--agent-id must have 64 lower-case hexadecimal digits")
-    return Shown(cert=where.cert, key=where.key, cacert=where.cacert, agent_id=where.agent_id, nobody=where.no_cert)
+    return Credentials(
+        cert=where.cert, key=where.key, cacert=where.cacert, agent_id=where.agent_id, anonymous=where.no_cert
+    )
 
 
-def _of_profile(where: Connection, name: str, shown: Shown, uri: str | None) -> Target:
+def _of_profile(where: Connection, name: str, credentials: Credentials, uri: str | None) -> Target:
     from agtphost.config import load_profile
 
     if where.config is not None:
@@ -81,4 +92,4 @@ def _of_profile(where: Connection, name: str, shown: Shown, uri: str | None) -> 
         profile = load_profile(name)
     except ConfigurationError as error:
         raise configuration_error(error) from None
-    return of_profile(profile, name, shown, uri)
+    return of_profile(profile, name, credentials, uri)

@@ -114,7 +114,7 @@ class Host(Generic[C]):
         """The client below, for other URIs."""
 
         self.uri = target.uri
-        self._believer = RecordVerifier(client, target) if verify else None
+        self._verifier = RecordVerifier(client, target) if verify else None
 
     @property
     def agent_id(self) -> str | None:
@@ -162,7 +162,7 @@ class Host(Generic[C]):
             wait_for_approval=wait_for_approval,
             **options,
         )
-        return reply if self._believer is None else await self._believer.verify(reply)
+        return reply if self._verifier is None else await self._verifier.verify(reply)
 
     async def stream(
         self,
@@ -180,7 +180,7 @@ class Host(Generic[C]):
         )
         async with aclosing(running):
             async for reply in running:
-                yield reply if self._believer is None else await self._believer.verify(reply)
+                yield reply if self._verifier is None else await self._verifier.verify(reply)
 
     async def tools(self) -> list[Tool]:
         """

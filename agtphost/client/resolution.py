@@ -102,7 +102,7 @@ async def verifying(
     found = await locating(answer, ask, hosts)
     if not found.reply.ok:
         said = f"The host answers {found.reply.status}: {escape(found.reply.explanation or found.reply.reason)}"
-        return _result(ask, found, [Check(name="resolved", ok=False, detail=said)])
+        return _make_resolution(ask, found, [Check(name="resolved", ok=False, detail=said)])
     checks = [Check(name="resolved", ok=True, detail=f"{found.uri} is answered.")]
     place = locate(found.uri)
     server = AgtpUri(form=Form.SERVER, host=place.host, port=place.port)
@@ -117,7 +117,7 @@ async def verifying(
         return await _namespace(answer, ask, found, checks, keys, policy, now)
     form = format_of(found.uri)
     if found.uri.status or form == "status":
-        return _result(ask, found, checks, _json(found.reply))
+        return _make_resolution(ask, found, checks, _json(found.reply))
     if form == "certificate":
         return _origin(ask, found, checks, policy)
     if form in IDENTITY_FORMATS:
@@ -155,12 +155,12 @@ async def _manifest(
             reply = await answer(Ask(uri=server, method="DISCOVER", anonymous=True, part=token))
             if not reply.ok:
                 said = f"Part {count + 1} of the manifest is answered {reply.status}: {escape(reply.reason)}"
-                return _result(ask, found, [*checks, Check(name="manifest", ok=False, detail=said)])
+                return _make_resolution(ask, found, [*checks, Check(name="manifest", ok=False, detail=said)])
             document, octets, count = read_manifest(reply), len(reply.body), count + 1
         whole = parts.to_manifest()
     except PartError as error:
         raise not_whole(error) from None
-    return _result(ask, found, [*checks, check], whole, parts=count)
+    return _make_resolution(ask, found, [*checks, check], whole, parts=count)
 
 
 def _keys(policy: TrustPolicy, manifest: Mapping[str, Any], now: Callable[[], float]) -> Mapping[str, VerifyingKey]:
@@ -182,7 +182,7 @@ def _json(reply: Reply) -> Mapping[str, Any]:
     return result if isinstance(result, dict) else {}
 
 
-def _result(
+def _make_resolution(
     ask: Ask, found: Located, checks: Sequence[Check], document: Mapping[str, Any] | None = None, **more: Any
 ) -> Resolution:
     document = document or {}
@@ -233,7 +233,7 @@ async def _identity(
     checks.append(issuer)
     allowed, granted = _scopes(document, genesis, statement)
     checks.append(allowed)
-    return _result(
+    return _make_resolution(
         ask, found, checks, document, genesis=genesis, scopes=granted, trusted=trusted and bound.ok and allowed.ok
     )
 
@@ -243,7 +243,9 @@ def _origin(ask: Ask, found: Located, checks: list[Check], policy: TrustPolicy) 
     document = _json(found.reply)
     genesis, bound = _genesis(found.reply, {**document, "agent_id": found.uri.agent_id or document.get("agent_id")})
     issuer, trusted = _issuer(genesis, None, {}, policy.issuers)
-    return _result(ask, found, [*checks, bound, issuer], document, genesis=genesis, trusted=trusted and bound.ok)
+    return _make_resolution(
+        ask, found, [*checks, bound, issuer], document, genesis=genesis, trusted=trusted and bound.ok
+    )
 
 
 def _inline_signature(document: Mapping[str, Any]) -> tuple[VerifyingKey | None, Check | None]:
@@ -353,7 +355,7 @@ async def _namespace(
         fresh = check_fresh(document, now(), policy.freshness)
         checks[-1] = _document_signature(reply, keys)
     checks.extend((check_namespace(document, keys), fresh))
-    return _result(ask, found, checks, document)
+    return _make_resolution(ask, found, checks, document)
 
 
 def check_namespace(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> Check:

@@ -261,7 +261,7 @@ class Host:
         """The client below, for other URIs."""
 
         self.uri = target.uri
-        self._believer = RecordVerifier(client._calls, target) if verify else None
+        self._verifier = RecordVerifier(client._calls, target) if verify else None
 
     @property
     def agent_id(self) -> str | None:
@@ -366,7 +366,7 @@ class Host:
         return self.client.manifest(self.uri)
 
     def _verify(self, reply: Reply) -> Reply:
-        return reply if self._believer is None else run_to_end(self._believer.verify(reply))
+        return reply if self._verifier is None else run_to_end(self._verifier.verify(reply))
 
 
 class Buyer:

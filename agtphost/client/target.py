@@ -76,7 +76,7 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class Credentials:
     """The options that a caller gives; the others come from the host's files or from the profile."""
 
     cert: Path | None = None
@@ -85,7 +85,7 @@ class Shown:
 
     cacert: Path | None = None
     agent_id: str | None = None
-    nobody: bool = False
+    anonymous: bool = False
     """Shows no certificate, even if one is at hand."""
 
     @property
@@ -93,7 +93,7 @@ class Shown:
         """The certificate that was named, and its key. :raises InvalidCall: if one is not there."""
         if self.cert is None and self.key is not None:
             raise InvalidCall("A key without a certificate proves nothing.", "Name the certificate as well.")
-        return (None, None) if self.cert is None or self.nobody else pair(self.cert, self.key)
+        return (None, None) if self.cert is None or self.anonymous else pair(self.cert, self.key)
 
     @property
     def authority(self) -> Path | None:
@@ -114,14 +114,14 @@ def find_for_client(
 
     :raises InvalidCall: as :func:`find` does.
     """
-    shown = Shown(
+    credentials = Credentials(
         cacert=_path(options.get("trust")),
         cert=_path(options.get("cert")),
         key=_path(options.get("key")),
         agent_id=options.get("agent_id"),
-        nobody=anonymous,
+        anonymous=anonymous,
     )
-    target = find(where, as_, shown, uri)
+    target = find(where, as_, credentials, uri)
     if signing_key is not None:
         key = _load_pinned(Path(signing_key))
         target = replace(target, keys={key.kid: key}, pinned=True)
@@ -140,7 +140,9 @@ def _path(name: str | Path | None) -> Path | None:
     return None if name is None else Path(name)
 
 
-def find(where: str | os.PathLike[str] | None, as_: str | None, shown: Shown, address: str | None = None) -> Target:
+def find(
+    where: str | os.PathLike[str] | None, as_: str | None, credentials: Credentials, address: str | None = None
+) -> Target:
     """
     Find a host as the ``agtp`` command does.
 
@@ -151,7 +153,7 @@ def find(where: str | os.PathLike[str] | None, as_: str | None, shown: Shown, ad
     :raises InvalidCall: saying what is missing, and how it is made.
     """
     if isinstance(where, str) and where.lower().startswith(_SCHEME):
-        return _of_uri(where, as_, shown)
+        return _of_uri(where, as_, credentials)
     path = found_config() if where is None else Path(where)
     if path is None:
         raise InvalidCall("No host is named.", f"Name a host.toml, a profile or {_SCHEME}HOST, or work where one is.")
@@ -160,25 +162,25 @@ def find(where: str | os.PathLike[str] | None, as_: str | None, shown: Shown, ad
     if isinstance(where, str) and not path.is_file() and _PROFILE.fullmatch(where):
         if as_ is not None:
             raise InvalidCall("A profile names its own certificate.", "Leave as_ out, or name a host.toml.")
-        return of_profile(_profile(where), where, shown, address)
+        return of_profile(_profile(where), where, credentials, address)
     present(path, "The host's configuration", f"Name a host.toml (agtp init makes one), a profile or {_SCHEME}HOST.")
-    return of_local(_load_host(path), shown, identity=as_, uri=address)
+    return of_local(_load_host(path), credentials, identity=as_, uri=address)
 
 
-def _of_uri(uri: str, as_: str | None, shown: Shown) -> Target:
-    host = None if shown.cacert is not None else host_for(uri)
+def _of_uri(uri: str, as_: str | None, credentials: Credentials) -> Target:
+    host = None if credentials.cacert is not None else host_for(uri)
     if host is not None:
-        return of_local(host, shown, identity=as_, uri=uri)
+        return of_local(host, credentials, identity=as_, uri=uri)
     if as_ is not None:
         raise InvalidCall(
             f"No certificate of an agent named {as_} lies here for {uri}.",
             "Name the host.toml of a host on this machine, or the files: cert=, key=, trust=.",
         )
-    cert, key = shown.pair
-    return Target(uri=uri, cacert=shown.authority, cert=cert, key=key, agent_id=shown.agent_id)
+    cert, key = credentials.pair
+    return Target(uri=uri, cacert=credentials.authority, cert=cert, key=key, agent_id=credentials.agent_id)
 
 
-def of_profile(profile: Profile, name: str, shown: Shown, uri: str | None = None) -> Target:
+def of_profile(profile: Profile, name: str, credentials: Credentials, uri: str | None = None) -> Target:
     """
     Return the host of a profile.
 
@@ -187,20 +189,20 @@ def of_profile(profile: Profile, name: str, shown: Shown, uri: str | None = None
     """
     if not (uri or profile.uri):
         raise InvalidCall(f"The profile {name} has no uri.", f'Add uri = "{_SCHEME}HOST" to it.')
-    cert, key = shown.pair
-    if cert is None and not shown.nobody and profile.cert is not None:
+    cert, key = credentials.pair
+    if cert is None and not credentials.anonymous and profile.cert is not None:
         cert, key = pair(profile.cert, profile.key)
-    cacert = shown.authority
+    cacert = credentials.authority
     if cacert is None and profile.cacert is not None:
         cacert = present(profile.cacert, "The cacert of the profile")
     return Target(
-        uri=uri or profile.uri, cacert=cacert, cert=cert, key=key, agent_id=shown.agent_id or profile.agent_id
+        uri=uri or profile.uri, cacert=cacert, cert=cert, key=key, agent_id=credentials.agent_id or profile.agent_id
     )
 
 
 def of_local(
     host: LocalHost,
-    shown: Shown,
+    credentials: Credentials,
     *,
     identity: str | None = None,
     default: str = CALLER,
@@ -217,14 +219,14 @@ def of_local(
     :param with_keys: whether the host's signing keys are read.
     :raises InvalidCall: for what is not there.
     """
-    agent_id = shown.agent_id
-    cert, key = shown.pair
+    agent_id = credentials.agent_id
+    cert, key = credentials.pair
     if cert is None and local:
         cert, key, known_id = identity_of(host, identity, default)
         agent_id = agent_id or known_id
-        if shown.nobody:
+        if credentials.anonymous:
             cert = key = None
-    authority = shown.authority or present(host.client_ca, "The host's authority", "Start the host once.")
+    authority = credentials.authority or present(host.client_ca, "The host's authority", "Start the host once.")
     return Target(
         uri=uri or address_of(host),
         cacert=authority,
@@ -236,7 +238,12 @@ def of_local(
 
 
 def of_reading(
-    found: LenientReading, shown: Shown, *, identity: str | None = None, default: str = CALLER, uri: str | None = None
+    found: LenientReading,
+    credentials: Credentials,
+    *,
+    identity: str | None = None,
+    default: str = CALLER,
+    uri: str | None = None,
 ) -> Target:
     """
     Return the host of a configuration on this machine, whose file may have faults.
@@ -248,9 +255,13 @@ def of_reading(
     lacking = []
     if uri is None and not all(found.is_known(("listen", key)) for key in ("address", "port", "endpoint")):
         lacking.append(("the host's address ([listen])", f"--uri {_SCHEME}HOST:PORT"))
-    if shown.cacert is None and not (found.is_known(("tls", "client_ca")) and (state or _is_given(found, "tls"))):
+    if credentials.cacert is None and not (found.is_known(("tls", "client_ca")) and (state or _is_given(found, "tls"))):
         lacking.append(("the authority of the host's certificate ([tls] client_ca, [host] state_dir)", "--cacert FILE"))
-    if shown.cert is None and not shown.nobody and not (state and found.is_known(("identity", "known_agents"))):
+    if (
+        credentials.cert is None
+        and not credentials.anonymous
+        and not (state and found.is_known(("identity", "known_agents")))
+    ):
         lacking.append(("your certificate ([host] state_dir)", "--cert FILE --key FILE"))
     if lacking:
         problem = found.problems[0]
@@ -260,7 +271,7 @@ def of_reading(
         )
     keys_known = found.is_known(("audit", "key")) and (state or _is_given(found, "audit"))
     host = LocalHost.of(found.config)
-    return of_local(host, shown, identity=identity, default=default, uri=uri, local=state, with_keys=keys_known)
+    return of_local(host, credentials, identity=identity, default=default, uri=uri, local=state, with_keys=keys_known)
 
 
 def _is_given(found: LenientReading, section: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator
 
 from agtphost.config.faults import ConfigFault
-from agtphost.config.http import HttpSection, told_base
+from agtphost.config.http import HttpSection, find_base_url
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import Items, Line, Text
 from agtphost.vocabulary.tomltext import Location
@@ -93,7 +93,7 @@ class GatewaySection(HttpSection):
     @property
     def base(self) -> str | None:
         """The address at which clients find the gateway, as far as the configuration has it."""
-        return told_base(self.listen, self.url)
+        return find_base_url(self.listen, self.url)
 
 
 def absent_gateway() -> GatewaySection:

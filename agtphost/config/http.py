@@ -155,7 +155,7 @@ def is_port(text: str) -> bool:
     return re.fullmatch("[0-9]{1,5}", text) is not None and int(text) <= 65_535
 
 
-def told_base(listen: str | None, url: str | None) -> str | None:
+def find_base_url(listen: str | None, url: str | None) -> str | None:
     """
     Return the address at which clients find a surface, if the configuration has it: its URL, or its listener on
     loopback.
@@ -192,7 +192,7 @@ def options_of(listen: str) -> frozenset[str]:
     return frozenset(part.partition("=")[0] for part in rest if "=" in part)
 
 
-def certificates_count(listen: str | None, wanted: bool, client_auth: str) -> bool:
+def accepts_certificates(listen: str | None, wanted: bool, client_auth: str) -> bool:
     """
     Return whether clients of a listener can prove by certificate who they are.
 

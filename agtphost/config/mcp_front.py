@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from agtphost.config.faults import ConfigFault
-from agtphost.config.http import HttpSection, certificates_count, listener_of
+from agtphost.config.http import HttpSection, accepts_certificates, listener_of
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import Items, Line, Section, Text, form
 from agtphost.config.web_upstreams import base_url
@@ -114,7 +114,7 @@ def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_au
             message="accepts tokens of identity providers, but this host trusts none",
             hint="add [[policies.oauth.issuer]]; or remove it",
         )
-    if not (given.speaker or holders or certificates_count(given.listen, given.client_certificates, client_auth)):
+    if not (given.speaker or holders or accepts_certificates(given.listen, given.client_certificates, client_auth)):
         yield ConfigFault(
             location=where,
             message="has no clients, so no call would be possible",

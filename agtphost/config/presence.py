@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agtphost.config.http import told_base
+from agtphost.config.http import find_base_url
 from agtphost.config.sections import Config
 from agtphost.vocabulary import times, uris
 from agtphost.vocabulary.own_address import OwnAddress
@@ -92,7 +92,7 @@ def mcp_front_url(config: Config) -> str | None:
     Return the URL at which MCP clients reach the front, which lists the tools there; None where it is not published.
     """
     front = config.mcp.front
-    base = front.url or (told_base(front.listen, None) if config.listen.loopback else None)
+    base = front.url or (find_base_url(front.listen, None) if config.listen.loopback else None)
     return None if front.listen is None or base is None else f"{base}{front.path}"
 
 

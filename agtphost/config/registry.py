@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from agtphost.config import secret
 from agtphost.config.faults import ConfigFault
-from agtphost.config.http import HttpSection, told_base
+from agtphost.config.http import HttpSection, find_base_url
 from agtphost.config.values import (
     FilePath,
     HeaderValue,
@@ -108,7 +108,7 @@ class RegistrySection(HttpSection):
     @property
     def base(self) -> str | None:
         """The address at which clients find the registry, with its path, as far as the configuration has it."""
-        told = told_base(self.listen, self.url)
+        told = find_base_url(self.listen, self.url)
         return None if told is None or self.listen is None else f"{told.rstrip('/')}{self.path}"
 
     client_certificates: bool = True

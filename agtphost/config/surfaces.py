@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agtphost.config.faults import ConfigFault
 from agtphost.config.gateway import GatewaySection
-from agtphost.config.http import HttpSection, Listener, certificates_count, is_port, listener_of, options_of
+from agtphost.config.http import HttpSection, Listener, accepts_certificates, is_port, listener_of, options_of
 from agtphost.config.mcp_front import MCPFront
 from agtphost.config.registry import RegistrySection
 from agtphost.config.secret import Secret
@@ -158,7 +158,7 @@ def _of_domain(config: Config) -> str | None:
 
 def asks_certificates(config: Config, given: GatewaySection | RegistrySection | MCPFront) -> bool:
     """Whether clients of a section's surface can prove by certificate who they are."""
-    return certificates_count(given.listen, given.client_certificates, config.tls.client_auth)
+    return accepts_certificates(given.listen, given.client_certificates, config.tls.client_auth)
 
 
 def _of_registry(config: Config) -> tuple[MountPath, ...]:

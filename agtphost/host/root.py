@@ -110,7 +110,7 @@ class HostService(Service):
         :raises StartFailed: the state, the store or the port cannot be used; it ends the process with status 1.
         """
         super().startService()  # type: ignore[no-untyped-call]
-        with self._refusing():
+        with self._report_failures():
             # In the serving process, whose number the lock holds, not in the one that forks the daemon.
             self._lock.acquire()
             self._lease = lease = lease_of(self._loaded.config)
@@ -157,7 +157,7 @@ class HostService(Service):
         self._loaded, self._standby = self._standby.loaded, None
         if taken and self.running:
             log.info("this host takes over")
-            with self._refusing():
+            with self._report_failures():
                 self._serve()
         elif self._lease is not None:
             self._lease.give_up()
@@ -167,11 +167,11 @@ class HostService(Service):
         if not isinstance(failure.value, StartFailed):
             if not isinstance(failure.value, StoreError):
                 log.failure("this host cannot stand by", failure=failure)
-            self._refusal((Problem(message=str(failure.value)),))
+            self._refuse_start((Problem(message=str(failure.value)),))
         exit_now(1)
 
     @contextmanager
-    def _refusing(self) -> Iterator[None]:
+    def _report_failures(self) -> Iterator[None]:
         """
         Report an error of the enclosed block that keeps the host from starting.
 
@@ -180,11 +180,11 @@ class HostService(Service):
         try:
             yield
         except (StoreError, AmbiguousEndpoints) as error:
-            raise self._refusal((Problem(message=str(error), original=original_of(error)),)) from None
+            raise self._refuse_start((Problem(message=str(error), original=original_of(error)),)) from None
         except ConfigurationError as error:
-            raise self._refusal(error.problems) from None
+            raise self._refuse_start(error.problems) from None
 
-    def _refusal(self, problems: Sequence[Problem]) -> StartFailed:
+    def _refuse_start(self, problems: Sequence[Problem]) -> StartFailed:
         if self._lease is not None:
             self._lease.give_up()
         self._lock.release()

@@ -70,7 +70,7 @@ def vitals_reader(
     approvals = PendingApprovals(evidence.held, on.seconds)
     began = on.seconds()
 
-    def look() -> Vitals:
+    def read_vitals() -> Vitals:
         now = on.seconds()
         calls, refused = on.lasting.traffic.last_minute()
         until = tls.revocations.revoked.until
@@ -94,7 +94,7 @@ def vitals_reader(
                 for each in ending.upcoming
             ),
             revocation_ends=None if math.isinf(until) else until - now,
-            free_octets=_free(on),
+            free_octets=_free_octets(on),
             uptime=max(now - began, 0.0),
             recent_calls=calls,
             recent_refusals=refused,
@@ -103,7 +103,7 @@ def vitals_reader(
             states=STATES,
         )
 
-    return look
+    return read_vitals
 
 
 def register_vitals(on: HostServices, look: VitalsReader) -> None:
@@ -130,7 +130,7 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
     on.registry.add_targets({"vitals": Overseen(render_vitals, on.authorization, said).read})
 
 
-def _free(on: HostServices) -> int | None:
+def _free_octets(on: HostServices) -> int | None:
     try:
         return locate_store(on.config.store).free_space()
     except OSError:

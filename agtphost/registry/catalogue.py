@@ -137,7 +137,7 @@ class Cards:
         takes long.
         """
         shows = self._shows(context)
-        hosted = map(self._of_host, self.hosted.all(context, after))
+        hosted = map(self._list_generated, self.hosted.all(context, after))
         registered = (self._of_registered(entry) for entry in self.registered.entries_after(after) if shows(entry))
         return merge(hosted, registered, key=lambda each: each.entry.id)
 
@@ -153,7 +153,7 @@ class Cards:
         found = None if entry is not None else self.hosted.get(context, card_id)
         if found is None:
             raise not_found(Reason.CARD_UNKNOWN)
-        return self._of_host(found)
+        return self._list_generated(found)
 
     def entry(self, context: BuiltInContext, card_id: str) -> CardEntry:
         """Return the entry of one card; see :meth:`get`."""
@@ -246,7 +246,7 @@ class Cards:
                 )
             )
 
-    def _of_host(self, found: GeneratedCard) -> Listed:
+    def _list_generated(self, found: GeneratedCard) -> Listed:
         return Listed(entry=found.entry, state=found.state, tier=found.tier, seen=None, generated=found)
 
     def _of_registered(self, entry: CardEntry) -> Listed:

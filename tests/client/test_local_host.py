@@ -123,8 +123,9 @@ def test_nothing_is_kept_where_nothing_can_be(file: Path, tmp_path: Path, monkey
 def test_second_command_reads_no_configuration(file: Path) -> None:
     """Half of what `agtp tools ls` cost was to load the models of the configuration."""
     script = (
-        "import sys; from agtphost.client.target import find, Shown; from agtphost.client.errors import InvalidCall\n"
-        "try: find(sys.argv[1], None, Shown())\n"
+        "import sys; from agtphost.client.target import find, Credentials\n"
+        "from agtphost.client.errors import InvalidCall\n"
+        "try: find(sys.argv[1], None, Credentials())\n"
         "except InvalidCall as error: assert 'authority' in str(error), error\n"
         "print('pydantic' in sys.modules)"
     )

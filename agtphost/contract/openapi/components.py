@@ -69,7 +69,7 @@ class Components:
             component = self._find(key, places, titled)
             if component is None:
                 unknown.append(key)
-                component = self._free(f"{name}.{_SLUG.sub('_', key)}", names.values())
+                component = self._unused_name(f"{name}.{_SLUG.sub('_', key)}", names.values())
                 waiting.extend(self._cached_references(definitions[key]).names)
             names[key] = component
         moving = _Moving(names, titled)
@@ -101,7 +101,7 @@ class Components:
             known = self._read[id(body)] = body, _references_of(body)
         return known[1]
 
-    def _free(self, wanted: str, taken: Iterable[str]) -> str:
+    def _unused_name(self, wanted: str, taken: Iterable[str]) -> str:
         # The dot is a separator that no other component's name contains.
         found, number, others = wanted, 2, set(taken)
         while found in self.schemas or found in others:
@@ -224,9 +224,9 @@ class _Components(_Moving):
             for key in inner if isinstance(inner, Mapping) else ():
                 pointer = f"#/{place}/{key}"
                 if _DEFINITION.fullmatch(pointer):
-                    self._pointers[pointer] = self._free(key)
+                    self._pointers[pointer] = self._unused_name(key)
 
-    def _free(self, key: str) -> str:
+    def _unused_name(self, key: str) -> str:
         # The dot is a separator that no other component's name contains.
         wanted = found = f"{self._name}.{_SLUG.sub('_', key)}"
         number = 2

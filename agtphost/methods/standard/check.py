@@ -85,17 +85,17 @@ class Check:
             yield _one(HOST, parts.server_id, UP)
             if deep:
                 yield from self._store()
-                yield from self._witnesses()
+                yield from self._witness_components()
         elif target == STORE:
             yield from self._store()
         elif target == WITNESS:
-            yield from self._witnesses()
+            yield from self._witness_components()
 
     def _store(self) -> Iterator[Component]:
         ledger = self._parts.ledger
         yield _one(STORE, STORE, DOWN if not ledger.healthy else DEGRADED if ledger.low else UP)
 
-    def _witnesses(self) -> Iterator[Component]:
+    def _witness_components(self) -> Iterator[Component]:
         for name, waits in self._parts.witnesses().items():
             yield _one(WITNESS, name, UP if waits < LATE else DOWN, waits_seconds=round(waits, 3))
 
