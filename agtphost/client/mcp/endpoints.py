@@ -204,11 +204,10 @@ class Endpoints:
 
     def _read(self, body: bytes, endpoints: Any) -> _Shown:
         """
-        Return the tools of a caller to whom the host gave this answer.
+        Return the tools that the host's answer to a caller permits; cached by the octets of the answer.
 
-        Thousands of endpoints are tens of milliseconds' work. Several sessions of a caller that begin together come one
-        after the other, and the later ones find it done: the list is this caller's own, and is found by the same
-        octets.
+        Thousands of endpoints take tens of milliseconds. Several sessions of a caller that begin together get the
+        same answer, so only the first one computes the list.
         """
         known, tools, digest = self._shown, self._catalogue.tools_for(endpoints), sha256(body).digest()
         if known.digest == digest and known.tools is tools:

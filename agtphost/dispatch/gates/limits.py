@@ -216,7 +216,7 @@ class RateGate:
                 raise self._refusal(owner, "principal", self._limits.requests_per_minute_per_principal, wait, now)
 
     def _counts_by_address(self, peer: Peer) -> bool:
-        """Return whether a caller that only names an agent is counted by its address: not where that has no rate."""
+        """Return whether requests that only name an agent count for their address, unless the address has no limit."""
         return not self._believes_headers and not self._exempt(peer.address)
 
     def charge(self, exchange: Exchange, method: str, calls: int, octets: int = 0) -> None:

@@ -226,7 +226,9 @@ class AsynchronousTasks:
     def _finish_task(self, outcome: object, key: str) -> None:
         del self._running[key]
         if isinstance(outcome, Failure):
-            log.failure("the outcome of {key} is not on record yet, but at the next start", failure=outcome, key=key)
+            log.failure(
+                "the outcome of {key} could not be recorded; the next start records it", failure=outcome, key=key
+            )
 
     async def _carry(self, ticket: Ticket, lineage: Lineage, invocation: Invocation, working: Deferred[Done]) -> None:
         outcome: dict[str, Any]
