@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.config import Config
 from agtphost.config.approvals import OPERATORS
-from agtphost.config.http import certificates_count
+from agtphost.config.http import accepts_certificates
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.handlers.authorization import OPERATOR
@@ -264,7 +264,7 @@ def _fingerprints(config: Config) -> Iterator[str]:
 def _gateway(config: Config) -> Iterator[str]:
     """Yield that a gateway has no clients, if nothing can prove to it who calls."""
     gateway, tls = config.gateway, config.tls
-    certified = certificates_count(gateway.listen, gateway.client_certificates, tls.client_auth)
+    certified = accepts_certificates(gateway.listen, gateway.client_certificates, tls.client_auth)
     if gateway.listen is not None and not (config.http.client or gateway.agent or certified):
         yield (
             "[gateway] has no clients, so that each call is answered 401; add [[http.client]] with a token and an "
