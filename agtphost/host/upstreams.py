@@ -89,7 +89,7 @@ class UpstreamFactory:
     All configurations share the tracker of calls and the cancellations of tasks.
 
     :param environ: what MCP servers inherit.
-    :param listening: ends what waits for news when the host stops; None: a service of their own.
+    :param listening: ends what waits for news when the host stops; None: a new service does.
     """
 
     def __init__(

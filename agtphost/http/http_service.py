@@ -98,7 +98,7 @@ class HttpService(ListeningService):
     :param names: those of the certificate, see :class:`agtphost.http.mounts.Mounts`.
     :param access: takes the members of each request's access line, see
         :func:`agtphost.http.access_members.access_members`.
-    :param enders: functions that end what has no end of its own, such as streams that wait for news.
+    :param enders: functions that end streams that only wait for news.
     :raises agtphost.errors.ConfigurationError: ``listen`` is not an endpoint.
     """
 

@@ -135,7 +135,7 @@ HELD, PROVEN = 'scopes = ["mcp:tools:execute"]', 'min_assurance = "gateway"'
         (
             f"{HELD}\n{PROVEN}",
             'agent_id = "demo"',
-            "[a2a.front] no call of agent whole is open to anonymous clients: nothing proves who calls",
+            "[a2a.front] no call of agent whole is open to anonymous clients: clients are not authenticated",
         ),
     ],
 )

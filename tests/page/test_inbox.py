@@ -217,7 +217,7 @@ def test_equal_questions_are_one_group_that_is_decided_together(site: Site) -> N
     assert other.send(own, ("do", "rejected"), reason="no").status == 200
     answer = browser.send(form, ("do", "accepted"), reason="all fine")
     assert answer.status == 409 and "2 of 3 decisions are on record" in answer.text
-    assert "decided already by" in answer.text
+    assert "already decided by" in answer.text
     for each, status in zip(known, ("rejected", "accepted", "accepted"), strict=True):
         (entry,) = site.host.agtp_json(
             *("call", "-", "QUERY", "/escalations", f"escalation_id={each}", "--as", "registrar")

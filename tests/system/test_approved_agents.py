@@ -59,7 +59,6 @@ def approve(host: Host, reply: Reply) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.release
 def test_a_message_to_an_a2a_agent_waits(host: Host) -> None:
     """Lazily started, it is asked what it is first; the person sees message and definition; it is sent once."""
     message = {"agent": "helper", "message": {"parts": [{"text": "hello"}]}}

@@ -82,5 +82,5 @@ def test_a_certificate_of_one_and_the_name_of_another(host: Host) -> None:
     extra = record(host, answer)["extra"]
     assert extra["cause"] == "agent-id-certificate-mismatch"
     assert (extra["claimed"]["agent_id"], extra["claimed"]["certificate_agent_id"]) == (other, own)
-    [line] = lines(host, answer.audit_id, "127.0.0.1 was not believed")
+    [line] = lines(host, answer.audit_id, "127.0.0.1 was refused")
     assert other in line and str(own) in line

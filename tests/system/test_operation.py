@@ -77,7 +77,7 @@ def test_the_catalog_changes_with_a_restart_and_not_before(tmp_path: Path) -> No
     with running(config) as host:
         assert manifest(host)["catalog_version"] == "1.6.0"
     documented = (Path(__file__).parents[2] / "docs" / "operations.rst").read_text().split()
-    assert "A new catalog takes a restart." in " ".join(documented)
+    assert "the catalog always need a restart" in " ".join(documented)
 
 
 def test_the_log_is_for_the_hosts_user_alone(tmp_path: Path) -> None:

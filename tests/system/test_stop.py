@@ -262,8 +262,8 @@ BROKEN = [
     (lambda text: text + "\n[listen\n", r"host\.toml:\d+"),
     (lambda text: text.replace("port = ", "prot = "), r"host\.toml:\d+.*prot"),
     (lambda text: text.replace('profile = "development"', 'profile = "staging"'), r"host\.toml:\d+.*profile"),
-    (lambda text: text.replace('address = "127.0.0.1"', 'address = "0.0.0.0"'), r"takes a restart: \[listen\]"),
-    (lambda text: text + "\n[limits]\nidle_timeout = 5\n", r"takes a restart: \[limits\] idle_timeout"),
+    (lambda text: text.replace('address = "127.0.0.1"', 'address = "0.0.0.0"'), r"needs a restart: \[listen\]"),
+    (lambda text: text + "\n[limits]\nidle_timeout = 5\n", r"needs a restart: \[limits\] idle_timeout"),
 ]
 
 

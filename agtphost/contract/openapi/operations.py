@@ -302,7 +302,7 @@ def _line(endpoint: Mapping[str, Any]) -> str:
 
 
 def _of_address(schema: Any, pattern: str) -> Any:
-    """Return the schema of a parameter in an address: a text without a pattern of its own follows the given one."""
+    """Return the schema of a parameter in an address: a text that declares no pattern follows the given one."""
     free = isinstance(schema, Mapping) and schema.get("type") == "string" and not {"pattern", "enum"} & schema.keys()
     return {**schema, "pattern": pattern} if free else schema
 
