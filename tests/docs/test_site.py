@@ -26,6 +26,9 @@ def build(source: Path, target: Path, *options: str) -> subprocess.CompletedProc
     return forking.run([*command, "-d", target / "doctrees", source, target / "html"], cwd=ROOT, timeout=300)
 
 
+pytestmark = pytest.mark.release
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
@@ -40,7 +43,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target / "html"
 
 
-@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 def test_every_page_is_in_the_site(site: Path) -> None:
