@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
@@ -67,18 +67,31 @@ def form_pairs(name: str, value: Any, encoding: MemberEncoding = PLAIN) -> Itera
         if encoding.explode or encoding.style == "":
             yield from ((name, item) for item in items)
         elif items:
-            yield name, _SEPARATORS.get(encoding.style, ",").join(items)
+            yield name, _join(name, items, _SEPARATORS.get(encoding.style, ","))
     elif isinstance(value, dict) and encoding.style:
         members = [(inner, to_text(item)) for inner, item in value.items() if item is not None]
         if encoding.explode:
             yield from members
         elif members:
-            yield name, _SEPARATORS.get(encoding.style, ",").join(text for pair in members for text in pair)
+            yield name, _join(name, [text for pair in members for text in pair], _SEPARATORS.get(encoding.style, ","))
     else:
         yield name, to_text(value)
 
 
 _SEPARATORS = {"spaceDelimited": " ", "pipeDelimited": "|"}
+
+
+def _join(name: str, items: Sequence[str], separator: str) -> str:
+    """
+    Return the items of a list as one value.
+
+    :raises agtphost.errors.Refusal: 422 where an item has the separator in it: the service would read more items than
+        the schema allowed.
+    """
+    wrong = next((item for item in items if separator in item), None)
+    if wrong is not None:
+        raise unsendable(f"{name} is sent as items with {separator!r} between them, and {wrong[:64]!r} has one in it")
+    return separator.join(items)
 
 
 def _deep_pairs(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
@@ -104,7 +117,7 @@ def header_value(name: str, value: Any, encoding: MemberEncoding = PLAIN) -> str
     if value is None:
         return None
     if isinstance(value, list):
-        text = ",".join(to_text(item) for item in value if item is not None)
+        text = _join(name, [to_text(item) for item in value if item is not None], ",")
     elif isinstance(value, dict):
         sign = "=" if encoding.style and encoding.explode else ","
         text = ",".join(f"{inner}{sign}{to_text(item)}" for inner, item in value.items() if item is not None)

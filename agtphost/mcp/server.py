@@ -134,7 +134,8 @@ class Server:
             # A list may be cached only as long as its parts: an upstream may have named a shorter time.
             named = result.get("ttlMs", seconds)
             result["ttlMs"] = min(named, seconds) if seconds and type(named) is int else named
-            result.setdefault("cacheScope", "private")
+            # The host decides access for each caller, even if the upstream says "public": what one sees may be hidden from others.
+            result["cacheScope"] = "private"
         meta = result.get("_meta")
         result["_meta"] = {**(meta if isinstance(meta, dict) else {}), SERVER_INFO: self.info}
         return result

@@ -185,6 +185,17 @@ async def test_multipart_refuses_files_that_are_none(yard: Yard, value: Any, why
     assert why in await refusal(yard, {"file": value}, body="multipart", encoding={"file": FILE})
 
 
+@pytest_twisted.ensureDeferred
+@pytest.mark.parametrize(
+    ("style", "value"),
+    [("spaceDelimited", ["a b", "c"]), ("pipeDelimited", ["a|b"]), ("form", ["a,b"]), ("form", {"a": "1,b,2"})],
+)
+async def test_items_that_the_service_would_read_as_more_are_refused(yard: Yard, style: str, value: Any) -> None:
+    """A list that its schema bounds would arrive with more items, and an object with more members."""
+    style_of = MemberEncoding(style=style, explode=False)
+    assert "has one in it" in await refusal(yard, {"n": value}, body="form", encoding={"n": style_of})
+
+
 # Whole bodies
 
 

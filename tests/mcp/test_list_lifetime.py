@@ -29,11 +29,11 @@ LISTS = [method for method, kept in CACHE_MILLISECONDS.items() if kept]
 @pytest.mark.parametrize("method", LISTS)
 @pytest_twisted.ensureDeferred
 async def test_the_shorter_time_is_shown(method: str, told: int | None, shown: int) -> None:
-    """An upstream's shorter time counts; a longer one, or none, leaves the host's own."""
+    """An upstream's shorter time counts; a longer one, or none, leaves the host's own. No cache may share an answer."""
     server = Server(Nobody(), reactor, endpoints=False)
 
     async def listed(context: Context) -> dict[str, Any]:
-        return {} if told is None else {"ttlMs": told}
+        return {"cacheScope": "public"} | ({} if told is None else {"ttlMs": told})
 
     server.handlers[method] = listed
     nobody: Any = None
