@@ -134,7 +134,7 @@ class Server:
             # A list may be cached only as long as its parts: an upstream may have named a shorter time.
             named = result.get("ttlMs", seconds)
             result["ttlMs"] = min(named, seconds) if seconds and type(named) is int else named
-            # The host decides access for each caller, even if the upstream says "public": what one sees may be hidden from others.
+            # The host decides access for each caller, even if the upstream says "public".
             result["cacheScope"] = "private"
         meta = result.get("_meta")
         result["_meta"] = {**(meta if isinstance(meta, dict) else {}), SERVER_INFO: self.info}

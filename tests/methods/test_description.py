@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from twisted.internet.task import Clock
 from zope.interface.verify import verifyObject
 
 from agtphost.audit.lifecycle import LifecycleTable
@@ -19,7 +20,7 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.encoding import decode
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.description import DOMAINS, Description, version_key
-from agtphost.methods.discovery.namespace import address
+from agtphost.methods.discovery.namespace import Namespace, address
 from agtphost.stores.rows import StateRow
 from tests.fakes import NOW
 from tests.identity.issued import CALLER, DESK, SIGNING, agent, of_agent
@@ -248,6 +249,31 @@ def test_only_active_agents_are_in_the_namespace() -> None:
         assert [entry["agent_label"] for entry in namespace(host)["agents"]] == ["bare"]
     host.put(DESK, "active")
     assert namespace(host)["total_active"] == 2
+
+
+def test_an_unchanged_namespace_is_shown_again() -> None:
+    """With its time and signature, for a minute, so that repeated reads are of the same list; never a former state."""
+    clock = Clock()
+    shown = (DESK, agent("other", hosted=True))
+    made = Namespace(
+        AgentDirectory(shown),
+        (states := LifecycleTable()).state_of,
+        SIGNING,
+        org_domain="agtp.test",
+        certificate_fingerprint=lambda: "aa",
+        now=lambda: str(clock.seconds()),
+        clock=clock.seconds,
+    )
+    first = made()
+    clock.advance(30)
+    assert made() == first and first["generated_at"] == "0.0"
+    assert [each["agent_label"] for each in made(lambda agent: agent.name == "desk")["agents"]] == ["desk"]
+    clock.advance(31)
+    later = made()
+    assert later["generated_at"] == "61.0" and later["agents"] == first["agents"]
+    row = StateRow(status="suspended", since=NOW, reason=None, successor=None, deadline=None)
+    states.apply(DESK.agent_id, row)
+    assert [each["agent_label"] for each in made()["agents"]] == ["other"]
 
 
 def test_tier_3_is_in_no_public_list() -> None:

@@ -249,6 +249,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.merchants:MerchantManifests._known",
             "dispatch.sealer:Sealer._postures",
             "identity.directory:AgentDirectory._by_id",
+            "methods.discovery.namespace:Namespace._documents",
             "methods.discovery.namespace:Namespace._entries",
             "methods.discovery.publication:DocumentPublisher._kept",
             "methods.discovery.status_document:Actions._known",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
@@ -15,6 +16,7 @@ from agtphost.identity.keys import Signer
 from agtphost.methods.discovery.status_document import certificate_status
 from agtphost.methods.discovery.zones import Sees
 from agtphost.vocabulary import uris
+from agtphost.vocabulary.lru import keep
 
 
 def address(name: str, domain: str) -> str:
@@ -46,9 +48,16 @@ def entry(agent: Agent, state: LifecycleState, domain: str, now: float) -> dict[
     }
 
 
+FRESH = 60.0
+"""Seconds for which an unchanged document is shown again, so that repeated reads of it are counted as one."""
+
+MOST_DOCUMENTS = 8
+"""Documents that are kept: callers who may see the same agents are shown the same one."""
+
+
 class Namespace:
     """
-    Builds the document anew at each reading, so that it is never older than the states it shows; entries are kept.
+    Collects the entries anew at each reading, so that the document shows no former state; unchanged parts are kept.
 
     In any thread, but one reading after the other.
 
@@ -80,6 +89,7 @@ class Namespace:
         self._certificate_fingerprint = certificate_fingerprint
         self._now = now
         self._entries: dict[str, tuple[tuple[Any, ...], dict[str, Any], bytes]] = {}
+        self._documents: OrderedDict[Hashable, tuple[float, dict[str, Any]]] = OrderedDict()
 
     def __call__(self, sees: Sees = lambda agent: agent.is_listed) -> Mapping[str, Any]:
         """
@@ -98,6 +108,11 @@ class Namespace:
         ]
         listed = [made for made, _ in entries]
         zones = {agent.governance_zone for agent in shown if agent.governance_zone}
+        fingerprint, kid = self._certificate_fingerprint(), None if self._signer is None else self._signer.kid
+        key = (frozenset(zones), fingerprint, kid, tuple(octets for _, octets in entries))
+        made_at, known = self._documents.get(key, (now, None))
+        if known is not None and 0 <= now - made_at < FRESH:
+            return known
         document: dict[str, Any] = {
             "agtp_version": "1.0",
             "document_type": "agtp-namespace",
@@ -107,10 +122,10 @@ class Namespace:
             "generated_at": generated_at,
             "agents": listed,
             "total_active": len(listed),
-            "namespace_cert_fingerprint": self._certificate_fingerprint(),
+            "namespace_cert_fingerprint": fingerprint,
         }
         document["signature"] = self._signature(document, [octets for _, octets in entries])
-        return document
+        return keep(self._documents, key, (now, document), MOST_DOCUMENTS)[1]
 
     def _entry(self, agent: Agent, state: LifecycleState, now: float) -> tuple[dict[str, Any], bytes]:
         """Return an agent's entry and its canonical form; cached as long as nothing in it changes."""
