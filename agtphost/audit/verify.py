@@ -244,7 +244,7 @@ class Verifier:
         """Report a fault if the key was not in use when it signed this record."""
         last = self._signers.get(record.chain, signer)
         if self.keys.precedes(signer, last):
-            self._fault(FaultKind.KEY, record, f"{signer} signed it after {last}, which followed that key")
+            self._fault(FaultKind.KEY, record, f"{signer} signed it after its successor {last} was in use")
         elif linking:
             # The old key's last word: it ends the use that it is signed in.
             self._follow_link(record, signer, payload)

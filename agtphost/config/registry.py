@@ -39,7 +39,7 @@ def _origin(value: Any) -> str:
     text = secret.text_of(value).lower().rstrip("/")
     if text.startswith("http:"):
         raise ValueError(
-            "is plain http, by which no agent is called: give the agent TLS, on this machine too, and name "
+            "is plain http, and agents are called over TLS alone: give the agent TLS, on this machine too, and name "
             'https://localhost:PORT here, its authority as ca, and "127.0.0.0/8" in allow_addresses'
         )
     if re.fullmatch(rf"(?:https|agtp)://{_HOST}", text) is None:

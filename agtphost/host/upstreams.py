@@ -320,7 +320,7 @@ class TaskCancellations:
     async def _end(self, protocol: str, link: OwnedTask) -> str:
         adapter = self._adapters.get(protocol)
         if adapter is None:
-            raise AlreadyOver(f"this host has no {protocol} upstreams any more")
+            raise AlreadyOver(f"this host no longer has {protocol} upstreams")
         return await adapter.end(link)
 
     def _note_suspension(self, key: str, item: StateItem | None) -> None:

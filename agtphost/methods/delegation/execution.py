@@ -162,8 +162,8 @@ class Work:
         if len(lineage.tokens) != lineage.depth:
             raise hop.cut(
                 lineage.depth,
-                "The chain goes on at another host, which has to see every token of it: show those of the hops "
-                "before as context.delegation_chain.",
+                "The chain continues at another host, which needs every token of it: send the tokens of the earlier "
+                "hops as context.delegation_chain.",
             )
         exchange = invocation.exchange
         sent = exchange.request.headers
