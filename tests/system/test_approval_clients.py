@@ -295,7 +295,6 @@ def test_nobody_is_asked_at_the_calling_client(host: Host) -> None:
     assert anyio.run(story).is_error and asked == []
 
 
-@pytest.mark.release
 @pytest.mark.npm
 def test_the_typescript_client_is_told(host: Host) -> None:
     """The MCP Inspector's command line, on the TypeScript SDK: the tool is marked, the call held, and then made."""
