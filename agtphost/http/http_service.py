@@ -138,10 +138,11 @@ class HttpService(ListeningService):
         return int(getattr(self.address, "port", 0))
 
     def stopService(self) -> Deferred[None]:
-        """Stop as :class:`ListeningService` does; streams that only wait for news end first, and hold nothing up."""
+        """Stop as :class:`ListeningService` does, and end the streams that only wait for news."""
+        stopping = super().stopService()
         for end in self._enders:
             end()
-        return super().stopService()
+        return stopping
 
     def renew(self, tls: IOpenSSLServerConnectionCreator, names: Collection[str] = ()) -> None:
         """Use other TLS settings, with a certificate of these names, from the next connection on."""
