@@ -12,6 +12,7 @@ from agtphost.cli.agis_conversion import refusal_of
 from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.import_output import deliver, import_options
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_file, print_json, visible
 from agtphost.cli.plain_files import output_option, read_octets, write_new
@@ -27,21 +28,7 @@ TO_PUBLISH = "To publish it, set publish = true in [agis] and run agtp reload; t
 
 
 @click.command("import")
-@click.argument("file")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints to this directory.")
-@click.option(
-    "--catalog",
-    "catalog_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Catalog of the methods to choose from; default: the one shipped.",
-)
-@click.option(
-    "--stubs",
-    type=click.Path(path_type=Path),
-    metavar="FILE.py",
-    help="Also write a module with a stub of each handler.",
-)
+@import_options
 @json_option
 def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, as_json: bool) -> None:
     """
@@ -60,7 +47,6 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
     """
     from agtphost.agis import validate
     from agtphost.agis.endpoints import import_endpoints
-    from agtphost.cli.import_output import deliver
     from agtphost.vocabulary.catalog import Catalog, CatalogError
 
     verdict = validate(read_octets(file))

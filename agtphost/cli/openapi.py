@@ -12,7 +12,7 @@ import click
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import find_config, load_config
-from agtphost.cli.import_output import deliver
+from agtphost.cli.import_output import deliver, import_options
 from agtphost.cli.local_files import read_octets, write_new
 from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
@@ -44,21 +44,7 @@ def command() -> None:
 
 
 @command.command("import")
-@click.argument("file")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints to this directory.")
-@click.option(
-    "--catalog",
-    "catalog_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Catalog of the methods to choose from; default: the one shipped.",
-)
-@click.option(
-    "--stubs",
-    type=click.Path(path_type=Path),
-    metavar="FILE.py",
-    help="Also write a module with a stub of each handler.",
-)
+@import_options
 @click.option("--prefix", metavar="PATH", default="", help="First segment of every path, such as stripe.")
 @json_option
 def import_(
