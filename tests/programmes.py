@@ -42,7 +42,7 @@ def sampled(values: Iterable[str], every: int) -> list[ParameterSet]:
     """
     Return parameters of a test of which the suite runs some: the first, and each that comes ``every`` places later.
 
-    The others are release tests. What they show is shown by the first as well, on another case of the same kind.
+    The others are release tests.
     """
     return [
         pytest.param(value, marks=pytest.mark.release if number % every else ()) for number, value in enumerate(values)
