@@ -12,8 +12,7 @@ from agtphost.cli.agis_conversion import refusal_of
 from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.import_output import deliver, import_options
-from agtphost.cli.options import HERE, Connection, connection_options, json_option
+from agtphost.cli.options import HERE, Connection, connection_options, import_options, json_option
 from agtphost.cli.output import print_file, print_json, visible
 from agtphost.cli.plain_files import output_option, read_octets, write_new
 
@@ -47,6 +46,7 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
     """
     from agtphost.agis import validate
     from agtphost.agis.endpoints import import_endpoints
+    from agtphost.cli.import_output import deliver
     from agtphost.vocabulary.catalog import Catalog, CatalogError
 
     verdict = validate(read_octets(file))

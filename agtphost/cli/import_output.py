@@ -1,8 +1,8 @@
-"""Options of imports; write and summarize drafts of declarations that were made from documents of another kind."""
+"""Write and summarize drafts of declarations that were made from documents of another kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,33 +23,6 @@ NOT_LOADED = (
 
 TITLES = {"openapi": "OpenAPI", "agis": "AGIS document"}
 """Titles of the kinds of documents; ``--json`` has a member for each kind."""
-
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.argument("file"),
-    click.option(
-        "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints to this directory."
-    ),
-    click.option(
-        "--catalog",
-        "catalog_file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Catalog of the methods to choose from; default: the one shipped.",
-    ),
-    click.option(
-        "--stubs",
-        type=click.Path(path_type=Path),
-        metavar="FILE.py",
-        help="Also write a module with a stub of each handler.",
-    ),
-)
-
-
-def import_options(command: Any) -> Any:
-    """Return a command with the argument and the options that each import of a document has."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def deliver(

@@ -12,10 +12,10 @@ import click
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import find_config, load_config
-from agtphost.cli.import_output import deliver, import_options
+from agtphost.cli.import_output import deliver
 from agtphost.cli.local_files import read_octets, write_new
 from agtphost.cli.manifest import SCHEME, fetch_manifest
-from agtphost.cli.options import HERE, Connection, connection_options, json_option
+from agtphost.cli.options import HERE, Connection, connection_options, import_options, json_option
 from agtphost.cli.output import print_file, print_json, visible
 from agtphost.cli.own_endpoints import own_endpoints
 from agtphost.cli.target import address_of, resolve

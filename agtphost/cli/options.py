@@ -218,3 +218,31 @@ _REQUEST_OPTIONS = (
 
 request_options = add_options(RequestOptions, "request", _REQUEST_OPTIONS)
 """Adds the options of :class:`RequestOptions`; the function gets one as ``request``."""
+
+
+_IMPORT_OPTIONS = (
+    click.argument("file"),
+    click.option(
+        "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints to this directory."
+    ),
+    click.option(
+        "--catalog",
+        "catalog_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Catalog of the methods to choose from; default: the one shipped.",
+    ),
+    click.option(
+        "--stubs",
+        type=click.Path(path_type=Path),
+        metavar="FILE.py",
+        help="Also write a module with a stub of each handler.",
+    ),
+)
+
+
+def import_options(function: F) -> F:
+    """Add the argument and the options that each import of a document has."""
+    for option in reversed(_IMPORT_OPTIONS):
+        function = option(function)
+    return function
