@@ -61,10 +61,13 @@ MOST_WARNED = 10_000
 """Agents that are known to have been warned."""
 
 MOST_LISTS = 64
-"""Authorities whose list of methods is kept."""
+"""Lists of methods and of agents that are kept, each of one authority."""
 
 MOST_LISTED = 32 * 1024 * 1024
-"""Octets of all lists of methods that are kept."""
+"""Octets of all lists that are kept."""
+
+_Known = tuple[list[Any], bytes]
+"""What a list was made of, compared by identity, and its octets."""
 
 
 def document(result: Any, content_type: str = "") -> Answer:
@@ -121,7 +124,7 @@ class Discovery:
         self._overrides = Overrides() if overrides is None else overrides
         self._visibility = visibility
         self._warned: OrderedDict[str, None] = OrderedDict()
-        self._lists: OrderedDict[tuple[Any, ...], tuple[list[Any], bytes]] = OrderedDict()
+        self._lists: OrderedDict[tuple[Any, ...], _Known] = OrderedDict()
         self._listed_octets = 0
         self._directory = directory
         self._bindings = bindings
@@ -226,7 +229,7 @@ class Discovery:
             return self._methods(context)
         raise parameters.invalid("format", "This host does not support that format.", f"Use json or {FORMAT}.")
 
-    def _keep(self, key: tuple[Any, ...], known: tuple[list[Any], bytes]) -> None:
+    def _keep(self, key: tuple[Any, ...], known: _Known) -> None:
         """Keep a list, and let go of those that were not asked for longest."""
         self._listed_octets += len(known[1]) - len(self._lists.pop(key, (None, b""))[1])
         self._lists[key] = known
@@ -241,21 +244,24 @@ class Discovery:
     async def _agents(self, context: BuiltInContext, warning: Fields) -> Answer:
         kind, sees = result_type(context.input), self._visibility.in_lists(context)
         accepted = frozenset(binding.method for binding in self._bindings())
-        listed = await self._offload(self._listed_agents, kind, sees, accepted)
-        return replace(document(Encoded(listed)), headers=warning)
+        key = ("agents", kind, accepted, context.authority())
+        known = await self._offload(self._listed_agents, kind, sees, accepted, self._lists.get(key))
+        self._keep(key, known)
+        return replace(document(Encoded(known[1])), headers=warning)
 
-    def _listed_agents(self, kind: str, sees: Sees, accepted: frozenset[str]) -> bytes:
+    def _listed_agents(self, kind: str, sees: Sees, accepted: frozenset[str], known: _Known | None) -> _Known:
+        """Return what a list of agents was made of, and the list: ``known`` if it was made of the same."""
         # What is withheld is withheld silently (AGTP-API section 5.8.2).
-        hosted = filter(sees, self._directory.list_hosted())
-        return jsontext.encode(
+        agents = [agent for agent in self._directory.list_hosted() if kind in ("", "any", agent.role) and sees(agent)]
+        states = [self._visibility.state(agent) for agent in agents]
+        roles = [describe_role(agent, self._merchants) if kind else {} for agent in agents]
+        current = [*agents, *states, *(role.get("manifest_fingerprint") for role in roles)]
+        if known is not None and _same(known[0], current):
+            return known
+        return current, jsontext.encode(
             [
-                {
-                    **agent_entry(agent, accepted),
-                    "lifecycle_state": self._visibility.state(agent),
-                    **(describe_role(agent, self._merchants) if kind else {}),
-                }
-                for agent in hosted
-                if kind in ("", "any", agent.role)
+                {**agent_entry(agent, accepted), "lifecycle_state": state, **role}
+                for agent, state, role in zip(agents, states, roles, strict=True)
             ]
         )
 
