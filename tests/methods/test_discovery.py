@@ -411,3 +411,34 @@ def test_the_handler_is_one() -> None:
     """The handler keeps to its interface."""
     handler = Discovery(AgentDirectory([]), list, (), lambda *_: {}, Visibility(LifecycleTable().state_of))
     assert verifyObject(IBuiltInHandler, handler)
+
+
+def test_a_kept_list_of_agents_is_made_again_when_something_in_it_changed() -> None:
+    """It is kept for one authority and ``result_type``; states, manifests and agents that are listed no more count."""
+    shop = replace(DESK, role="merchant")
+    host = MethodHost(agents=(shop, BARE, CALLER))
+
+    def listed(kind: str = "any") -> tuple[bytes, dict[str, Any]]:
+        body = {"result_type": kind} if kind else None
+        response = host.ask("DISCOVER", "/agents", body, certificate=AS_CALLER)
+        assert isinstance(response.body, bytes)
+        return response.body, {entry["name"]: entry for entry in body_of(response)}
+
+    octets, before = listed()
+    assert listed()[0] is octets, "the list is kept"
+    assert "manifest" in before["desk"] and "manifest" not in listed("")[1]["desk"]
+    assert [*listed("merchant")[1]] == ["desk"]
+    assert listed("")[1]["bare"]["lifecycle_state"] == "active"
+    host.put(shop, "deprecated")
+    assert listed("")[1]["desk"]["lifecycle_state"] == "deprecated"
+    deprecated = listed()[1]["desk"]["manifest_fingerprint"]
+    # The same state since another moment, which the manifest says.
+    host.put(shop, "deprecated", since="2026-05-01T00:00:00Z")
+    fingerprints = {each["desk"]["manifest_fingerprint"] for each in (before, listed()[1])}
+    assert deprecated not in fingerprints and len(fingerprints) == 2
+    host.put(BARE, "suspended")
+    assert "bare" not in listed("")[1]
+    # As many agents as before, with the same states.
+    host.put(shop, "suspended")
+    host.put(BARE, "deprecated")
+    assert {"desk", "bare"} & {*listed("")[1]} == {"bare"}

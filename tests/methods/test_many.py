@@ -110,14 +110,3 @@ def test_the_namespace_holds_nobody_up(host: MethodHost) -> None:
     answer, _ = asked(host, "/agents", None, "DESCRIBE")
     assert json.loads(answer.body)["total_active"] == MANY
     host.put(DESK, "active")
-
-
-def test_a_kept_list_of_agents_follows_their_states(host: MethodHost) -> None:
-    """The list is made once for callers with the same authority, and again when what it was made of has changed."""
-    first, again = asked(host, "/agents", None)[0].body, asked(host, "/agents", None)[0].body
-    assert first is again
-    host.put(DESK, "suspended")
-    without, _ = asked(host, "/agents", None)
-    host.put(DESK, "active")
-    with_it, _ = asked(host, "/agents", None)
-    assert len(json.loads(without.body)) == MANY and len(json.loads(with_it.body)) == MANY + 1

@@ -255,7 +255,7 @@ class Discovery:
         agents = [agent for agent in self._directory.list_hosted() if kind in ("", "any", agent.role) and sees(agent)]
         states = [self._visibility.state(agent) for agent in agents]
         roles = [describe_role(agent, self._merchants) if kind else {} for agent in agents]
-        current = [*agents, *states, *(role.get("manifest_fingerprint") for role in roles)]
+        current = [*agents, *states, *(role.get("manifest") for role in roles)]
         if known is not None and _same(known[0], current):
             return known
         return current, jsontext.encode(
