@@ -35,7 +35,7 @@ from agtphost.identity.required_assurance import upstream_assurance
 from agtphost.vocabulary.addresses import is_loopback
 
 PYTHON = "{python}"
-"""As the first element of a command: the interpreter that runs the host."""
+"""In any element of a command: the interpreter that runs the host."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII)
 _OWN_HEADERS = frozenset({"host", "content-length", "content-type", "accept", "transfer-encoding", "connection"})
@@ -50,7 +50,8 @@ def _command(value: Any, info: ValidationInfo) -> tuple[str, ...]:
         raise ValueError("must be a list of text arguments")
     if not value or not value[0]:
         raise ValueError("must not be empty")
-    return (_program(value[0], load_context(info)), *value[1:])
+    program, *words = value
+    return (_program(program, load_context(info)), *(word.replace(PYTHON, sys.executable) for word in words))
 
 
 def _program(name: str, context: LoadContext) -> str:
@@ -214,7 +215,7 @@ class MCPServerSection(UpstreamSection):
     """An entry of ``[[mcp.server]]``: an MCP server, a command over stdio or a url over Streamable HTTP."""
 
     command: Annotated[tuple[str, ...] | None, BeforeValidator(_command)] = None
-    """Program and arguments of a stdio server; ``{python}`` is replaced already."""
+    """Program and arguments of a stdio server; ``{python}`` in any of them is the interpreter that runs the host."""
 
     url: Annotated[str | None, BeforeValidator(web_url)] = None
     """Of a Streamable HTTP server. Exactly one of command and url is set."""

@@ -113,19 +113,19 @@ def test_the_environment_overrides_the_state_directory(tmp_path: Path) -> None:
 
 
 def test_an_mcp_server_over_stdio(tmp_path: Path) -> None:
-    """The command runs beside the file, ``{python}`` is this interpreter, overrides go by tool name."""
+    """The command runs beside the file, ``{python}`` is this interpreter wherever it stands, overrides go by tool name."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "serve"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     config = loaded(
         tmp_path,
-        "[[mcp.server]]\nname = 'files'\ncommand = ['{python}', '{python}', 'x.py']\n"
+        "[[mcp.server]]\nname = 'files'\ncommand = ['{python}', '--run={python}', '{python}', 'x.py']\n"
         "[mcp.server.tools.read]\nimpact = 'informational'\nmin_assurance = 'header'\nscopes = ['fs:read']\n"
         "[[mcp.server]]\nname = 'local'\ncommand = ['bin/serve']\ncwd = 'bin'\nmax_concurrency = 3\n",
     )
     files, local = config.mcp.server
-    assert files.command == (sys.executable, "{python}", "x.py")
+    assert files.command == (sys.executable, f"--run={sys.executable}", sys.executable, "x.py")
     assert files.cwd == tmp_path
     assert files.scopes == ("mcp:tools:execute",)
     override = files.tools["read"]
