@@ -29,15 +29,7 @@ from agtphost.http.bounded_request import BodyCounter, BoundedRequest, phrase_of
 from agtphost.http.framed_channel import FramedChannel
 from agtphost.http.refusals import TurnedAway, agtp_form
 from agtphost.protocols.connection_states import Wait
-from agtphost.protocols.limits import (
-    ABORT_AFTER,
-    READ_AHEAD,
-    SLOWEST_READER,
-    STALL,
-    UNREAD,
-    WAITING,
-    ConnectionLimits,
-)
+from agtphost.protocols.limits import READ_AHEAD, STALL, UNREAD, WAITING, ConnectionLimits, closing_seconds
 from agtphost.protocols.listener_connections import AcceptingFactory
 from agtphost.protocols.output_queue import LONG, OutputQueue
 from agtphost.protocols.peer_liveness import ReadProgress
@@ -185,9 +177,12 @@ class BoundedChannel(FramedChannel):
 
     def drain(self) -> None:
         """End the connection, after the answer in progress if there is one."""
-        self._spent = True
+        self._spent, now, idle = True, self._clock.seconds(), self._wait is Wait.IDLE
         if not self._handlingRequest:
+            since = self.deadline - self._limits.idle_timeout
             self.loseConnection()
+            if idle and self._wait is Wait.CLOSE:
+                self.deadline = now + closing_seconds(self._last, self._limits, now - since)
 
     def cut(self) -> None:
         """End the connection immediately."""
@@ -449,7 +444,7 @@ class BoundedChannel(FramedChannel):
             self._reading.mark(self.transport)
             self.deadline = now + (min(patience, STALL) if len(self._output) > UNREAD else patience)
         elif wait is Wait.CLOSE:
-            self.deadline = now + min(ABORT_AFTER + self._last / SLOWEST_READER, limits.write_timeout)
+            self.deadline = now + closing_seconds(self._last, limits)
         elif wait is Wait.IDLE:
             self.deadline = now + limits.idle_timeout
         elif wait is Wait.BODY:

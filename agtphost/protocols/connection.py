@@ -39,14 +39,13 @@ from agtphost.identity.peer import Peer
 from agtphost.protocols.connection_states import Wait, automaton
 from agtphost.protocols.coroutines import drive
 from agtphost.protocols.limits import (
-    ABORT_AFTER,
     READ_AHEAD,
-    SLOWEST_READER,
     STALL,
     UNREAD,
     UNREAD_INTERIM,
     WAITING,
     ConnectionLimits,
+    closing_seconds,
 )
 from agtphost.protocols.listener_connections import compact
 from agtphost.protocols.peer_liveness import ReadProgress
@@ -272,10 +271,13 @@ class ServerConnection:
 
     def drain(self) -> None:
         """End the connection, after the answer that is owed, if one is."""
-        self._spent = True
+        self._spent, now, idle = True, self._seconds(), self._wait is Wait.IDLE
         if not self._owing:
+            since = self.deadline - self._limits.idle_timeout
             self._machine.on_ended()
             self._flush()
+            if idle and self._wait is Wait.CLOSE:
+                self.deadline = now + closing_seconds(self._last, self._limits, now - since)
 
     def cut(self) -> None:
         """End the connection immediately."""
@@ -307,9 +309,7 @@ class ServerConnection:
             self._reading.mark(self._transport)
             self.deadline = self._seconds() + patience
         elif wait is Wait.CLOSE:
-            # An answer just given to the system is still on its way; cutting would lose it.
-            way = ABORT_AFTER + self._last / SLOWEST_READER
-            self.deadline = self._seconds() + min(way, limits.write_timeout)
+            self.deadline = self._seconds() + closing_seconds(self._last, limits)
         elif wait is Wait.HANDSHAKE:
             self.deadline = self._seconds() + limits.handshake_timeout
         else:

@@ -19,6 +19,9 @@ ABORT_AFTER = 3.0
 SLOWEST_READER = 32_768
 """Octets per second that a peer is expected to take a last answer at: adds to the time above."""
 
+FAREWELL = 0.25
+"""Seconds that a peer has at least, although its last answer was given to the system long before the close."""
+
 UNREAD_INTERIM = 1_048_576
 """Octets of interim messages that may wait for a peer that does not read; it may miss none, so it is cut."""
 
@@ -43,3 +46,13 @@ Beyond that, the connection is dropped that has taken nothing for the longest; a
 
 UNREAD_IN_ALL = 134_217_728
 """Octets that may wait for the peers of one listener together, smaller answers too; those with the most are cut."""
+
+
+def closing_seconds(octets: int, limits: ConnectionLimits, idle: float = 0.0) -> float:
+    """
+    Return the seconds between closing a connection and cutting it: cutting would lose an answer on its way.
+
+    :param octets: the size of the last answer.
+    :param idle: seconds since the last answer was given to the system, if nothing has come in between.
+    """
+    return max(min(ABORT_AFTER + octets / SLOWEST_READER, limits.write_timeout) - idle, FAREWELL)

@@ -113,7 +113,7 @@ def test_the_environment_overrides_the_state_directory(tmp_path: Path) -> None:
 
 
 def test_an_mcp_server_over_stdio(tmp_path: Path) -> None:
-    """The command runs beside the file, ``{python}`` is this interpreter wherever it stands, overrides go by tool name."""
+    """It runs beside the file; ``{python}`` is this interpreter wherever it stands; overrides go by tool name."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "serve"
     program.write_text("#!/bin/sh\n")

@@ -14,6 +14,7 @@ from twisted.web.resource import Resource
 from agtphost.http.bounded_request import BoundedRequest, tail_of
 from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mount, Mounts
+from agtphost.protocols.limits import ABORT_AFTER, FAREWELL
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.http.mounted import mounted
 from tests.rows import each_row
@@ -47,8 +48,12 @@ class Named(Resource):
 class Wire(StringTransport):
     """Of a socket, as far as the channel asks."""
 
+    cut = False
+    """Whether it was cut."""
+
     def abortConnection(self) -> None:
         """Cut."""
+        self.cut = True
 
     def loseWriteConnection(self) -> None:
         """Half closed."""
@@ -244,6 +249,25 @@ def test_a_line_tells_of_who_left() -> None:
     channel.dataReceived(b"POST / HTTP/1.1\r\nHost: localhost:8080\r\nContent-Length: 10\r\n\r\nabc")
     channel.connectionLost(None)
     assert [line["status"] for line in told] == [0]
+
+
+@each_row("idle", [0.0, 1.0, 30.0])
+def test_draining_cuts_an_idle_client_when_its_answer_has_arrived(idle: float) -> None:
+    """A pool of connections that nobody looks at does not hold up the stop."""
+    clock, wire = Clock(), Wire(hostAddress=HERE)
+    channel: Any = HttpFactory(Mounts([mounted(Named("a"))]), HTTP_LIMITS, clock).buildProtocol(None)
+    channel.makeConnection(wire)
+    channel.dataReceived(b"GET / HTTP/1.1\r\nHost: localhost:8080\r\n\r\n")
+    clock.advance(0)
+    assert wire.value().startswith(b"HTTP/1.1 200")
+    clock.advance(idle)
+    channel.drain()
+    clock.advance(max(ABORT_AFTER - idle, FAREWELL) - 0.01)
+    channel.sweep(clock.seconds())
+    assert not wire.cut
+    clock.advance(0.02)
+    channel.sweep(clock.seconds())
+    assert wire.cut
 
 
 def test_a_name_that_is_not_answered_is_said_with_the_key_that_lists_names() -> None:

@@ -15,7 +15,7 @@ from zope.interface.verify import verifyClass, verifyObject
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.connection import ServerConnection
-from agtphost.protocols.limits import ABORT_AFTER, READ_AHEAD, SLOWEST_READER, UNREAD_INTERIM
+from agtphost.protocols.limits import ABORT_AFTER, FAREWELL, READ_AHEAD, SLOWEST_READER, UNREAD_INTERIM
 from agtphost.wire import Headers, Request, Response
 from tests.protocols.links import FakeDispatcher, Link, ask, at_once, reply, task_ids
 from tests.rows import each_row
@@ -627,6 +627,32 @@ def test_draining_does_not_wait_for_the_rest_of_a_request(cut: int) -> None:
     link = Link(FakeDispatcher())
     link.receive(ask(body=b"0123456789")[:cut])
     link.connection.drain()
+    assert link.calls == ["lose"]
+
+
+@each_row("idle", [0.0, 1.0, ABORT_AFTER - FAREWELL, 30.0])
+def test_draining_cuts_an_idle_peer_when_its_answer_has_arrived(idle: float) -> None:
+    """A client that keeps an idle connection, and does not answer the close, does not hold up the stop."""
+    link = Link(FakeDispatcher(at_once))
+    link.receive(ask())
+    link.wait(idle)
+    link.connection.drain()
+    left = max(ABORT_AFTER - idle, FAREWELL)
+    link.wait(left - 0.01)
+    assert link.calls == ["lose"]
+    link.wait(0.02)
+    assert link.calls == ["lose", "abort"]
+
+
+def test_draining_waits_for_an_answer_however_long_its_connection_was_idle() -> None:
+    """What counts is when the last answer was given, not the request before it."""
+    dispatcher = FakeDispatcher()
+    link = Link(dispatcher)
+    link.wait(30.0)
+    link.receive(ask())
+    link.connection.drain()
+    dispatcher.answer()
+    link.wait(ABORT_AFTER - 0.01)
     assert link.calls == ["lose"]
 
 
