@@ -76,7 +76,7 @@ class Kind:
 def _approval(entry: Mapping[str, Any]) -> Question:
     what = entry.get("tool") or f"{entry.get('method', '')} {entry.get('path', '')}"
     pairs = [
-        ("Agent", elements.brief_agent(entry.get("caller"))),
+        ("Agent", elements.brief_agent(entry.get("caller"), label=entry.get("label"))),
         ("Identity proof", entry.get("assurance")),
         ("On behalf of", entry.get("acting_principal")),
         ("Delegated by", entry.get("delegation")),
@@ -115,7 +115,7 @@ def _escalation(entry: Mapping[str, Any]) -> Question:
     waits = status == "pending"
     pairs = (
         ("Escalation", known),
-        ("Agent", elements.brief_agent(entry.get("escalated_by"))),
+        ("Agent", elements.brief_agent(entry.get("escalated_by"), label=entry.get("agent_label"))),
         ("Addressed to", entry.get("routed_to")),
         ("Task", entry.get("task_id")),
         ("Reason", entry.get("reason")),

@@ -82,6 +82,21 @@ def test_an_escalation_is_decided(site: Site, do: str, status: str) -> None:
     assert entry["decision"]["by"].startswith("key:")
 
 
+def test_who_asks_has_its_name_in_the_inbox_and_in_the_overview(site: Site) -> None:
+    """An operator decides about an agent, not about the first letters of its Agent-ID."""
+    known = escalated(site, "task-named", "whose is it?")
+    (entry,) = site.host.agtp_json("call", "-", "QUERY", "/escalations", f"escalation_id={known}", "--as", "registrar")[
+        "body"
+    ]["result"]["escalations"]
+    demo = entry["escalated_by"]
+    assert entry["agent_label"] == "demo"
+    browser = site.browser()
+    shown = browser.get("/inbox").text
+    assert f"{demo[:12]}..." not in shown
+    assert f'href="/agents/{demo}"' in shown
+    assert "demo" in browser.get("/").text.partition("Waits longest")[2].partition("</table>")[0]
+
+
 def test_what_was_decided_already_is_told(site: Site) -> None:
     """Of two who decide at once the second learns it, and changes nothing."""
     known = escalated(site, "task-twice")

@@ -256,11 +256,17 @@ class Escalation:
             shown.sort(key=_place)
             part = self._continuations.part(context, shown, limit, _place)
             return Answer(
-                result={"escalations": [_escalation_to_json(item) for item in part.items], "count": len(shown)},
+                result={"escalations": [self._describe(item) for item in part.items], "count": len(shown)},
                 headers=part.headers,
             )
 
         return part() if is_little(self._held, ESCALATION) else self._offload(part)
+
+    def _describe(self, item: StateItem) -> dict[str, Any]:
+        """Return an escalation as lists show it: the name that its agent has today is no part of what is stored."""
+        shown = {name: value for name, value in item.value.items() if name != ASKED_WITH}
+        agent = self._directory.by_id(escalated_by(item))
+        return {**shown, "agent_label": agent.name} if agent is not None else shown
 
     def _find_escalations(
         self, context: BuiltInContext, escalation_id: str | None, task_id: str | None
@@ -306,10 +312,6 @@ def may_decide(authorization: Authorization, context: BuiltInContext, item: Stat
     """Return whether the caller may decide an escalation."""
     brief = item.brief
     return authorization.decides(context, escalated_by(item), brief["recipient"], brief.get(ASKED_WITH, ""))
-
-
-def _escalation_to_json(item: StateItem) -> dict[str, Any]:
-    return {name: value for name, value in item.value.items() if name != ASKED_WITH}
 
 
 def _own() -> Refusal:
