@@ -121,10 +121,10 @@ class Confirmation:
             "reason": parameters.text(given, "reason"),
             "attestation": parameters.read_json(given, "attestation", PAYLOAD),
         }
-        attestation_id = f"att-{sha256(canonical(said)).hexdigest()[:32]}"
-        known = self._held.get(ATTESTATION, attestation_id)
+        key = _attestation_id(said)
+        known = self._held.get(ATTESTATION, key)
         receipt: Mapping[str, Any] = {
-            "attestation_id": attestation_id,
+            "attestation_id": key,
             "target_id": target_id,
             "status": said["status"],
             "timestamp": times.stamp(self._now()),
@@ -136,7 +136,12 @@ class Confirmation:
         if known is not None:
             recurring = [further for further, statuses in self._recurring if said["status"] in statuses]
             again = await self._find_confirmable(recurring, context, {**said, "before": known.value})
-            return _answer(known.value) if again is None else self._attest(context, {**receipt, **again[0]}, *again[1])
+            if again is None:
+                return _answer(known.value)
+            told, changes = again
+            # What was confirmed has changed since, so this is another attestation; the next repeat is compared with it.
+            later = _attestation_id({**said, **told, "after": known.value["attestation_id"]})
+            return self._attest(context, {**receipt, **told, "attestation_id": later}, *changes, key=key)
         approval = self._approvals.sought(context, target_id)
         if approval is not None:
             receipt, change = self._approvals.decide(approval, receipt, said)
@@ -175,18 +180,20 @@ class Confirmation:
         context: BuiltInContext,
         receipt: Mapping[str, Any],
         *changes: Change,
+        key: str = "",
         conflict: Callable[[], Refusal | None] | None = None,
     ) -> Answer:
         """
         Return the answer with the receipt, which is kept for repeats of the same call.
 
+        :param key: what it is kept under; empty for its own identifier.
         :param conflict: see :attr:`agtphost.handlers.built_in.Answer.conflict`.
         """
         caller = self._authorization.find_caller(context)
         owner = "" if caller is None else caller.agent_id
         mine = Change(
             kind=ATTESTATION,
-            key=receipt["attestation_id"],
+            key=key or receipt["attestation_id"],
             value=receipt,
             owner=owner,
             expires_at=int((self._now() + REMEMBERED) * 1000),
@@ -305,6 +312,11 @@ def acknowledge(item: StateItem, status: str) -> Change:
         expires_at=item.expires_at,
         expected=item.version,
     )
+
+
+def _attestation_id(said: Mapping[str, Any]) -> str:
+    """Return the identifier of an attestation: the same for the same words of the same caller about the same thing."""
+    return f"att-{sha256(canonical(said)).hexdigest()[:32]}"
 
 
 def _answer(receipt: Mapping[str, Any], *changes: Change) -> Answer:
