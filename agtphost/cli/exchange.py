@@ -21,6 +21,7 @@ from agtphost.cli.output import visible
 from agtphost.cli.target import Target
 from agtphost.client import errors
 from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
     from agtphost.client.approvals import PendingApproval
@@ -87,6 +88,8 @@ def refusal(reply: Reply, suggestion: str = "") -> HostRefused:
     if reply.reason in STOPPED and reply.caller_id is not None and reply.document.get("agent_id") == reply.caller_id:
         # The configuration may have chosen this identity, so name a way to use another.
         another = "Call as another agent or as registrar with `--as NAME`; `agtp agent ls` lists agents."
+    if reply.reason == Reason.AGENT_UNAUTHENTICATED and _leaves_certificate_out():
+        another = "This call presented no client certificate because of --no-cert; leave that option out."
     # The host's text goes on separate lines below the sentence that says what happened.
     audit = (f"Audit-ID: {reply.audit_id}",) if reply.audit_id else ()
     return HostRefused(
@@ -94,6 +97,12 @@ def refusal(reply: Reply, suggestion: str = "") -> HostRefused:
         "\n  ".join(line for line in (suggestion, reply.remedy, another, *reply.particulars, *audit) if line),
         answer=answer,
     )
+
+
+def _leaves_certificate_out() -> bool:
+    """Return whether the command that runs was given ``--no-cert``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.params.get("no_cert"))
 
 
 def _explain_hold(pending: PendingApproval, audit_id: str | None) -> Iterator[str]:

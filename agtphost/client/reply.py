@@ -25,6 +25,7 @@ PARTICULARS = {
     "close_matches": "close names",
     "candidates": "candidates",
     "supported_actions": "actions",
+    "allowed_methods_for_path": "allowed methods",
 }
 """Members of refusals that are lists of words, and their names in messages."""
 

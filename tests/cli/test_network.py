@@ -319,12 +319,13 @@ def test_a_refusal_names_what_its_remedy_speaks_of(run: Run, server: AgtpServer)
         "status": 422, "reason": "invalid-input", "explanation": "No.", "remedy": "Correct the fields named in faults.",
         "faults": [{"path": "", "message": "has no property 'b'"}, {"path": "/a", "message": "no \x1b[2J number"}],
         "missing_scopes": ["build:deploy"], "close_matches": ["files.read"], "candidates": [],
+        "allowed_methods_for_path": ["BOOK", "QUERY"],
     }  # fmt: skip
     server.answers["EXECUTE", "/"] = Answer(body, 422)
     told = run("tools", "call", "t").stderr
     assert "Correct the fields named in faults.\n  /: has no property 'b'\n  /a: no" in told
-    assert "missing scopes: build:deploy\n  close names: files.read\n  Audit-ID: " in told
-    assert "\x1b" not in told and "candidates" not in told
+    assert "missing scopes: build:deploy\n  close names: files.read\n  allowed methods: BOOK, QUERY\n" in told
+    assert "\n  Audit-ID: " in told and "\x1b" not in told and "candidates" not in told
 
 
 # tools
@@ -435,6 +436,10 @@ def test_tools_call_refused(run: Run, server: AgtpServer) -> None:
     result = run("tools", "call", "t", "--no-cert")
     assert result.exit_code == 1
     assert "agent-unauthenticated" in result.stderr
+    assert "because of --no-cert; leave that option out" in result.stderr
+    server.answers["EXECUTE", "/"] = lambda exchange: Answer({"status": 401, "reason": "agent-unauthenticated"}, 401)
+    assert "--no-cert" not in run("tools", "call", "t").stderr
+    server.answers["EXECUTE", "/"] = decide
     as_json = run("tools", "call", "t", "--no-cert", "--json")
     assert json.loads(as_json.stdout)["status"] == 401
 
