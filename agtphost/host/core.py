@@ -165,7 +165,7 @@ def _compose_steps(
         front=front,
         gateway=gateway_facts(
             *(config, loaded, admission.principal, own_documents(config, summary, hosted), connected.adapters),
-            table.methods_at,
+            table,
         ),
         registry=registry_facts(config, loaded.directory, admission.principal),
         mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, services.offload),

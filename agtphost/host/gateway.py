@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 from agtphost.adapters.mcp.bindings import tool_address
 from agtphost.config import Config, line_of
 from agtphost.config.surfaces import GATEWAY, asks_certificates
+from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agis import namespace_of
 from agtphost.host.host_loader import LoadedHost
@@ -18,6 +20,10 @@ from agtphost.http.tool_calls import AddressFinder, tool_addresses
 from agtphost.http.translation import TranslationRules
 from agtphost.iagtp import IDispatcher, IGate, IToolAddresses
 from agtphost.identity.directory import AgentDirectory
+from agtphost.methods.discovery.openapi import http_methods_at
+
+AGENTS = "/agents/"
+"""The prefix of the paths of agents."""
 
 AGENT = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"
 
@@ -28,7 +34,7 @@ def gateway_facts(
     oauth: IGate | None,
     own: Mapping[str, OwnDocument],
     adapters: Iterable[IToolAddresses],
-    registered: Callable[[str], Collection[str]],
+    table: EndpointTable,
 ) -> GatewayFacts | None:
     """
     Return what the gateway needs to know under a configuration, or None without a gateway.
@@ -36,7 +42,7 @@ def gateway_facts(
     :param oauth: the gate that checks tokens of identity providers; None where none are trusted.
     :param own: the documents that it answers itself, by path.
     :param adapters: give the addresses of hosted tools.
-    :param registered: returns the methods that endpoints have at a path.
+    :param table: everything that is bound to a path.
     :raises ConfigurationError: the configuration names an agent that this host does not know.
     """
     given = config.gateway
@@ -51,15 +57,13 @@ def gateway_facts(
             principal=None if oauth is None else principal_check(oauth),
             anonymous=True,
         ),
-        rules=_rules(config, loaded, tool_addresses(adapters, tool_address), registered),
+        rules=_rules(config, loaded, tool_addresses(adapters, tool_address), table),
         stream=given.stream,
         own=own,
     )
 
 
-def _rules(
-    config: Config, loaded: LoadedHost, tools: AddressFinder, registered: Callable[[str], Collection[str]]
-) -> TranslationRules:
+def _rules(config: Config, loaded: LoadedHost, tools: AddressFinder, table: EndpointTable) -> TranslationRules:
     names = (namespace_of(config), config.host.server_id, config.manifest.domain, config.wellknown.domain)
     return TranslationRules(
         catalog=loaded.catalog,
@@ -67,9 +71,24 @@ def _rules(
         namespaces=frozenset(name.lower() for name in names if name),
         aliases=loaded.policy.aliases,
         tools=tools,
-        registered=registered,
+        registered=table.methods_at,
+        described=partial(_describe_path, table, loaded),
         longest_line=config.limits.request_line,
     )
+
+
+def _describe_path(table: EndpointTable, loaded: LoadedHost, path: str) -> list[str]:
+    """
+    Return the HTTP methods by which the OpenAPI document describes a path, in lower case.
+
+    Below the path of an agent are the endpoints of the host.
+    """
+    methods = table.methods_at(path)
+    if not methods and path.startswith(AGENTS):
+        path = "/" + path.removeprefix(AGENTS).partition("/")[2]
+        methods = table.methods_at(path)
+    found = [match.binding for method in methods if (match := table.match(method, path)) is not None]
+    return http_methods_at(found, loaded.policy.aliases, loaded.catalog)
 
 
 def _agent(config: Config, directory: AgentDirectory) -> str:

@@ -55,7 +55,7 @@ ANSWER_FIELDS = (
     *("AGTP-Status", "Audit-ID", "Attribution-Record", "Server-ID", "Response-ID", "Agent-ID", "Owner-ID"),
     *("Task-ID", "Session-ID", "AGTP-API-Version", "AGTP-Endpoint-Warning", "Document-Signature", "Supported-Methods"),
     *("Trust-Tier", "Trust-Warning", "Verification-Path", "Cost-Estimate", "ETag", "Allow", "Location", "Link"),
-    *("Retry-After", "Warning", "WWW-Authenticate", "Audit-Summary"),
+    *("Retry-After", "WWW-Authenticate", "Audit-Summary"),
 )
 """Fields of answers that these pages may read."""
 
@@ -203,8 +203,6 @@ class GatewayResource(Resource):
                 response = await self._dispatcher.turn_away(fault.request, fault.refusal, peer)
                 self._answer(request, client, response, facts.rules)
                 return
-            if asked.warning:
-                request.responseHeaders.setRawHeaders("Warning", [asked.warning])
             if asked.forwarded:
                 peer.forwarded = asked.forwarded
             if facts.stream and wants_events(request):

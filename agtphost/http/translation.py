@@ -20,6 +20,7 @@ from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import phrase_of
+from agtphost.vocabulary.tool_paths import is_tool_path
 from agtphost.wire import grammar
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -51,11 +52,13 @@ _HOP = frozenset(
 )
 """Fields of an answer that belong to HTTP: about this connection, or set here."""
 
-HTTP_ONLY_METHODS = frozenset({"OPTIONS", "TRACE", "CONNECT"})
+HTTP_ONLY_METHODS = frozenset({"TRACE", "CONNECT"})
 """Methods that concern HTTP itself."""
 
+OPTIONS = "OPTIONS"
+"""The method that asks for the methods of a path; it calls nothing."""
+
 GRAMMAR = "agis/1.0"
-GRAMMAR_WARNING = '199 agtphost "X-AGIS-Method was ignored: it needs X-AGIS-Grammar: AGIS/1.0"'
 
 _FORM = "application/x-www-form-urlencoded"
 _BEARER = ("WWW-Authenticate", "Bearer")
@@ -82,16 +85,18 @@ class TranslationRules:
     registered: Callable[[str], Collection[str]] = lambda path: ()
     """Returns the methods that endpoints have at a path."""
 
+    described: Callable[[str], Sequence[str]] = lambda path: ()
+    """Returns the HTTP methods by which the OpenAPI document describes a path, in lower case."""
+
     longest_line: int = 8192
     """Octets of the AGTP request line, as for AGTP's own clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedRequest:
-    """A translated request, with a warning about how it was read."""
+    """A translated request."""
 
     request: Request
-    warning: str = ""
     forwarded: Mapping[str, str] = field(default_factory=dict)
     """The operator's further fields that it has."""
 
@@ -132,15 +137,10 @@ def read(
     :raises UntranslatableRequest: it cannot be translated.
     :raises RefusedRequest: it is refused here.
     """
-    warning, verb = "", "GET" if method == "HEAD" else method
-    plain = True
-    named = values(b"x-agis-method")
+    verb = "GET" if method == "HEAD" else method
+    named = None if method == OPTIONS else values(b"x-agis-method")
     if named is not None:
-        said = values(b"x-agis-grammar")
-        if said is not None and [each.strip().lower() for each in said] == [GRAMMAR.encode()]:
-            verb, plain = _named_method(verb, named, values, rules), False
-        else:
-            warning = GRAMMAR_WARNING
+        verb = _named_method(verb, named, values, rules)
     line = f"AGTP/1.0 {verb} {target}\r\n".encode("latin-1", "replace")
     fault = grammar.fault_of_method(verb) or grammar.fault_of_target(target)
     if fault:
@@ -149,18 +149,21 @@ def read(
         most = f"The request line is longer than the {rules.longest_line} octets that this host accepts."
         raise UntranslatableRequest(Reason.REQUEST_LINE_TOO_LARGE, most, line)
     path, mark, query = target.partition("?")
+    if named is None and values(b"x-agis-grammar") is not None:
+        _require_plain_method(verb, path, line, rules)
+    if method == OPTIONS:
+        raise RefusedRequest(_name_methods(path, rules), _bare_request(verb, path, own, line))
     tool = None
     if verb == tool_calls.VERB and rules.tools is not None:
         tool = tool_calls.address_of(path, rules.tools)
         if tool is not None and mark:
             fault = "A tool call has no query; send the arguments in the body."
             raise UntranslatableRequest(Reason.INVALID_QUERY, fault, line)
-    elif plain and rules.tools is not None:
+    elif named is None and rules.tools is not None:
         try:
             tool_calls.check_verb(verb, path, rules.registered)
         except Refusal as refusal:
-            refused = Request(method=verb, path=path, headers=Headers(list(own)), line=line)
-            raise RefusedRequest(refusal, refused) from None
+            raise RefusedRequest(refusal, _bare_request(verb, path, own, line)) from None
     fields = list(own)
     for name, spelled in (FORWARDED_CERTIFIED if certified else FORWARDED).items():
         given = values(name)
@@ -179,7 +182,34 @@ def read(
     else:
         headers = Headers(fields)
         request = Request(method=verb, path=path, query=query if mark else None, headers=headers, body=body, line=line)
-    return TranslatedRequest(request=request, warning=warning, forwarded=forwarded)
+    return TranslatedRequest(request=request, forwarded=forwarded)
+
+
+def _bare_request(verb: str, path: str, own: Fields, line: bytes) -> Request:
+    """Return the part of a refused request that its record names."""
+    return Request(method=verb, path=path, headers=Headers(list(own)), line=line)
+
+
+def _name_methods(path: str, rules: TranslationRules) -> Refusal:
+    """Return the refusal of OPTIONS, whose ``Allow`` names the HTTP methods of the path (RFC 9110 section 9.3.7)."""
+    methods = [verb.upper() for verb in rules.described(path)]
+    if "GET" in methods:
+        methods.insert(methods.index("GET") + 1, "HEAD")
+    if rules.tools is not None and not rules.registered(path) and is_tool_path(path):
+        methods = [tool_calls.VERB]
+    if not methods:
+        return Refusal(
+            Reason.NOT_FOUND,
+            "Nothing is registered under that path.",
+            remedy="DISCOVER /methods lists what can be called.",
+            details={"path": path},
+        )
+    return Refusal(
+        Reason.METHOD_NOT_ALLOWED,
+        "OPTIONS calls nothing; Allow names the HTTP methods of this path.",
+        remedy="Use one of the methods in Allow, as the OpenAPI document describes them.",
+        details={"method": OPTIONS, "path": path, "allowed_methods_for_path": methods, "redirects_for_path": {}},
+    )
 
 
 def _tool_request(tool: ToolAddress, fields: list[tuple[str, str]], arguments: bytes) -> Request:
@@ -223,6 +253,10 @@ def _named_method(verb: str, named: Sequence[bytes], values: Values, rules: Tran
     """Return the method that ``X-AGIS-Method`` names."""
     line = f"AGTP/1.0 {verb}\r\n".encode()
     method = _value("X-AGIS-Method", named, line)
+    said = values(b"x-agis-grammar") or ()
+    if [each.strip().lower() for each in said] != [GRAMMAR.encode()]:
+        fault = "X-AGIS-Method needs X-AGIS-Grammar: AGIS/1.0; without it the HTTP method would call something else."
+        raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
     space = values(b"x-agis-namespace")
     if space is not None:
         namespace = _value("X-AGIS-Namespace", space, line)
@@ -234,6 +268,18 @@ def _named_method(verb: str, named: Sequence[bytes], values: Values, rules: Tran
         fault = f"GET and HEAD only read, but {method[:32]} changes state or is unknown: send it by POST."
         raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
     return method
+
+
+def _require_plain_method(verb: str, path: str, line: bytes, rules: TranslationRules) -> None:
+    """
+    Refuse ``X-AGIS-Grammar`` without a method at a path whose endpoints the HTTP method alone does not call.
+
+    A path where it calls one may share it with others, which ``X-AGIS-Method`` names; there the field is optional.
+    """
+    bound = rules.registered(path)
+    if bound and rules.aliases.get(verb, verb) not in bound and verb != OPTIONS:
+        fault = f"X-AGIS-Grammar is for X-AGIS-Method, which is missing; at this path it is {', '.join(bound)}."
+        raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
 
 
 def answer(response: Response, rules: TranslationRules) -> tuple[int, list[tuple[str, str]]]:

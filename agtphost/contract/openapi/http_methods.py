@@ -8,7 +8,7 @@ one path, further endpoints share one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,23 @@ class Verbs:
         yield from (HttpPlace("post", named=True), HttpPlace("patch", named=True))
         if endpoint["semantic"]["is_idempotent"]:
             yield HttpPlace("put", named=True)
+
+    def free_place(self, endpoint: Mapping[str, Any], taken: Collection[str]) -> HttpPlace | None:
+        """
+        Return the best HTTP method for an endpoint among those that no other endpoint of its path has.
+
+        :param taken: the HTTP methods that others have, in lower case.
+        """
+        return next((place for place in self.places(endpoint) if place.verb not in taken), None)
+
+    def carry(self, endpoints: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Return the HTTP methods that carry the endpoints of one path, in lower case."""
+        taken: list[str] = []
+        for endpoint in endpoints:
+            place = self.free_place(endpoint, taken)
+            if place is not None:
+                taken.append(place.verb)
+        return taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,8 +103,7 @@ class Operations:
                 f"{name}: the path's parameter {old!r} is named {new!r}, as in another operation of the same path"
             )
         taken = self._at.setdefault(path, {})
-        wanted = list(self._verbs.places(endpoint))
-        free = next((place for place in wanted if place.verb not in taken), None)
+        free = self._verbs.free_place(endpoint, taken)
         if free is None:
             # GET and DELETE have no body to distinguish endpoints by; POST is always among the candidates.
             shared = [taken[verb] for verb in ("post", "patch", "put") if verb in taken]
@@ -112,10 +111,9 @@ class Operations:
             self.losses.append(f"{name}: shares {operation.place.verb.upper()} on its path with other endpoints")
         else:
             operation = taken[free.verb] = _Operation(place=free, path=path, renames=renames)
-            if free != wanted[0]:
-                self.losses.append(
-                    f"{name}: {free.verb.upper()}, because {wanted[0].verb.upper()} on the path is taken"
-                )
+            wanted = next(self._verbs.places(endpoint))
+            if free != wanted:
+                self.losses.append(f"{name}: {free.verb.upper()}, because {wanted.verb.upper()} on the path is taken")
         self._join(operation, endpoint, self._identifier(endpoint["method"], prefix + endpoint["path"]))
 
     def add_tool(self, tool: Mapping[str, Any], prefix: str = "") -> None:

@@ -135,7 +135,7 @@ class OpenAPIFace:
     ) -> Answer:
         entries: list[Entry] = []
         for binding in bindings:
-            if built_ins or binding.tier != "A" or (binding.method == "FETCH" and not prefix):
+            if built_ins or is_described(binding, prefix):
                 entries.extend(
                     (project_endpoint(binding, self._catalog), before)
                     for before in list_prefixes(binding, context, prefix, agents)
@@ -148,6 +148,21 @@ class OpenAPIFace:
         body = encode_callable_openapi(self._title, version, operations, server_url=self._server_url, about=about)
         answer = Answer(body=body, content_type=media_types.OPENAPI)
         return add_validators(answer, "Authorization")
+
+
+def is_described(binding: Binding, prefix: str = "") -> bool:
+    """Return whether a document has a binding also where the host's own are not asked for."""
+    return binding.tier != "A" or (binding.method == "FETCH" and not prefix)
+
+
+def http_methods_at(bindings: Sequence[Binding], aliases: Mapping[str, str], catalog: Catalog) -> list[str]:
+    """
+    Return the HTTP methods by which a document describes the bindings of one path.
+
+    Where it describes none, these are the ones of a document with the host's own.
+    """
+    shown = list(filter(is_described, bindings)) or bindings
+    return Verbs.from_aliases(aliases, catalog.reads).carry(project_endpoint(each, catalog) for each in shown)
 
 
 def list_prefixes(binding: Binding, context: BuiltInContext, prefix: str, agents: Sequence[Agent]) -> Iterable[str]:
