@@ -13,6 +13,7 @@ from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import CONTRACTS, contract_of
 from agtphost.contract.manifest import project_binding
 from agtphost.contract.manifest_validation import examine
+from agtphost.methods.discovery.description import FORMATS
 from agtphost.methods.standard.orchestration import monitor_methods, workflow_queries
 from agtphost.methods.standard.table import STANDARD
 from agtphost.vocabulary.catalog import Catalog
@@ -110,3 +111,14 @@ def test_repeating_is_said_as_the_drafts_table_has_it() -> None:
     assert impacts["REVOKE /"] == impacts["NOTIFY /"] == impacts["EXECUTE /"] == "irreversible"
     assert impacts["DEACTIVATE /"] == "reversible"
     assert impacts["INSPECT /"] == impacts["QUERY /"] == "informational"
+
+
+def test_the_formats_of_an_identity_document_are_declared() -> None:
+    """What generated clients may send as ``format`` is what the host answers; another text is 422."""
+    host = FloorHost()
+    for method in ("FETCH", "DESCRIBE"):
+        declared = contract_of(method, "/agents/{name}").takes["format"]["enum"]
+        assert declared == list(FORMATS)
+        for format_ in (*declared, "", "xml"):
+            status = host.ask(method, "/agents/desk", {"format": format_}).status
+            assert (status == 200) is (format_ in declared), (method, format_, status)
