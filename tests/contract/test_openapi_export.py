@@ -10,6 +10,7 @@ import jsonschema_rs
 import re2
 
 from agtphost.config.policies import SEED_ALIASES
+from agtphost.contract.openapi.components import Components
 from agtphost.contract.openapi.export import ExportResult, export_openapi
 from agtphost.contract.openapi.importer import import_openapi
 from agtphost.vocabulary.catalog import Catalog
@@ -253,6 +254,42 @@ def test_texts_in_an_address_are_as_strict_as_the_host(text: str) -> None:
         re2.compile(each["schema"]["pattern"])  # An import of the document would otherwise lose it.
     assert jsonschema_rs.is_valid(of_path["schema"], text) == ADDRESSED[text]
     assert jsonschema_rs.is_valid(of_query["schema"], text) == (text in ("", ".", "..") or ADDRESSED[text])
+
+
+EXACT = 2**53
+BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "an integer": ({"type": "integer"}, {"minimum": -EXACT, "maximum": EXACT}),
+    "a number": ({"type": "number"}, {"minimum": -EXACT, "maximum": EXACT}),
+    "one of several types": ({"type": ["integer", "null"]}, {"minimum": -EXACT, "maximum": EXACT}),
+    "closer bounds": ({"type": "integer", "minimum": 0, "exclusiveMaximum": 9}, {"minimum": 0, "exclusiveMaximum": 9}),
+    "wider bounds": (
+        {"type": "integer", "exclusiveMinimum": -(2.0**63), "maximum": 2.0**63},
+        {"minimum": -EXACT, "maximum": EXACT},
+    ),
+    "named values": ({"type": "integer", "enum": [1, 2]}, {"enum": [1, 2]}),
+    "a text": ({"type": "string"}, {}),
+}
+
+
+@each_row("schema, bounds", BOUNDS.values(), ids=BOUNDS)
+def test_numbers_that_a_client_sends_are_those_that_the_host_reads(
+    schema: dict[str, Any], bounds: dict[str, Any]
+) -> None:
+    """A larger integer is refused in every body, so no document permits it; what the host answers has no bound."""
+    properties = {"n": schema, "list": {"type": "array", "items": schema}, "named": {"$ref": "#/$defs/named"}}
+    whole = {"type": "object", "additionalProperties": False, "properties": properties, "$defs": {"named": schema}}
+    document = exported(endpoint(method="BOOK", input_schema=whole, output_schema=whole)).document
+    for part, expected in (("input", {"type": schema["type"], **bounds}), ("output", schema)):
+        found = document["components"]["schemas"][f"BOOK_room_{part}"]["properties"]
+        named = document["components"]["schemas"][found["named"]["$ref"].rpartition("/")[2]]
+        assert found["n"] == found["list"]["items"] == named == expected
+
+
+def test_a_number_that_loses_its_title_is_bounded_too() -> None:
+    """One member less and one more are two changes: of a tool's arguments, titles are left out."""
+    components = Components()
+    components.add("n", {"type": "integer", "minimum": 0, "title": "Count"}, titled=False, sent=True)
+    assert components.schemas["n"] == {"type": "integer", "minimum": 0, "maximum": EXACT}
 
 
 def test_what_http_cannot_say_is_reported_and_kept_beside() -> None:

@@ -9,6 +9,9 @@ from typing import Any
 
 from agtphost.contract.schema_keywords import DIALECT, MOVING
 from agtphost.contract.schema_rules import self_contained
+from agtphost.vocabulary import jsontext
+
+_NUMBERS = frozenset({"integer", "number"})
 
 PLACES = ("$defs", "definitions")
 """Members of a schema that contain definitions."""
@@ -27,6 +30,21 @@ class _References:
     plain: bool
     """Whether all references lead there, and no keyword changes their meaning."""
 
+    numbers: bool
+    """Whether it declares a number, which has bounds where clients send it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A definition that is a component already."""
+
+    component: str
+    closure: Mapping[str, int]
+    """The identities of the definitions that it refers to, by name, its own among them."""
+
+    sent: bool | None
+    """Whether its numbers are bounded; None where it has none."""
+
 
 class Components:
     """
@@ -39,21 +57,22 @@ class Components:
     def __init__(self) -> None:
         self.schemas: MutableMapping[str, Any] = _Schemas()
         self._read: dict[int, tuple[Any, _References]] = {}
-        self._known: dict[tuple[bool, str, int], list[tuple[dict[str, int], str]]] = {}
+        self._known: dict[tuple[bool, str, int], list[_Known]] = {}
 
-    def add(self, name: str, schema: Mapping[str, Any], *, titled: bool) -> None:
+    def add(self, name: str, schema: Mapping[str, Any], *, titled: bool, sent: bool = False) -> None:
         """
         Add a schema and the definitions that it refers to.
 
         :param name: name of the schema's own component.
         :param titled: whether titles are kept. Client generators use them as class names, and two tools may have the
             same.
+        :param sent: whether clients send it, so that it declares the numbers that the host reads.
         """
         definitions = schema.get("$defs", {})
         own = {key: value for key, value in schema.items() if key != "$defs"}
         found = _references_of(own)
         if not found.plain or not isinstance(definitions, Mapping) or "definitions" in schema:
-            self.schemas.update(_Components(name, self_contained(schema), titled).to_components())
+            self.schemas.update(_Components(name, self_contained(schema), titled, sent).to_components())
             return
         places = {key: id(body) for key, body in definitions.items()}
         names: dict[str, str] = {}
@@ -64,26 +83,28 @@ class Components:
             if key in names:
                 continue
             if key not in definitions or not self._cached_references(definitions[key]).plain:
-                self.schemas.update(_Components(name, self_contained(schema), titled).to_components())
+                self.schemas.update(_Components(name, self_contained(schema), titled, sent).to_components())
                 return
-            component = self._find(key, places, titled)
+            component = self._find(key, places, titled, sent)
             if component is None:
                 unknown.append(key)
                 component = self._unused_name(f"{name}.{_SLUG.sub('_', key)}", names.values())
                 waiting.extend(self._cached_references(definitions[key]).names)
             names[key] = component
-        moving = _Moving(names, titled)
+        moving = _Moving(names, titled, sent)
         self.schemas[name] = _Unmoved(moving, schema, whole=False)
         for key in unknown:
             self.schemas[names[key]] = _Unmoved(moving, definitions[key], whole=True)
             closure = {each: places[each] for each in self._closure(key, definitions)}
-            self._known.setdefault((titled, key, places[key]), []).append((closure, names[key]))
+            numbers = any(self._cached_references(definitions[each]).numbers for each in closure)
+            known = _Known(names[key], closure, sent if numbers else None)
+            self._known.setdefault((titled, key, places[key]), []).append(known)
 
-    def _find(self, key: str, places: Mapping[str, int], titled: bool) -> str | None:
+    def _find(self, key: str, places: Mapping[str, int], titled: bool, sent: bool) -> str | None:
         """Return the component of the same definition, if everything that it refers to is the same too."""
-        for closure, component in self._known.get((titled, key, places[key]), ()):
-            if closure.items() <= places.items():
-                return component
+        for known in self._known.get((titled, key, places[key]), ()):
+            if known.sent in (None, sent) and known.closure.items() <= places.items():
+                return known.component
         return None
 
     def _closure(self, key: str, definitions: Mapping[str, Any]) -> set[str]:
@@ -111,7 +132,7 @@ class Components:
 
 def _references_of(schema: Any) -> _References:
     names: dict[str, None] = {}
-    plain = True
+    plain, numbers = True, False
     waiting = [schema]
     while waiting:
         item = waiting.pop()
@@ -122,10 +143,33 @@ def _references_of(schema: Any) -> _References:
                 plain = plain and match is not None and match[1] == "$defs"
                 names[reference.rpartition("/")[2]] = None
             plain = plain and not (item.keys() & MOVING)
+            numbers = numbers or _is_number(item)
             waiting.extend(item.values())
         elif isinstance(item, list):
             waiting.extend(item)
-    return _References(tuple(names), plain)
+    return _References(tuple(names), plain, numbers)
+
+
+def _is_number(schema: Mapping[str, Any]) -> bool:
+    kinds = schema.get("type")
+    return kinds in _NUMBERS if isinstance(kinds, str) else isinstance(kinds, list) and not _NUMBERS.isdisjoint(kinds)
+
+
+def bound_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the schema of a number, bounded by the integers that the host reads; a closer bound stays.
+
+    A client writes most numbers beyond them as integers, which are refused with 400 in every body.
+    """
+    found = dict(schema)
+    if "enum" in found or "const" in found:
+        return found
+    for bound, exclusive, sign in (("minimum", "exclusiveMinimum", -1), ("maximum", "exclusiveMaximum", 1)):
+        given = [each for each in (found.get(bound), found.get(exclusive)) if isinstance(each, (int, float))]
+        if not any(sign * each <= jsontext.MAX_INTEGER for each in given):
+            found.pop(exclusive, None)
+            found[bound] = sign * jsontext.MAX_INTEGER
+    return found
 
 
 class _Moving:
@@ -133,10 +177,11 @@ class _Moving:
     Writer of schemas whose references lead to components.
 
     :param names: names of components, by the definitions' names.
+    :param sent: whether numbers are bounded by those that the host reads.
     """
 
-    def __init__(self, names: Mapping[str, str], titled: bool) -> None:
-        self._names, self._titled = names, titled
+    def __init__(self, names: Mapping[str, str], titled: bool, sent: bool) -> None:
+        self._names, self._titled, self._sent = names, titled, sent
 
     def move(self, schema: Any) -> Any:
         """Return the schema; the same object if nothing changes."""
@@ -146,7 +191,9 @@ class _Moving:
         if not isinstance(schema, Mapping):
             return schema
         moved = dict(self._members(schema))
-        same = len(moved) == len(schema) and all(moved[name] is schema[name] for name in moved)
+        if self._sent and _is_number(schema):
+            moved = bound_numbers(moved)
+        same = moved.keys() == schema.keys() and all(moved[name] is schema[name] for name in moved)
         return schema if same else moved
 
     def _members(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -172,7 +219,7 @@ class _Unmoved:
     moving: _Moving
     schema: Any
     whole: bool
-    """Whether ``$defs`` stay; those of an endpoint's schema are components of their own."""
+    """Whether ``$defs`` stay; those of an endpoint's schema are separate components."""
 
     def move(self) -> Any:
         """Return the component."""
@@ -214,8 +261,8 @@ class _Schemas(MutableMapping[str, Any]):
 class _Components(_Moving):
     """The components of one schema whose references may lead to any place in it."""
 
-    def __init__(self, name: str, schema: Mapping[str, Any], titled: bool) -> None:
-        super().__init__({}, titled)
+    def __init__(self, name: str, schema: Mapping[str, Any], titled: bool, sent: bool) -> None:
+        super().__init__({}, titled, sent)
         self._name, self._schema = name, schema
         self._pointers: dict[str, str] = {}
         self._within = False

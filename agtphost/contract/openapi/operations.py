@@ -1,7 +1,7 @@
 """
 The operations of an exported OpenAPI document: endpoints and hosted tools, at their HTTP methods and paths.
 
-Schemas pass through unchanged, except for the targets of their inner references.
+Schemas pass through unchanged, except for the targets of their inner references and, in input, bounds of numbers.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Operations:
     ) -> None:
         operation.endpoints.append(endpoint)
         given, answered = f"{identifier}_input", f"{identifier}_output"
-        self._components.add(given, endpoint["input_schema"], titled=titled)
+        self._components.add(given, endpoint["input_schema"], titled=titled, sent=True)
         self._components.add(answered, endpoint["output_schema"], titled=titled)
         operation.inputs.append(given)
         operation.outputs.append(answered)
