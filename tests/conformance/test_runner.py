@@ -6,16 +6,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from xml.etree import ElementTree
 
 import pytest
 
 from agtphost.client.local_identities import certified_agent
 from agtphost.conformance.access import Access, Role
+from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
-from agtphost.conformance.link import Credentials, Endpoint
+from agtphost.conformance.link import Credentials, Endpoint, Unreachable
 from agtphost.conformance.runner import CaseResult, Outcome, Plan, run
-from agtphost.conformance.target import connect
+from agtphost.conformance.target import Target, connect
+from agtphost.conformance.verdict import Failure
 from agtphost.identity import genesis, manifest_signature
 from agtphost.identity.keys import VerifyingKey
 from tests.conformance.defects import DEFECTS, misordered
@@ -140,6 +144,22 @@ def test_an_error_in_the_code_of_both_sides_is_noticed(defective_host: Host, mon
             else:
                 genesis.Genesis.load(target.ask("DISCOVER", target.agent_path("genesis")).body)
         assert failed(examine(defective_host, case)) == {case}
+
+
+def test_a_case_that_cannot_read_an_answer_fails() -> None:
+    """API-145: of whatever kind; the run goes on, and what a case says by itself is its message."""
+
+    def bad(error: Exception) -> Case:
+        def check(target: Target) -> None:
+            raise error
+
+        return Case(id=f"own.{type(error).__name__}", requirements=("API-145",), title="It fails.", check=check)
+
+    errors = (Failure("it is wrong"), Unreachable("it is gone"), KeyError("status"), TypeError(), ValueError())
+    target = cast("Target", SimpleNamespace(last=None))
+    results = run(target, [*map(bad, errors)], Plan(), lambda result: None)
+    assert [result.outcome for result in results] == [Outcome.FAILED] * len(errors)
+    assert results[0].message == "it is wrong" and "status" in results[2].message
 
 
 def test_every_case_cites_requirements() -> None:

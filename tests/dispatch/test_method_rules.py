@@ -41,6 +41,21 @@ def consenting(wildcards: object = True, **policy: Any) -> DispatchHost:
 # The catalog
 
 
+@each_row(
+    ("path", "fields", "status"),
+    [
+        ("/agents", {}, 200),
+        ("/methods/book", {}, 460),
+        ("/book", {}, 460),
+        ("/agents", {VERSION: "9.9.9"}, 400),
+    ],
+)
+def test_a_built_in_goes_through_catalog_and_path_grammar(path: str, fields: dict[str, str], status: int) -> None:
+    """API-041: DISCOVER is refused for its path, and by the catalog that is asked for, as every method is."""
+    answer = DispatchHost().ask("DISCOVER", path, headers=fields)
+    assert answer.status == status, answer.body
+
+
 @each_row("method", ["FROB", "X-NEGOTIATE", "book", "query", "GETT", "HEAD"])
 def test_what_is_not_in_the_catalog_is_459(method: str) -> None:
     """API-004, API-005, AGTP-252, AGTP-253: X- names too; the body cites the version and what is close."""

@@ -95,8 +95,10 @@ def test_a_missing_scope_is_262_whatever_the_endpoint_calls_itself() -> None:
     """AGTP-070, API-153: a scope is no matter of 403, and an endpoint that changes nothing asks for its own as well."""
     plain = agent(CALLER, "caller", hosted=False, scopes=frozenset({"documents:query"}))
     scoped = replace(bound("QUERY", "/shelf"), required_scopes=("library:read",), min_assurance=Assurance.HEADER)
-    host = DispatchHost(caller=plain, bindings=[scoped, replace(scoped, path="/desk2", state_changing=True)])
-    for path in ("/shelf", "/desk2"):
+    harmless = {"semantic": {"impact": "informational", "is_idempotent": True}}
+    others = [replace(scoped, path="/desk2", state_changing=True), replace(scoped, path="/desk3", details=harmless)]
+    host = DispatchHost(caller=plain, bindings=[scoped, *others])
+    for path in ("/shelf", "/desk2", "/desk3"):
         answer = host.ask("QUERY", path)
         assert (answer.status, document(answer)["reason"]) == (262, "scope-required")
     named = replace(plain, scopes=frozenset({"library:read"}))

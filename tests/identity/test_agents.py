@@ -215,7 +215,9 @@ def test_labels(tmp_path: Path) -> None:
     """A hosted agent needs a label that a path can have; a caller may be called anything."""
     place_agent(tmp_path, KEY, name="desk")
     path = tmp_path / "desk" / "document.json"
-    rewrite(path, name="The Desk, Room 4", manifest_signature=None)
+    rewrite(path, name="p-91d0", manifest_signature=None)
+    assert load(tmp_path)[0][0].name == "p-91d0", "AGTP-318: a pseudonym is a label too"
+    rewrite(path, name="The Desk, Room 4")
     assert load(tmp_path)[0][0].name == "desk"
     (tmp_path / "desk").rename(tmp_path / "the desk")
     agents, problems = load(tmp_path)

@@ -106,6 +106,8 @@ def test_an_agents_entry_agrees_with_its_identity_document() -> None:
     assert entry["verification_path"] == document["verification_path"]
     assert entry["methods_count"] == len(document["methods"])
     assert entry["uri"] == "/agents/desk"
+    assert (entry["skills_summary"], entry["owner_id"]) == (DESK.description, DESK.owner_id)
+    assert DESK.description and document["owner_id"] == DESK.owner_id
 
 
 @pytest.mark.parametrize("path", ["/agents/desk/genesis", f"/agents/{DESK.agent_id}/genesis"])
@@ -129,7 +131,9 @@ POSTURES = st.builds(
 def contradictions(posture: TrustPosture) -> list[str]:
     """What DISCOVER /agents and a search say of an agent's trust otherwise than its Identity Document."""
     members = {name: value for name, value in DESK.document.items() if name not in POSTURE}
-    desk = replace(DESK, posture=posture, owner_id=posture.owner_id, document={**members, **posture.fields()})
+    claimed = {**DESK.received, "trust_tier": 1, "verification_path": "hybrid", "trust_warning": "none"}
+    whole = {**members, **posture.fields()}
+    desk = replace(DESK, posture=posture, owner_id=posture.owner_id, document=whole, received=claimed)
     host = MethodHost(agents=(desk, CALLER))
     served = body_of(host.ask("DESCRIBE", "/agents/desk"))
     entry = body_of(host.ask("DISCOVER", "/agents"))[0]
@@ -144,7 +148,7 @@ def contradictions(posture: TrustPosture) -> list[str]:
 @settings(max_examples=length(40, 1200), deadline=None)
 @given(posture=POSTURES)
 def test_lists_never_disagree_with_the_identity_document(posture: TrustPosture) -> None:
-    """API-046, API-045: for any posture, a warning below and beside tier 2 included."""
+    """API-046, API-045: for any posture, whatever the document claimed, a warning below and beside tier 2 included."""
     assert contradictions(posture) == []
 
 
