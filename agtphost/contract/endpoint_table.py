@@ -131,6 +131,13 @@ class EndpointTable:
             found.update(node.ends)
         return tuple(sorted(found))
 
+    def bindings_at(self, path: str) -> list[Binding]:
+        """Return what is bound on ``path``, as :meth:`match` finds it; those of one template in registration order."""
+        methods = dict.fromkeys(self._methods.get(path, ()))
+        for node in self._matching_nodes(path[1:].split("/")):
+            methods.update(dict.fromkeys(node.ends))
+        return [match.binding for method in methods if (match := self.match(method, path)) is not None]
+
     def _matching_nodes(self, segments: Sequence[str]) -> list[_Node]:
         """Return the trie's nodes that all of ``segments`` lead to."""
         reached = [self._root]

@@ -83,12 +83,11 @@ def _describe_path(table: EndpointTable, loaded: LoadedHost, path: str) -> list[
 
     Below the path of an agent are the endpoints of the host.
     """
-    methods = table.methods_at(path)
-    if not methods and path.startswith(AGENTS):
-        path = "/" + path.removeprefix(AGENTS).partition("/")[2]
-        methods = table.methods_at(path)
-    found = [match.binding for method in methods if (match := table.match(method, path)) is not None]
-    return http_methods_at(found, loaded.policy.aliases, loaded.catalog)
+    found = table.bindings_at(path)
+    if not found and path.startswith(AGENTS):
+        found = table.bindings_at("/" + path.removeprefix(AGENTS).partition("/")[2])
+    listed = [each for each in found if not each.absent and loaded.policy.admits(each.method)]
+    return http_methods_at(listed, loaded.policy.aliases, loaded.catalog)
 
 
 def _agent(config: Config, directory: AgentDirectory) -> str:
