@@ -122,3 +122,5 @@ def test_the_formats_of_an_identity_document_are_declared() -> None:
         for format_ in (*declared, "", "xml"):
             status = host.ask(method, "/agents/desk", {"format": format_}).status
             assert (status == 200) is (format_ in declared), (method, format_, status)
+    for path in ("/agents", "/agents/desk", "/agents/desk/status"):
+        assert host.ask("DESCRIBE", path, {"format": {}}).status == 422, "a format is a text, as all of them declare"

@@ -57,10 +57,13 @@ def version_key(text: str) -> tuple[int, ...]:
     return tuple(numbers + [0] * (3 - len(numbers)))
 
 
-def _form(context: BuiltInContext, otherwise: str) -> Any:
+def _form(context: BuiltInContext, otherwise: str) -> str:
     """Return the requested format: that of ``?format=``, otherwise that of Accept."""
     if "format" in context.input:
-        return context.input["format"]
+        asked = context.input["format"]
+        if not isinstance(asked, str):
+            raise parameters.invalid("format", "format is not a text.", f"Use {', '.join(FORMATS)}.")
+        return asked
     accept = context.headers.get("accept") if context.headers is not None else None
     return otherwise if accept is None else choose_form(accept, otherwise)
 
