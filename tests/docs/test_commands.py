@@ -16,7 +16,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from agtphost.cli.root import agtp
+from agtphost.cli.root import COMMANDS, agtp
 from agtphost.contract.service import UPSTREAM_ERRORS
 from tests import forking
 from tests.rows import each_row
@@ -353,3 +353,27 @@ def test_the_handler_of_an_external_service_is_read(tmp_path: Path) -> None:
     file.write_text(endpoint.replace("timeout_seconds", "timeout_secs"))
     broken = CliRunner().invoke(agtp, words, prog_name="agtp", env=environ)
     assert broken.exit_code == 2 and "timeout_secs" in broken.output
+
+
+def told_commands(source: str) -> list[list[str]]:
+    """Return the ``agtp`` commands that the texts of a module name, as words; what is filled in counts as a value."""
+    found = re.findall(r"(?<![\w:/.-])agtp ([a-z][a-z-]*(?: [^`\n;,()&]+)?)", source)
+    words = [["agtp", *(word.strip("'\".") for word in re.sub(r'" *f?"', "", each).split())] for each in found]
+    return [each for each in words if each[1] in COMMANDS and "{verb}" not in each]
+
+
+def test_commands_that_messages_name_exist() -> None:
+    """A remedy, a refusal or a help text names only commands and options that there are."""
+    told = {
+        (path.name, *words): wrong(words)
+        for path in sorted((ROOT / "agtphost").rglob("*.py"))
+        for words in told_commands(path.read_text())
+    }
+    assert len(told) > 100
+    assert {words: why for words, why in told.items() if why} == {}
+
+
+def test_a_message_with_an_absent_command_is_noticed() -> None:
+    """The control: a verb and an option that do not exist, after text that names no command."""
+    source = 'raise Refusal(f"{name} runs agtp and so on; `agtp agent creat {name}`, or agtp check --asc.")'
+    assert [wrong(words) for words in told_commands(source)] == ["no command agtp agent creat", "no option ['--asc']"]
