@@ -11,7 +11,7 @@ import click
 from agtphost.cli.agis_conversion import refusal_of
 from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
-from agtphost.cli.failures import WrongInput
+from agtphost.cli.failures import WrongInput, catalog_error
 from agtphost.cli.options import HERE, Connection, connection_options, import_options, json_option
 from agtphost.cli.output import print_file, print_json, visible
 from agtphost.cli.plain_files import output_option, read_octets, write_new
@@ -55,7 +55,7 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
     try:
         catalog = Catalog.load(catalog_file)
     except CatalogError as error:
-        raise WrongInput(f"{catalog_file} is not a method catalog: {error}") from None
+        raise catalog_error(catalog_file, error) from None
     deliver(import_endpoints(verdict.document, catalog), "agis", out, stubs, as_json)
 
 

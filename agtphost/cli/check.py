@@ -14,6 +14,7 @@ from agtphost.cli.host_config import NO_HOST, find_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -90,6 +91,8 @@ def _ask_servers(config: Config, reactor: Any) -> tuple[list[Problem], list[str]
     reactor.run()
     answer = outcome[0] if outcome else None
     if not isinstance(answer, tuple):
-        raise WrongInput(f"the MCP servers could not be asked: {getattr(answer, 'value', 'it was interrupted')}")
+        error = getattr(answer, "value", None)
+        why = "it was interrupted" if error is None else explain(error)
+        raise WrongInput(f"the MCP servers could not be asked: {why}", "Without --ask no server is asked.") from error
     problems, remarks = answer
     return problems, remarks

@@ -179,9 +179,12 @@ def _conclude(results: Sequence[CaseResult], uri: str, *, as_json: bool) -> None
 
 def _access(uri: str, where: Connection, supplied: SuppliedAccess) -> tuple[Target, Access]:
     if supplied.destructive != (supplied.expendable is not None):
-        raise WrongInput("--destructive and --expendable need each other")
+        raise WrongInput("--destructive and --expendable need each other", "Give both, or neither.")
     if supplied.expendable is not None and not is_agent_id(supplied.expendable):
-        raise WrongInput("--expendable is not an Agent-ID of 64 lower-case hexadecimal digits")
+        raise WrongInput(
+            f"--expendable {supplied.expendable[:80]!r} is not an Agent-ID of 64 lower-case hexadecimal digits",
+            "`agtp agent ls` lists the Agent-IDs of a host's agents.",
+        )
     if supplied.state_dir is not None:
         where = _from_state(where, supplied.state_dir)
     target = resolve(where, uri)

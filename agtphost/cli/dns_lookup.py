@@ -59,10 +59,17 @@ def txt_records(name: str, resolver: tuple[str, int]) -> list[str]:
         answer = _query(octets, question.id, name, resolver)
     except (OSError, EOFError, ValueError) as error:
         raise NoEvidence(
-            f"the resolver {resolver[0]}:{resolver[1]} did not answer about {name}: {explain(error)}"
+            f"the resolver {resolver[0]}:{resolver[1]} gave no usable answer about {name}: {explain(error)}"
         ) from error
+    if answer.rCode not in (dns.OK, dns.ENAME):
+        raise NoEvidence(
+            f"the resolver {resolver[0]}:{resolver[1]} failed to look up {name} (RCODE {answer.rCode}); "
+            "try again, or give another one with --resolver"
+        )
     if answer.rCode != dns.OK:
-        raise NoEvidence(f"the resolver {resolver[0]}:{resolver[1]} has no {name} (RCODE {answer.rCode})")
+        raise NoEvidence(
+            f"the resolver {resolver[0]}:{resolver[1]} has no {name} (RCODE {answer.rCode}); publish it in DNS first"
+        )
     return [
         b"".join(record.payload.data).decode("utf-8", "replace")
         for record in answer.answers
@@ -104,7 +111,7 @@ def _read(octets: bytes, number: int, name: str) -> Any:
         message.fromStr(octets)
     except Exception as error:
         # The codec has no base class for what it raises.
-        raise ValueError(f"its answer is malformed: {error!r}") from None
+        raise ValueError("its answer is not a message of DNS; give another resolver with --resolver") from error
     asked = [bytes(query.name.name).lower() for query in message.queries]
     if not message.answer or message.id != number or asked != [name.encode("ascii").lower()]:
         raise ValueError("its answer does not match the question")

@@ -88,10 +88,15 @@ def verify(file: str, issuer: Path | None, genesis_file: str | None, as_json: bo
         "remarks": documents.remarks_on(document),
     }
     if signer is None:
-        raise Unverified("the document is not signed", answer={"verified": False, **fields})
+        raise Unverified(
+            "the document is not signed",
+            "Sign it with `agtp document sign`, or ask its host for the signed one.",
+            answer={"verified": False, **fields},
+        )
     if expected is not None and signer != expected:
         raise Unverified(
-            f"the document was signed by another key: {signer.fingerprint}",
+            f"the document was signed by another key: {signer.fingerprint}, not {expected.fingerprint}",
+            "Do not rely on it, unless you know that key to be the signer's too.",
             answer={"verified": False, **fields},
         )
     if genesis_file is not None:
@@ -110,4 +115,7 @@ def _require_genesis(file: str, agent_id: str) -> None:
     except GenesisError as error:
         raise Unverified(f"the Genesis does not verify: {error}") from None
     if genesis.agent_id != agent_id:
-        raise Unverified(f"the document names another agent than its Genesis: {genesis.agent_id}")
+        raise Unverified(
+            f"the document names the agent {agent_id}, and its Genesis is that of {genesis.agent_id}",
+            "Give the Genesis of this document's agent.",
+        )

@@ -149,6 +149,13 @@ def unusable_file(
     return WrongInput(f"{name} cannot be {doing}: {what}", remedy or to_sentence(cure))
 
 
+def catalog_error(file: Path | None, error: Exception) -> CommandError:
+    """Return the error of a command whose catalog file is no method catalog; ``error`` names its first fault."""
+    return WrongInput(
+        f"{file} is not a method catalog: {error}", f"`agtp catalog validate {file}` lists every fault of it."
+    )
+
+
 def configuration_error(error: ConfigurationError) -> CommandError:
     """Return an error that lists every problem of a configuration."""
     problems = error.problems

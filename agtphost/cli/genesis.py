@@ -163,7 +163,8 @@ def verify(file: str, issuer: Path | None, as_json: bool) -> None:
     genesis = _load(file)
     if expected is not None and genesis.issuer_key != expected:
         raise Unverified(
-            f"the Genesis was issued by another key: {genesis.issuer_fingerprint}",
+            f"the Genesis was issued by another key: {genesis.issuer_fingerprint}, not {expected.fingerprint}",
+            "Do not rely on it, unless you know that key to be the issuer's too.",
             answer={"verified": False, **summary(genesis)},
         )
     if as_json:

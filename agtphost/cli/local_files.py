@@ -99,7 +99,10 @@ def given_keys(paths: Iterable[Path]) -> KeyRing:
         for link in links:
             ring.follow(link)
     except KeyFormatError as error:
-        raise WrongInput(f"the statements of the key history disagree: {error}") from None
+        raise WrongInput(
+            f"the statements of the key history disagree: {error}",
+            "Get the host's keys/ directory again from its operator.",
+        ) from None
     return ring
 
 
@@ -107,4 +110,6 @@ def _statement(file: Path) -> Succession:
     try:
         return read_statement(json.loads(read_octets(file)))
     except ValueError as error:
-        raise WrongInput(f"{file} is not a statement of two keys: {explain(error)}") from error
+        raise WrongInput(
+            f"{file} is not a statement of two keys: {explain(error)}", "Get it again from the host's operator."
+        ) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.exchange import ANOTHER_VERSION, open_client, require_success
-from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
+from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput, catalog_error
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.local_files import load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, connection_options
@@ -286,7 +286,7 @@ def _catalog(file: Path | None) -> Catalog:
     try:
         return Catalog.load(file)
     except CatalogError as error:
-        raise WrongInput(f"{file} is not a method catalog: {error}") from None
+        raise catalog_error(file, error) from None
 
 
 def _signature_problem(manifest: Any, keys: Mapping[str, VerifyingKey]) -> str | None:

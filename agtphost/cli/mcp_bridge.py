@@ -203,7 +203,10 @@ def _stopper(reactor: Any, over: Deferred[None]) -> Callable[..., None]:
 
 def _require_sound(server: str | None, token_file: Path | None, no_token: bool, http: int | None) -> None:
     if server is not None and _SERVER.fullmatch(server) is None:
-        raise WrongInput(f"--server {server[:40]!r} is not an MCP server's name", "List SERVER.TOOL: agtp tools ls")
+        raise WrongInput(
+            f"--server {server[:40]!r} is not an MCP server's name",
+            "`agtp tools ls` lists tools as SERVER.TOOL: give what is before the dot.",
+        )
     if token_file is not None and no_token:
         raise WrongInput("--no-token excludes --token-file", "Give one of the two.")
     if http is None and (no_token or token_file is not None):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.failures import NoConnection, WrongInput, catalog_error
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.import_output import deliver
@@ -74,7 +74,7 @@ def import_(
         catalog = Catalog.load(catalog_file)
         imported = import_openapi(read_document(read_octets(file)), catalog, prefix)
     except CatalogError as error:
-        raise WrongInput(f"{catalog_file} is not a method catalog: {error}") from None
+        raise catalog_error(catalog_file, error) from None
     except PrefixError as error:
         raise WrongInput(f"--prefix {error}", "Give one such as stripe, or vendors/stripe.") from None
     except (DocumentTextError, OpenAPIError) as error:

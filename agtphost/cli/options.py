@@ -167,7 +167,10 @@ class RequestOptions:
             value = getattr(self, name)
             if value is not None and not is_opaque_id(value):
                 option = name.replace("_", "-")
-                raise WrongInput(f"--{option} is not 1 to 128 visible ASCII characters")
+                raise WrongInput(
+                    f"--{option} {value[:64]!r} is not 1 to 128 visible ASCII characters",
+                    "Shorten it, or write it without spaces and other characters.",
+                )
         return {
             "scopes": self._scopes(),
             "task_id": self.task_id,

@@ -71,11 +71,14 @@ def _find_target(where: Connection, credentials: Credentials, uri: str | None, i
 def _credentials_of(where: Connection) -> Credentials:
     """Return the credentials that the command line names."""
     if where.no_cert and (where.cert is not None or where.key is not None):
-        raise WrongInput("--no-cert excludes --cert and --key")
+        raise WrongInput("--no-cert excludes --cert and --key", "Leave out --no-cert, or the other two.")
     if where.cert is None and where.key is not None:
-        raise WrongInput("--key needs --cert")
+        raise WrongInput("--key needs --cert", "Name the certificate of this key: --cert FILE.")
     if where.agent_id is not None and not is_agent_id(where.agent_id):
-        raise WrongInput("--agent-id must have 64 lower-case hexadecimal digits")
+        raise WrongInput(
+            f"--agent-id {where.agent_id[:80]!r} is not 64 lower-case hexadecimal digits",
+            "`agtp agent ls` lists the Agent-IDs of a host's agents.",
+        )
     return Credentials(
         cert=where.cert, key=where.key, cacert=where.cacert, agent_id=where.agent_id, anonymous=where.no_cert
     )
@@ -85,7 +88,7 @@ def _of_profile(where: Connection, name: str, credentials: Credentials, uri: str
     from agtphost.config import load_profile
 
     if where.config is not None:
-        raise WrongInput("--config and --profile exclude each other")
+        raise WrongInput("--config and --profile exclude each other", "Give one of them.")
     if where.identity is not None:
         raise WrongInput("--as needs the host's state directory", "A profile has its own cert and key.")
     try:

@@ -116,7 +116,10 @@ class TrialDatabase:
             start_new_session=True,
         )
         if done.returncode:
-            raise TrialDatabaseError(f"initdb ended with status {done.returncode}: {done.stderr.strip()[-1000:]}")
+            raise TrialDatabaseError(
+                f"PostgreSQL's initdb cannot make a database in {self.data}. Correct what it names, and run "
+                f"the command again. It ended with status {done.returncode} and says: {done.stderr.strip()[-1000:]}"
+            )
         begun.rename(self.data)
 
     def start(self, **settings: str) -> None:
@@ -154,7 +157,10 @@ class TrialDatabase:
         while not self._is_ready():
             if not self.is_running or time.monotonic() > end:
                 text = self.log.read_bytes()[begun:].decode(errors="replace").strip()
-                raise TrialDatabaseError(f"PostgreSQL does not start: {text[-1000:]}")
+                raise TrialDatabaseError(
+                    f"PostgreSQL does not start; its log is {self.log}. Correct what it names, and run the command "
+                    f"again: {text[-1000:]}"
+                )
             time.sleep(0.02)
 
     @property

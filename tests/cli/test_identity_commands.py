@@ -260,7 +260,7 @@ def test_a_document_that_is_not_to_be_believed(run: Run, folder: Path) -> None:
     assert "not signed" in verdict(unsigned)[1]
     assert "signed by another key" in verdict(document, "--issuer", "state/signing.pub")[1]
     librarian = folder / "state" / "hosted" / "librarian" / "genesis.json"
-    assert "another agent than its Genesis" in verdict(document, "--genesis", str(librarian))[1]
+    assert ", and its Genesis is that of " in verdict(document, "--genesis", str(librarian))[1]
     del document["name"]
     assert "name" in verdict(document)[1]
 

@@ -121,7 +121,10 @@ def _write_page(document: Mapping[str, Any], file: Path, as_json: bool) -> None:
 
 def _label(agent: str) -> str:
     if not is_agent_name(agent):
-        raise WrongInput(f"{agent[:64]!r} is neither a label nor an Agent-ID")
+        raise WrongInput(
+            f"{agent[:64]!r} is neither a label nor an Agent-ID",
+            "A label has 1 to 64 letters, digits, '-' or '_'; `agtp agent ls` lists agents.",
+        )
     return agent
 
 
@@ -139,7 +142,9 @@ def _further(agent: LocalAgent) -> dict[str, object]:
         try:
             fields["issuer_fingerprint"] = Genesis.load(origin.read_bytes()).issuer_fingerprint
         except GenesisError as error:
-            raise WrongInput(f"{origin} is not a valid Genesis: {error}") from None
+            raise WrongInput(
+                f"{origin} is not a valid Genesis: {error}", "Issue the agent again, or restore its files."
+            ) from None
     certificate = agent.directory / "agent.pem"
     if certificate.is_file():
         fields["certificate_expires"] = describe(certificate)["not_after"]

@@ -99,9 +99,15 @@ def new_command(
     registrar = load_signing_key(settings.host.state_dir / "registrar.key")
     parent = settings.identity.agents if hosted else settings.identity.known_agents
     if parent is None:
-        raise WrongInput("[identity] agents names no directory of hosted agents")
+        raise WrongInput(
+            "[identity] agents names no directory of hosted agents",
+            'Write agents = "hosted" under [identity], or leave out --hosted.',
+        )
     if not is_agent_name(name):
-        raise WrongInput("the agent cannot be issued: a name is 1 to 64 letters, digits, '-' or '_'")
+        raise WrongInput(
+            f"the agent cannot be issued: {name[:80]!r} is not the name of an agent",
+            "Give 1 to 64 letters, digits, '-' or '_'.",
+        )
     if (parent / name).exists():
         raise WrongInput(f"{parent / name} exists", "An agent is issued only once: choose another name.")
     _require_free_label(settings, name)
@@ -195,7 +201,10 @@ def _inspect_package(package: Path, expected_hash: str | None, authorities: Path
     try:
         trusted = [] if authorities is None else x509.load_pem_x509_certificates(authorities.read_bytes())
     except (OSError, ValueError) as error:
-        raise WrongInput(f"{authorities} has no usable certificates: {explain(error)}") from error
+        raise WrongInput(
+            f"{authorities} has no usable certificates: {explain(error)}",
+            "Give the authorities of its author as PEM: --package-ca FILE.",
+        ) from error
     try:
         return issuance.inspect_package(
             package, expected_hash=expected_hash, authorities=trusted, now=datetime.now(UTC)
@@ -211,7 +220,10 @@ def _describe_packaged_agent(name: str, said: dict[str, Any], package: issuance.
         raise WrongInput(f"--package excludes --{twice[0].replace('_', '-')}", "The package's manifest has this value.")
     manifest = package.manifest
     if manifest.get("name") != name:
-        raise WrongInput(f"the agent cannot be issued: the package is for an agent named {manifest.get('name')!r}")
+        raise WrongInput(
+            f"the agent cannot be issued: the package is for an agent named {manifest.get('name')!r}, not {name!r}",
+            "Issue it under the name in the package's manifest.",
+        )
     wanted: dict[str, Any] = {
         "principal": manifest.get("principal"),
         "owner_id": manifest.get("owner_id")

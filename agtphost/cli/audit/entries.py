@@ -12,7 +12,7 @@ from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.list_reads import LISTS
 from agtphost.audit.summaries import EVENT as SUMMARY
 from agtphost.audit.summaries import READS
-from agtphost.cli.exchange import require_success, result_of
+from agtphost.cli.exchange import ANOTHER_VERSION, require_success, result_of
 from agtphost.cli.failures import NoConnection, Unverified
 from agtphost.identity import envelope, jws
 from agtphost.identity.key_history import EVENT
@@ -32,6 +32,8 @@ PAGE = 500
 
 SHORT = 12
 """Digits of an identifier that a table shows."""
+
+_ALTERED = "Do not rely on it: keep it as evidence, and ask the host's operator."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,19 +109,19 @@ def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
     :raises Unverified: the bytes do not match the Audit-ID, or no known key signed them.
     """
     if not isinstance(listed, dict):
-        raise NoConnection("the host listed something that is not a record")
+        raise NoConnection("the host listed something that is not a record", ANOTHER_VERSION)
     audit_id, seq, form = listed.get("audit_id"), listed.get("seq", 0), listed.get("format", envelope.JWS)
     text = listed.get(form) if isinstance(form, str) else None
     if not (isinstance(audit_id, str) and is_audit_id(audit_id) and isinstance(text, str) and text.isascii()):
-        raise NoConnection("the host listed something that is not a record")
+        raise NoConnection("the host listed something that is not a record", ANOTHER_VERSION)
     try:
         signed = envelope.from_text(form, text)
         if hashlib.sha256(signed).hexdigest() != audit_id:
-            raise Unverified(f"the record {audit_id} does not match its Audit-ID")
+            raise Unverified(f"the record {audit_id} does not match its Audit-ID", _ALTERED)
         payload = envelope.verify(form, signed, keys, allow_unsigned=not keys)
         signer = envelope.signer(form, signed)
     except jws.JWSError as error:
-        raise Unverified(f"the record {audit_id} does not verify: {error}") from None
+        raise Unverified(f"the record {audit_id} does not verify: {error}", _ALTERED) from None
     if isinstance(keys, KeyRing) and _too_late(keys, signer, payload):
         until = keys.until[signer]
         raise Unverified(f"the record {audit_id} does not verify: the key {signer} was retired at {until}")

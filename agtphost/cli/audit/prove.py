@@ -40,6 +40,9 @@ RECORD = ("format", "jws", "cose", "kind", "seq")
 PATIENCE = 10.0
 """Seconds to wait for a checkpoint that covers a new record."""
 
+_AGAIN = "Fetch it again, from a host of the same version."
+_KEEP = "Keep the earlier checkpoint as evidence, and ask the host's operator."
+
 
 @click.command("prove")
 @click.argument("audit_id", metavar="[AUDIT_ID]", required=False)
@@ -134,7 +137,7 @@ def prove(bundle: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> dict[s
     entry = entry_of(bundle.get("record"), keys)
     index = bundle.get("index")
     if not isinstance(index, int) or isinstance(index, bool):
-        raise NoConnection("the proof has no index")
+        raise NoConnection("the proof has no index", _AGAIN)
     signed = _verify_checkpoint(bundle.get("checkpoint"), keys)
     leaf = leaf_hash(bytes.fromhex(entry.audit_id))
     try:
@@ -153,7 +156,7 @@ def prove(bundle: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> dict[s
 
 def _verify_checkpoint(note: object, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
     if not isinstance(note, str):
-        raise NoConnection("the host sent no checkpoint")
+        raise NoConnection("the checkpoint is missing", _AGAIN)
     try:
         return checkpoint.verify(note, keys.values())
     except CheckpointError as error:
@@ -164,7 +167,7 @@ def _digests(proof: object) -> list[bytes]:
     try:
         return proof_from_texts(proof)
     except ProofError as error:
-        raise NoConnection(f"the host sent no proof: {error}") from None
+        raise NoConnection(f"the proof cannot be read: {error}", _AGAIN) from None
 
 
 @click.command("checkpoint")
@@ -233,7 +236,10 @@ def _fetch_cosigned(
     for key in witnesses:
         found = cosignature.find_cosignatures(note, [key])
         if not found:
-            raise Unverified(f"the checkpoint of {newest.size} has no line of the witness key {key.kid}")
+            raise Unverified(
+                f"the checkpoint of {newest.size} records has no line of the witness key {key.kid}",
+                "Check that the host's [audit] witnesses has this witness, and try again in a minute.",
+            )
         time_of = times.stamp(found[0].seconds)
         shown.append({"witness": found[0].witness, "time": time_of, "key": key.text})
     return newest, shown
@@ -252,7 +258,10 @@ def _newest(client: Client, target: Target, keys: Mapping[str, VerifyingKey], ea
         asked = {"target": "consistency", "size": earlier.size}
     reply = client.call(target.uri, "INSPECT", "/", asked)
     if earlier is not None and reply.status == 422:
-        raise Unverified("the host's log is shorter than the earlier checkpoint: records are missing")
+        raise Unverified(
+            f"the host's log is shorter than the {earlier.size} records of the earlier checkpoint: records are missing",
+            _KEEP,
+        )
     result = result_of(require_success(reply))
     newest = _verify_checkpoint(result.get("checkpoint"), keys)
     if earlier is not None and earlier.size:
@@ -260,5 +269,5 @@ def _newest(client: Client, target: Target, keys: Mapping[str, VerifyingKey], ea
         try:
             verify_consistency(earlier.size, earlier.root, newest.size, newest.root, proof)
         except ProofError as error:
-            raise Unverified(f"the log does not continue the earlier checkpoint: {error}") from None
+            raise Unverified(f"the log does not continue the earlier checkpoint: {error}", _KEEP) from None
     return newest

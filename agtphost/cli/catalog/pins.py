@@ -195,7 +195,10 @@ def _download(url: str, cacert: Path | None, timeout: float) -> bytes:
     try:
         context = ssl.create_default_context(cafile=None if cacert is None else str(cacert))
     except OSError as error:
-        raise WrongInput(f"{cacert} has no usable certificates: {explain(error)}") from error
+        raise WrongInput(
+            f"{cacert} has no usable certificates: {explain(error)}",
+            "Give the authority of the server's certificate as PEM: --cacert FILE.",
+        ) from error
     try:
         answer, octets = blocking_https.get(url, context=context, timeout=timeout, most=MAX_OCTETS, addresses=None)
     except ssl.SSLError as error:
@@ -228,7 +231,9 @@ def _digest(text: str | None) -> str | None:
         return None
     lowered = text.lower()
     if not is_digest(lowered):
-        raise WrongInput("--sha256 is not a value of 64 hexadecimal digits")
+        raise WrongInput(
+            f"--sha256 {text[:80]!r} is not a value of 64 hexadecimal digits", "Give it as sha256sum prints it."
+        )
     return lowered
 
 
