@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from agtphost.client import tls
 from agtphost.client.call_flow import Deadline, Stream
 from agtphost.client.delivery import Delivery
-from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost
+from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.vocabulary.foreign_errors import explain
@@ -198,7 +198,7 @@ async def connect(
         raise tls.handshake_failed(error, destination.host) from error
     except ValueError as error:
         raw.close()
-        raise CannotConnect(f"{destination.host} cannot be the name of a TLS server.") from error
+        raise tls.unnameable(destination.host) from error
     try:
         link.verify(destination.host)
         # A server that refuses this client may have reported that already; then no request is sent.

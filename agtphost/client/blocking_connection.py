@@ -11,7 +11,7 @@ from types import coroutine
 from agtphost.client import tls
 from agtphost.client.call_flow import Deadline, Stream
 from agtphost.client.conversation import Conversation
-from agtphost.client.errors import CannotConnect, ConnectionLost
+from agtphost.client.errors import ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.vocabulary.foreign_errors import explain
@@ -140,7 +140,7 @@ def connect(
         except OSError as error:
             raise tls.handshake_failed(error, destination.host) from error
         except ValueError as error:
-            raise CannotConnect(f"{destination.host} cannot be the name of a TLS server.") from error
+            raise tls.unnameable(destination.host) from error
         unless_connected.callback(channel.close)
         tls.verify_peer_name(channel.getpeercert(binary_form=True) or b"", destination.host)
         unless_connected.pop_all()

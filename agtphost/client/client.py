@@ -70,7 +70,7 @@ class Client(AsyncCalls[TwistedConnection]):
         if isinstance(reactor, (str, PathLike)):
             raise InvalidCall(
                 "The Twisted client needs a reactor.",
-                "Say Client.of(reactor, ...); scripts take agtphost.client.sync, asyncio programs agtphost.client.aio.",
+                "Write Client.of(reactor, ...); or use agtphost.client.sync, or agtphost.client.aio with asyncio.",
             )
         target, found = found_target(where, as_, uri, anonymous, signing_key, options)
         return Host(cls(reactor, **found), target, verify=verify)

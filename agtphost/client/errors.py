@@ -128,7 +128,7 @@ class UnverifiedRecord(VerificationFailed):
         told = "; ".join(f"{check.name}: {check.detail}" for check in failures)
         super().__init__(
             f"The record of the answer does not verify: {told}",
-            "Do not rely on the answer; ask the host's operator, or say verify=False to look at it.",
+            "Do not rely on the answer; ask the host's operator, or write verify=False to look at it.",
         )
         self.reply = reply
         self.failures = failures

@@ -67,7 +67,7 @@ def certified_agent(certificate: Path) -> str | None:
     try:
         return parse_peer_certificate(load_certificate(certificate).public_bytes(Encoding.DER)).agent_id
     except (CertificateError, OSError) as error:
-        raise InvalidCall(f"The certificate cannot be read: {explain(error)}.") from error
+        raise InvalidCall(f"The certificate {certificate} cannot be read: {explain(error)}.") from error
 
 
 def pair(certificate: Path, key: Path | None) -> tuple[Path, Path]:
@@ -93,7 +93,7 @@ def present(path: Path, what: str, remedy: str = "") -> Path:
     if not path.is_file():
         close = difflib.get_close_matches(path.name, _names_next_to(path), 1, 0.75)
         meant = f"Did you mean {path.with_name(close[0])}? " if close else ""
-        raise InvalidCall(f"{what} is not there: {path}.", f"{meant}{remedy}".rstrip())
+        raise InvalidCall(f"{what} does not exist: {path}.", f"{meant}{remedy}".rstrip())
     return path
 
 

@@ -34,6 +34,7 @@ from agtphost.vocabulary.uris import AgtpUri, Form, UriError
 UNREACHABLE = (CannotConnect, TLSRefused, Timeout, ConnectionLost)
 """Errors after which another host may be asked."""
 
+_ASK_OPERATOR = "Ask its operator for the agent's address."
 _AGENT_PATH = re.compile(r"/agents/([A-Za-z0-9_-]{1,64})(/status)?", re.ASCII)
 
 
@@ -136,7 +137,7 @@ async def _at(answer: Answer, ask: Ask) -> Located:
         reply = await answer(ask)
         redirected = True
         if reply.status == Status.MOVED_PERMANENTLY:
-            raise VerificationFailed("The host redirects a second time.", "Ask its operator for the agent's address.")
+            raise VerificationFailed("The host redirects a second time.", _ASK_OPERATOR)
     check_agent(ask.uri, reply)
     return Located(uri=ask.uri, reply=reply, redirected=redirected)
 
@@ -150,7 +151,7 @@ def redirected_to(uri: AgtpUri, location: str | None) -> AgtpUri:
     """
     shown = escape(str(location)[:200])
     if location is None:
-        raise VerificationFailed("The host redirects and does not say where to.")
+        raise VerificationFailed("The host redirects and does not say where to.", _ASK_OPERATOR)
     path = _AGENT_PATH.fullmatch(location)
     if path is not None and (uri.agent_id is None or path[1] == uri.agent_id):
         name = None if uri.agent_id is not None else path[1]
@@ -159,14 +160,14 @@ def redirected_to(uri: AgtpUri, location: str | None) -> AgtpUri:
         target = uris.parse(location)
     except UriError as error:
         raise VerificationFailed(
-            f"The host redirects to {shown}, which is not an address: {error.explanation}"
+            f"The host redirects to {shown}, which is not an address: {error.explanation}", _ASK_OPERATOR
         ) from None
     if target.host not in (uri.host, f"agtp.{uri.host}") and uri.host != f"agtp.{target.host}":
         raise VerificationFailed(
             f"The host redirects to another authority: {shown}.", "Resolve that URI itself if you trust it."
         )
     if uri.agent_id is not None and target.agent_id != uri.agent_id and target.agent_name != uri.agent_id:
-        raise VerificationFailed(f"The host redirects to another agent: {shown}.")
+        raise VerificationFailed(f"The host redirects to another agent: {shown}.", _ASK_OPERATOR)
     if target.agent_name is not None and is_agent_id(target.agent_name):
         target = replace(target, form=Form.AGENT_AT_HOST, agent_id=target.agent_name, agent_name=None)
     return target if target.query is not None else replace(target, query=uri.query)

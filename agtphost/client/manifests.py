@@ -39,6 +39,7 @@ MAX_SERVERS = 1024
 MAX_TOKENS = 4_000_000
 """Values and names in one manifest: a thousand endpoints have some fifty thousand."""
 
+_CHECK_HOST = "Check that an AGTP host listens there."
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age=([0-9]{1,9})(?=$|[,\s])", re.ASCII)
 
@@ -247,15 +248,18 @@ def read_manifest(reply: Reply) -> Mapping[str, Any]:
     try:
         document = jsontext.decode(reply.body, max_tokens=MAX_TOKENS)
     except jsontext.JSONTextError as error:
-        raise VerificationFailed(f"The server's manifest is not JSON: {escape(str(error))}.") from None
+        raise VerificationFailed(f"The server's manifest is not JSON: {escape(str(error))}.", _CHECK_HOST) from None
     if not isinstance(document, dict):
-        raise VerificationFailed("The server's manifest is not an object.")
+        raise VerificationFailed("The server's manifest is not an object.", _CHECK_HOST)
     return document
 
 
 def not_whole(error: PartError) -> VerificationFailed:
     """Return the error for parts that are not those of one manifest."""
-    return VerificationFailed(f"The server's manifest is not whole: {escape(str(error))}.")
+    return VerificationFailed(
+        f"The server's manifest is incomplete: {escape(str(error))}.",
+        "Try again: it may have changed between its parts.",
+    )
 
 
 def max_age(reply: Reply) -> float:

@@ -76,7 +76,7 @@ def verify_merchant(
         faults = documents.faults_of(document)
         fingerprint = sha256(canonical(document)).hexdigest()
     except (DocumentError, CanonicalError) as error:
-        raise _refuse(f"its Identity Document cannot be believed: {escape(str(error))}") from None
+        raise _refuse(f"its Identity Document does not verify: {escape(str(error))}") from None
     if faults:
         raise _refuse(f"it has no sound Identity Document: {escape(faults[0])}")
     for expected in (merchant_id, target.agent_id):

@@ -125,7 +125,7 @@ def prepare(
     :raises InvalidCall: for everything that cannot be sent.
     """
     if confidence is not None and not 0 <= confidence <= 1:
-        raise InvalidCall(f"A confidence of {confidence} is none.", "It is a number from 0 to 1.")
+        raise InvalidCall(f"The confidence {confidence} is not a number from 0 to 1.", "Give one such as 0.9.")
     target = parse_uri(uri)
     place, addressee = _place(target, resolver)
     if session_id is None:
@@ -136,7 +136,7 @@ def prepare(
             context = {**(context or {}), "stream": True}
         body = _plain(input, context) if plain else _envelope(method, task_id, session_id, input, context)
     elif input is not None or context is not None:
-        raise InvalidCall("A call has parameters or a ready body, not both.")
+        raise InvalidCall("A call has parameters or a ready body, not both.", "Leave out input and context, or body.")
     fields = [
         ("Agent-ID", None if anonymous else _agent_id(identity.agent_id)),
         ("Authority-Scope", _scope_value(identity.scopes if scopes is None else scopes)),
@@ -210,13 +210,19 @@ def _request_target(uri: AgtpUri, path: str) -> tuple[str, str | None]:
 
 def _agent_id(value: str | None) -> str | None:
     if value is not None and not is_agent_id(value):
-        raise InvalidCall("The Agent-ID to call as is not 64 lower-case hexadecimal digits.")
+        raise InvalidCall(
+            f"The Agent-ID to call as, {str(value)[:80]!r}, is not 64 lower-case hexadecimal digits.",
+            "Give the agent_id of its Identity Document.",
+        )
     return value
 
 
 def _opaque(name: str, value: str | None) -> str | None:
     if value is not None and not is_opaque_id(value):
-        raise InvalidCall(f"{name} is 1 to 128 visible ASCII characters.")
+        raise InvalidCall(
+            f"{name} {str(value)[:64]!r} is not 1 to 128 visible ASCII characters.",
+            "Shorten it, or write it without spaces and other characters.",
+        )
     return value
 
 
@@ -285,4 +291,7 @@ def _encode(value: dict[str, Any]) -> bytes:
     try:
         return jsontext.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidCall(f"The parameters cannot be written as JSON: {error}.") from error
+        raise InvalidCall(
+            f"The parameters cannot be written as JSON: {error}.",
+            "Give texts, finite numbers, booleans, None, lists, and dictionaries whose keys are texts.",
+        ) from error

@@ -271,7 +271,7 @@ def _genesis(reply: Reply, document: Mapping[str, Any]) -> tuple[Genesis | None,
     try:
         genesis = Genesis.load(reply.body)
     except GenesisError as error:
-        return None, Check(name="genesis", ok=False, detail=f"The Genesis is not to be believed: {escape(str(error))}.")
+        return None, Check(name="genesis", ok=False, detail=f"The Genesis does not verify: {escape(str(error))}.")
     if genesis.agent_id != document.get("agent_id"):
         said = f"id mismatch: the Genesis is that of {genesis.agent_id}."
         return None, Check(name="genesis", ok=False, detail=said)
@@ -322,7 +322,7 @@ def _stated_scopes(declared: frozenset[str], genesis: Genesis, text: str) -> tup
     try:
         statement = read_statement(text, genesis)
     except StatementError as error:
-        said = f"The statement of scopes is not to be believed: {escape(str(error))}."
+        said = f"The statement of scopes does not verify: {escape(str(error))}."
         return Check(name="scopes", ok=False, detail=said), scopes.intersect(declared, genesis.scopes)
     beyond = scopes.missing(statement.scopes, sorted(declared))
     if beyond:

@@ -133,7 +133,7 @@ def _load_pinned(path: Path) -> VerifyingKey:
     try:
         return VerifyingKey.load(present(path, "The host's signing key"))
     except (KeyFormatError, OSError) as error:
-        raise InvalidCall(f"The host's signing key cannot be read: {explain(error)}.") from error
+        raise InvalidCall(f"The host's signing key {path} cannot be read: {explain(error)}.") from error
 
 
 def _path(name: str | Path | None) -> Path | None:
@@ -412,4 +412,4 @@ def signing_keys(host: LocalHost) -> KeyRing:
     except PermissionError:
         return KeyRing()
     except (KeyFormatError, OSError) as error:
-        raise InvalidCall(f"The host's signing key cannot be read: {explain(error)}.") from error
+        raise InvalidCall(f"The host's signing key {public} cannot be read: {explain(error)}.") from error

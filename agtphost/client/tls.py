@@ -111,7 +111,7 @@ class TLSSettings:
             leaf = load_certificate(self.cert)
             return parse_peer_certificate(leaf.public_bytes(Encoding.DER))
         except (CertificateError, OSError) as error:
-            raise InvalidCall(f"The client certificate cannot be read: {explain(error)}.") from error
+            raise InvalidCall(f"The client certificate {self.cert} cannot be read: {explain(error)}.") from error
 
 
 class PresentedCertificate:
@@ -263,6 +263,14 @@ def cannot_connect(error: BaseException, destination: object) -> CannotConnect:
     what, cure = split(error)
     remedy = to_sentence(cure) or "Check host and port, and that the host is running."
     return CannotConnect(f"Cannot connect to {destination}: {escape(what)}.", remedy)
+
+
+def unnameable(host: str) -> CannotConnect:
+    """Return the error for a name that no TLS server can have."""
+    return CannotConnect(
+        f"{host} cannot be the name of a TLS server.",
+        "Give a host name of letters, digits, '-' and '.', or an address.",
+    )
 
 
 def handshake_failed(error: OSError, host: str) -> TLSRefused:

@@ -165,7 +165,7 @@ def tools_of(reply: Reply) -> list[Tool]:
     """
     listed = reply.raise_for_status().result
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise ProtocolBroken("The host's list of tools is none.", "Is this an AGTP host of the same version?")
+        raise ProtocolBroken("The host's answer is not a list of tools.", "Is this an AGTP host of the same version?")
     return [_tool(entry) for entry in listed if payload_type_of(entry) == MCP_TOOLS]
 
 

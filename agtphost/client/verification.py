@@ -26,6 +26,8 @@ from agtphost.wire.headers import Headers
 _SHOWN = 80
 """Characters of a foreign value in a detail."""
 
+_GIVE_KEY = "Give the server's signing.pub as a file."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
@@ -102,7 +104,7 @@ def _signature(record: str, keys: Mapping[str, VerifyingKey], required: bool) ->
     try:
         payload = jws.verify(record, keys, allow_unsigned=not required)
     except jws.JWSError as error:
-        why = f"The record is not to be believed: {escape(str(error))}."
+        why = f"The record does not verify: {escape(str(error))}."
         return Check(name="signature", ok=False, detail=why), _payload_of(record)
     header = jws.parse(record).header
     if header["alg"] == "none":
@@ -173,23 +175,23 @@ def signing_keys_of(manifest: Mapping[str, Any]) -> KeyRing:
     server = manifest.get("server")
     listed = server.get("signing_keys") if isinstance(server, dict) else None
     if not isinstance(listed, list) or not listed:
-        raise VerificationFailed(
-            "The server's manifest publishes no signing keys.", "Give the server's signing.pub as a file."
-        )
+        raise VerificationFailed("The server's manifest publishes no signing keys.", _GIVE_KEY)
     keys = KeyRing()
     for entry in listed:
         if isinstance(entry, dict) and entry.get("alg") != "EdDSA":
             continue
         kid, key = _key_of(entry)
         if kid in keys and keys[kid] != key:
-            raise VerificationFailed(f"The manifest has two signing keys named {escape(kid[:_SHOWN])}.")
+            raise VerificationFailed(f"The manifest has two signing keys named {escape(kid[:_SHOWN])}.", _GIVE_KEY)
         keys[kid] = key
         if "not_after" in entry:
             if moment_of(entry["not_after"]) is None:
-                raise VerificationFailed(f"The manifest's signing key {escape(kid[:_SHOWN])} ends at no time.")
+                raise VerificationFailed(
+                    f"not_after of the manifest's signing key {escape(kid[:_SHOWN])} is not a time.", _GIVE_KEY
+                )
             keys.until[kid] = entry["not_after"]
     if not keys:
-        raise VerificationFailed("The server's manifest publishes no Ed25519 signing key.")
+        raise VerificationFailed("The server's manifest publishes no Ed25519 signing key.", _GIVE_KEY)
     return keys
 
 
@@ -200,8 +202,10 @@ def _key_of(entry: object) -> tuple[str, VerifyingKey]:
             try:
                 return kid, VerifyingKey.from_text(text)
             except KeyFormatError as error:
-                raise VerificationFailed(f"The manifest has a signing key that is none: {error}.") from None
-    raise VerificationFailed("The server's manifest has a malformed entry among its signing keys.")
+                raise VerificationFailed(
+                    f"The manifest's signing key {escape(kid[:_SHOWN])} is malformed: {error}.", _GIVE_KEY
+                ) from None
+    raise VerificationFailed("The server's manifest has a malformed entry among its signing keys.", _GIVE_KEY)
 
 
 def check_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> Check:

@@ -250,7 +250,7 @@ def test_nothing_a_host_sends_moves_the_cursor(run: Run, server: AgtpServer) -> 
         (("call", "-", "QUERY", "--agent-id", "x"), "--agent-id 'x' is not 64"),
         (("call", "-", "QUERY", "--as", "nobody"), "The identity 'nobody' does not exist"),
         (("call", "-", "QUERY", "--key", "x"), "--key needs --cert"),
-        (("call", "-", "QUERY", "--cert", "x"), "The client certificate is not there"),
+        (("call", "-", "QUERY", "--cert", "x"), "The client certificate does not exist"),
         (("call", "-", "QUERY", "--no-cert", "--cert", "x"), "--no-cert excludes"),
         (("call", "-", "QUERY", "--config", "none.toml"), "cannot be read"),
         (("call", "http://x", "QUERY"), "http"),

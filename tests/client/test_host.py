@@ -186,13 +186,17 @@ async def test_whom_to_be_and_where(host: Host, of: Of, monkeypatch: pytest.Monk
         ("host.toml", {"as_": "dmeo"}, "Did you mean demo? Known here: registrar, demo"),
         ("nowhere", {}, "The file nowhere does not exist"),
         ("agtp://example.com", {"as_": "demo"}, "Name the host.toml of a host on this machine, or the files"),
-        ("agtp://example.com", {"trust": "none.pem"}, "not there: none.pem"),
+        ("agtp://example.com", {"trust": "none.pem"}, "does not exist: none.pem"),
         ("agtp://example.com", {"key": "none.key"}, "A key without a certificate"),
-        ("agtp://example.com", {"cert": "state/ca.pem", "key": "none.key"}, "The key of the client certificate is not"),
-        ("host.toml", {"signing_key": "none.pub"}, "The host's signing key is not there"),
-        ("host.toml", {"signing_key": "host.toml"}, "The host's signing key cannot be read"),
+        (
+            "agtp://example.com",
+            {"cert": "state/ca.pem", "key": "none.key"},
+            "The key of the client certificate does not exist",
+        ),
+        ("host.toml", {"signing_key": "none.pub"}, "The host's signing key does not exist"),
+        ("host.toml", {"signing_key": "host.toml"}, "The host's signing key host.toml cannot be read"),
         ("http://example.com", {}, "agtp://HOST"),
-        ("state", {}, "not there: state/host.toml. agtp init makes one"),
+        ("state", {}, "does not exist: state/host.toml. agtp init makes one"),
     ],
 )
 def test_what_is_missing_is_named(

@@ -111,11 +111,11 @@ UNBELIEVABLE: list[tuple[str, Any, str]] = [
     ("deprecated", manifest(status="deprecated"), "deprecated"),
     ("another registrar", manifest(STRANGER), "registrar"),
     ("unsigned", document(agent_id=SHOP, role="merchant"), "registrar"),
-    ("role mutated", {**manifest(role="agent"), "role": "merchant"}, "believed"),
-    ("name mutated", {**manifest(), "name": "other"}, "believed"),
-    ("principal mutated", {**manifest(), "principal": "Evil Ltd"}, "believed"),
-    ("key exchanged", {**manifest(), "manifest_issuer_public_key": STRANGER.public.text}, "believed"),
-    ("signature cut", {**manifest(), "manifest_signature": "AAAA"}, "believed"),
+    ("role mutated", {**manifest(role="agent"), "role": "merchant"}, "does not verify"),
+    ("name mutated", {**manifest(), "name": "other"}, "does not verify"),
+    ("principal mutated", {**manifest(), "principal": "Evil Ltd"}, "does not verify"),
+    ("key exchanged", {**manifest(), "manifest_issuer_public_key": STRANGER.public.text}, "does not verify"),
+    ("signature cut", {**manifest(), "manifest_signature": "AAAA"}, "does not verify"),
     ("a member missing", document(agent_id=SHOP, role="merchant", principal=None), "sound"),
 ]
 

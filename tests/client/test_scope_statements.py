@@ -25,10 +25,10 @@ def stated(*scopes: str, issuer: SigningKey = ISSUER, genesis: Genesis = GENESIS
         (stated("documents:query", "mcp:tools:execute"), True, {"documents:query", "mcp:tools:execute"},
          "by statement 3 of the Genesis's issuer, of 2026-06-01T12:00:00Z"),
         (stated("documents:query"), False, {"documents:query"}, "beyond statement 3 of its issuer"),
-        (stated("documents:query", "mcp:tools:execute", issuer=OTHER), False, {"documents:query"}, "not to be believ"),
+        (stated("documents:query", "mcp:tools:execute", issuer=OTHER), False, {"documents:query"}, "does not verify"),
         (stated("mcp:tools:execute", genesis=Genesis.load(genesis_octets(ISSUER, owner="Another"))), False,
-         {"documents:query"}, "not to be believed"),
-        ("x.y.z", False, {"documents:query"}, "not to be believed"),
+         {"documents:query"}, "does not verify"),
+        ("x.y.z", False, {"documents:query"}, "does not verify"),
     ],
 )  # fmt: skip
 def test_a_scope_beyond_the_genesis_needs_a_statement(statement: str, ok: bool, granted: set[str], said: str) -> None:

@@ -237,7 +237,7 @@ def test_a_host_that_is_away_is_an_error_of_the_sdk(credentials: Credentials, at
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     """Without the SDK, and without a host."""
-    with pytest.raises(InvalidCall, match="not there"):
+    with pytest.raises(InvalidCall, match="does not exist"):
         governed_session("none.toml")
     for name in [name for name in list(sys.modules) if name == "mcp" or name.startswith("mcp.")]:
         monkeypatch.delitem(sys.modules, name)
