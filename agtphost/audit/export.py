@@ -192,9 +192,9 @@ def keys_of(header: Mapping[str, Any]) -> dict[str, VerifyingKey]:
     try:
         keys = {entry["kid"]: VerifyingKey.from_text(entry["key"]) for entry in header["keys"]}
         if any(entry["alg"] != "EdDSA" or len(entry) != 3 for entry in header["keys"]):
-            raise ExportError("the export's keys are of a kind that is not known")
+            raise ExportError("the export has a key of another kind than EdDSA")
         if any(key.kid != kid for kid, key in keys.items()) or len(keys) != len(header["keys"]):
-            raise ExportError("the export's keys are not what they are named for")
+            raise ExportError("the kid of a key in the export is not that key's fingerprint, or occurs twice")
         return keys
     except (KeyError, TypeError, AttributeError, KeyFormatError) as error:
         raise ExportError(f"the export's keys cannot be read: {error}") from None
@@ -211,7 +211,7 @@ def read_header(line: bytes) -> dict[str, Any]:
     except jsontext.JSONTextError as error:
         raise ExportError(f"the first line is not JSON: {error}") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ExportError(f"the first line does not say {FORMAT}")
+        raise ExportError(f"the first line does not have the format {FORMAT}")
     if not isinstance(header.get("whole"), bool) or not isinstance(header.get("server_id"), str):
         raise ExportError("the first line does not say whose export it is, or whether chains are whole")
     if not header.keys() <= _HEADER:
@@ -274,9 +274,9 @@ class _Reading:
                 raise CheckpointError("it is not a text")
             signed, self._signers = checkpoint.verify_signers(note, keys.values())
             if signed.origin != checkpoint.key_name(self._server_id):
-                raise CheckpointError(f"it is one of {signed.origin}")
+                raise CheckpointError(f"it is of the log {signed.origin}, not of {self._server_id}")
         except CheckpointError as error:
-            self._verifier.note(FaultKind.PROOF, "", "", f"the checkpoint is not to be believed: {error}")
+            self._verifier.note(FaultKind.PROOF, "", "", f"the checkpoint does not verify: {error}")
             return None
         self._verifier.proves(f"{signed.origin} of {signed.size}")
         return signed

@@ -34,7 +34,7 @@ class StateFull(LedgerUnavailable):
     ) -> None:
         whose = "all agents together" if in_all else f"one {holding.giver}" if given else "one agent"
         when = " next to what the others have at present" if now else ""
-        super().__init__(f"There is room for {limit} {unit} of the kind {holding.kind} of {whose} here{when}.")
+        super().__init__(f"At most {limit} {unit} of the kind {holding.kind} are kept here for {whose}{when}.")
         self.holding = holding
         self.limit = limit
         self.unit = unit

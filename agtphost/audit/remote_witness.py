@@ -138,17 +138,20 @@ class RemoteWitness:
                 raise WitnessUnreachable(f"it answered {status} {document.get('reason', '')}")
         except WitnessUnreachable as error:
             if self._required:
-                raise StoreError(f"the witness {self.name} is required, and cannot be asked: {error}") from None
+                raise StoreError(
+                    f"the witness {self.name} is required, and cannot be asked: {error}. Start it, correct "
+                    "[audit] witnesses, or set witness_required = false there"
+                ) from None
             log.warn("the witness {name} could not be asked what it saw last: {why}", name=self.name, why=str(error))
             return None
         try:
             seen = checkpoint.verify(str(document.get("checkpoint", "")), self._keys)
             if seen.origin != self._origin:
-                raise CheckpointError(f"it is one of {seen.origin}")
+                raise CheckpointError(f"it is of the log {seen.origin}")
         except CheckpointError as error:
             # Either the witness is wrong, or this host has lost its key together with its records.
             raise StoreError(
-                f"what the witness {self.name} has seen of this host cannot be believed: {error}; "
+                f"what the witness {self.name} has seen of this host does not verify: {error}; "
                 f"to go on knowingly, {self.remedy}"
             ) from None
         self._seen = seen.size

@@ -151,7 +151,7 @@ def _newest_checkpoint(rows: ITableRows, expected: Expected, size: int) -> list[
     try:
         found = read_note(row[2], expected.keys)
     except CheckpointError as error:
-        return [Finding("checkpoint", name, f"note cannot be believed: {error}")]
+        return [Finding("checkpoint", name, f"note does not verify: {error}")]
     if found.size != size:
         return [Finding("checkpoint", name, f"note is a checkpoint of {found.size} records")]
 

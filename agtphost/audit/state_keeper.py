@@ -310,6 +310,6 @@ class StateKeeper:
         faults = verifier.finish().faults
         if faults:
             raise StoreError(
-                f"a record that no checkpoint covers cannot be believed, and so not what it says of the state: "
-                f"{faults[0]}. `agtp audit verify` lists all that is wrong; restore the store from a backup"
+                f"the newest records, which no checkpoint covers, do not verify, so the state that they signed is "
+                f"unknown: {faults[0]}. `agtp audit verify` lists all that is wrong; restore the store from a backup"
             )

@@ -390,7 +390,7 @@ class _Checkpoints:
         try:
             found = read_note(row[2], self._expected.keys)
         except CheckpointError as error:
-            yield Finding("checkpoint", name, f"note cannot be believed: {error}")
+            yield Finding("checkpoint", name, f"note does not verify: {error}")
             return
         if found.size != row[0]:
             yield Finding("checkpoint", name, f"note is a checkpoint of {found.size} records")

@@ -118,7 +118,10 @@ class TreeKeeper:
         self._last = self._now()
         records = self._store.last_number()
         if self._growth.size != records:
-            raise StoreError(f"the store lacks records that its checkpoint of {self._size} covers; it has {records}")
+            raise StoreError(
+                f"the store has {records} records, and its tree {self._growth.size}: records are missing, or were "
+                "added without the host. `agtp audit verify` names what is wrong; restore the store from a backup"
+            )
 
     def check_witnesses(self) -> None:
         """
@@ -163,7 +166,8 @@ class TreeKeeper:
         self.catch_up()
         if seen.size and Tree(self._store.tile, seen.size).root() != seen.root:
             raise StoreError(
-                f"the first {seen.size} records are not those that {name} has seen: the store was changed or replaced"
+                f"the first {seen.size} records are not those that {name} has seen: the store was changed or replaced. "
+                f"Restore it from a backup; to go on with this one knowingly, {remedy}"
             )
 
     def note(self, audit_ids: Sequence[bytes]) -> None:
@@ -196,7 +200,10 @@ class TreeKeeper:
             newest = store.checkpoint()
             if (0 if newest is None else newest.size) != self._size:
                 # Tiles made from here would cut off what another process added.
-                raise StoreError(f"the store has a checkpoint that is none of this writer's: {newest}")
+                raise StoreError(
+                    f"the store has a checkpoint that this host did not write: {newest}. Another process writes to it: "
+                    "stop that one, then start this host again"
+                )
             store.put_tiles(self._growth.changed_tiles())
             issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key, self.state())
             row = CheckpointRow(size, int(self._now() * 1000), issued.note, self._size)

@@ -225,10 +225,10 @@ class Verifier:
         try:
             link = key_history.read_statement(statement)
             if link.statement["server_id"] != server_id:
-                raise KeyFormatError("it is one of another host")
+                raise KeyFormatError("it is of another host")
             return link if self.keys.follow(link) else None
         except KeyFormatError as error:
-            self.note(FaultKind.KEY, HOST_CHAIN, "", f"a statement of two keys is not to be believed: {error}")
+            self.note(FaultKind.KEY, HOST_CHAIN, "", f"a statement of two keys does not verify: {error}")
             return None
 
     def complete(self, chain: str) -> bool:
@@ -262,7 +262,7 @@ class Verifier:
                 raise KeyFormatError(f"the use of {signer} had ended before")
             self.keys.follow(link)
         except KeyFormatError as error:
-            self._fault(FaultKind.KEY, record, f"the link from one key to the next is not to be believed: {error}")
+            self._fault(FaultKind.KEY, record, f"the link from one key to the next does not verify: {error}")
             return
         self._stated.append(link)
 

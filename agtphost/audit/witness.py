@@ -48,7 +48,7 @@ class WitnessFile:
             return checkpoint.verify(note, self._keys) if self._keys else checkpoint.read(note)
         except CheckpointError as error:
             raise StoreError(
-                f"the witness file {self.path} cannot be believed: {error}; bring it back from a backup, "
+                f"the witness file {self.path} does not verify: {error}; bring it back from a backup, "
                 "or name another one in [audit] witness"
             ) from None
 

@@ -20,12 +20,12 @@ def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
     """
     if is_audit_id(text):
         return text
-    form = "an Audit-ID is 64 lower-case hexadecimal digits"
+    wrong = f"{text[:80]!r} is not an Audit-ID of 64 lower-case hexadecimal digits"
     if len(text) > 64 or any(digit not in "0123456789abcdef" for digit in text):
-        raise WrongInput(form, otherwise)
+        raise WrongInput(wrong, otherwise)
     path = find_config(where) if where.host_uri == Connection.host_uri else None
     if path is None:
-        raise WrongInput(form, "An abbreviated Audit-ID works only for the configured host: add --config host.toml.")
+        raise WrongInput(wrong, "An abbreviated Audit-ID works only for the configured host: add --config host.toml.")
     if len(text) < FEWEST:
         raise WrongInput(f"{text!r} is too short for the beginning of an Audit-ID", f"Give {FEWEST} digits or more.")
     from agtphost.stores.rows import StoreError
@@ -34,7 +34,7 @@ def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
     try:
         found = locate_store(load_usable_config(path, ("store",), ("host", "state_dir")).store).find_records(text, 3)
     except StoreError as error:
-        raise WrongInput(str(error), form.capitalize() + ".") from None
+        raise WrongInput(str(error), "Give the whole Audit-ID: 64 lower-case hexadecimal digits.") from None
     if not found:
         raise WrongInput(f"no recent record has an Audit-ID that begins with {text}", "`agtp audit walk` lists some.")
     if len(found) > 1:

@@ -81,7 +81,7 @@ def open_reader(url: str, *, opener: Connect = connect) -> RecordReader:
     """
     path = _path(url)
     if not path.exists():
-        raise StoreError(f"{path} does not exist")
+        raise StoreError(f"{path} does not exist; name the file of a store")
     try:
         connection = open_read_only(opener, str(path))
         try:

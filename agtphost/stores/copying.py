@@ -50,7 +50,7 @@ def read_sqlite(path: Path) -> Iterator[ReadTable]:
     :raises StoreError: it is missing, not a store, or of an earlier or later version.
     """
     if not path.is_file():
-        raise StoreError(f"{path} does not exist")
+        raise StoreError(f"{path} does not exist; name the file of a store")
     with closing(open_reader(connect, str(path))) as connection:
         try:
             upgrade.require_latest(connection, str(path))

@@ -131,7 +131,7 @@ class StoreLocation:
         :param lenient: whether a damaged store is opened too; then its reads report the damage.
         :raises StoreError: it is missing, not a store, or of another version than this program reads.
         """
-        raise StoreError(f"{self.name} is read by its plugin")
+        raise StoreError(f"{self.name} is read by its plugin; use the means that the plugin has for this")
 
     def rehearse(self, *, create: bool, folder: Path, server_id: str = "") -> IChainStore:
         """
@@ -191,7 +191,7 @@ class StoreLocation:
 
         :raises StoreError: the store cannot be read, or a host on another machine writes to it.
         """
-        raise StoreError(f"{self.name} is read by its plugin")
+        raise StoreError(f"{self.name} is read by its plugin; use the means that the plugin has for this")
 
     def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
         """
@@ -200,7 +200,7 @@ class StoreLocation:
         :param server_id: the host that the records are of.
         :raises StoreError: there is a store already, or it cannot be made.
         """
-        raise StoreError(f"{self.name} is written by its plugin")
+        raise StoreError(f"{self.name} is written by its plugin; use the means that the plugin has for this")
 
     def find_records(self, beginning: str, most: int) -> Sequence[RecordPreview]:
         """
@@ -209,7 +209,7 @@ class StoreLocation:
         :param beginning: hexadecimal digits.
         :raises StoreError: the store cannot be read.
         """
-        raise StoreError(f"{self.name} cannot be searched for the beginning of an Audit-ID")
+        raise StoreError(f"{self.name} cannot be searched for the beginning of an Audit-ID; give all 64 digits")
 
 
 class SQLiteLocation(StoreLocation):

@@ -28,7 +28,7 @@ def take(source: Path, target: Path, on_progress: Progress = lambda done, pages:
     :raises StoreError: the source is not a store, or cannot be copied.
     """
     if not source.is_file():
-        raise StoreError(f"{source} does not exist")
+        raise StoreError(f"{source} does not exist; name the file of a store")
     os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     try:
         with closing(open_reader(connect, str(source))) as reader, closing(sqlite3.connect(target)) as copy:

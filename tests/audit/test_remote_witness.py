@@ -263,7 +263,7 @@ def test_what_cannot_be_believed_keeps_the_host_from_starting(note: str) -> None
     """Fail closed: either side is not what it was."""
     setup = WitnessSetup()
     setup.wire.seen = (200, {"checkpoint": note})
-    with pytest.raises(StoreError, match="cannot be believed"):
+    with pytest.raises(StoreError, match="does not verify"):
         setup.witness.last()
 
 

@@ -94,7 +94,7 @@ def test_a_stale_checkpoint_is_not_issued(tmp_path: Path) -> None:
     other.catch_up()
     store = sqlite_store(tmp_path)
     before = store.tile(0, 0)
-    with pytest.raises(StoreError, match="none of this writer's"):
+    with pytest.raises(StoreError, match="this host did not write"):
         tree.catch_up()
     store.put_tiles({(0, 0): before[:64]})
     assert store.tile(0, 0) == before and store.checkpoint() is not None

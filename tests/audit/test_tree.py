@@ -153,7 +153,7 @@ def test_a_database_that_lost_its_end_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "records.sqlite3") as database:
         database.execute("DELETE FROM record WHERE number = 3")
     database.close()
-    with pytest.raises(StoreError, match=r"lacks records|the newest record is 2"):
+    with pytest.raises(StoreError, match=r"records are missing|the newest record is 2"):
         writing(tmp_path)
 
 

@@ -284,7 +284,7 @@ def test_a_selection(run: Run, store: Path) -> None:
         (("verify", "--file", "host.toml"), "is not an export"),
         (("verify", "--signing-key", "x"), "needs --file or -"),
         (("verify", "host", "--file", "x"), "--file excludes"),
-        (("get", "x"), "an Audit-ID is 64"),
+        (("get", "x"), "'x' is not an Audit-ID of 64"),
         (("walk", "nobody"), "no agent is named"),
     ],
     ids=" ".join,
@@ -361,7 +361,7 @@ def test_accepting_a_store_is_said_twice(folder: Path, store: Path, run: Run) ->
     written.close()
     witness.write_text("nonsense")
     shown = run("audit", "accept-store")
-    assert shown.exit_code != 0 and "cannot be believed" in shown.stderr and witness.read_text() == "nonsense"
+    assert shown.exit_code != 0 and "does not verify" in shown.stderr and witness.read_text() == "nonsense"
     done = run("audit", "accept-store", "--yes")
     assert done.exit_code == 0, done.output
     assert checkpoint.verify(witness.read_text(), [key.public]).size == RECORDS + 5, (

@@ -83,7 +83,7 @@ def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
             "(SELECT coalesce(max(number), 0), coalesce(max(issued_at), 0) FROM record)"
         )
         if session.command(b"COMMIT").command_status != b"COMMIT":
-            raise StoreError(f"{session.name}: the store could not be made")
+            raise StoreError(f"{session.name}: the store could not be made, and nothing was changed; try again")
 
 
 def _copy_in(session: Session, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:

@@ -40,7 +40,7 @@ def fill_index(session: Session) -> int:
                 session.command(b"ROLLBACK")
             raise
         if session.command(b"COMMIT").command_status != b"COMMIT":
-            raise DatabaseError(f"{session.name}: the index of records could not be written")
+            raise DatabaseError(f"{session.name}: the index of records could not be written; try again")
     return total
 
 

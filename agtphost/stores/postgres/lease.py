@@ -102,7 +102,7 @@ class PostgresLease:
         began = time.time()
         row = self._run(lambda session: session.execute(LOOK).fetchone())
         if row is None:
-            raise DatabaseError(f"{self.name} has no row in table store")
+            raise DatabaseError(f"{self.name} has no row in table store; restore the database from a backup")
         term, text, age, beat, last, now = row
         self.clock_ahead = compare_clocks(began, beat + age, time.time())
         return LeaseState(term, read_holder(text), text, age, beat, last), now

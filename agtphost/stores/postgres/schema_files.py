@@ -124,7 +124,7 @@ def upgrade_store(address: Address) -> tuple[int, int]:
                 session.command(step.read_bytes())
             session.execute("UPDATE store SET schema = ?, readable_from = ?", (latest(), needed))
         if session.command(b"COMMIT").command_status != b"COMMIT":
-            raise StoreError(f"{session.name}: the store could not be upgraded")
+            raise StoreError(f"{session.name}: the store could not be upgraded, and nothing was changed; try again")
         fill_index(session)
         return row.schema, latest()
 
@@ -162,7 +162,7 @@ def create_store(address: Address, server_id: str) -> None:
             raise StoreError(f"{session.name} has a store already, of the host {row.server_id!r}; nothing was changed")
         add_store(session, server_id)
         if session.command(b"COMMIT").command_status != b"COMMIT":
-            raise StoreError(f"{session.name}: the store could not be made")
+            raise StoreError(f"{session.name}: the store could not be made, and nothing was changed; try again")
 
 
 def add_store(session: Session, server_id: str) -> None:
