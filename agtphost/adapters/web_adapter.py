@@ -105,15 +105,15 @@ class WebAdapter(ABC, Generic[U]):
         if not isinstance(payload, dict):
             raise Refusal(
                 Reason.INVALID_PAYLOAD,
-                f"The payload of an {kind} action is an object.",
-                remedy=f"Such as {self.example}.",
+                f"The payload of an {kind} action must be an object.",
+                remedy=f"Send an object, such as {self.example}.",
             )
         if action == self.approve_action:
             return Resolution(binding=self._approving[self._find_named(payload, server)], input=payload)
         if action not in self.actions and action not in self.unlisted_actions:
             raise Refusal(
                 Reason.UNKNOWN_ACTION,
-                f"{kind} payloads carry no such action.",
+                f"{kind} payloads do not carry the action {action[:64]!r}.",
                 details={"supported_actions": list(self.actions)},
             )
         return Resolution(binding=self._bindings(self._find_named(payload, server))[action], input=payload)

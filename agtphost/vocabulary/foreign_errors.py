@@ -211,6 +211,8 @@ def split(error: BaseException) -> Meaning:
         return _UNRESOLVED
     if "twisted.internet.error.ConnectError" in kinds:
         return _explain_connection(error, kinds)
+    if "twisted.internet.defer.TimeoutError" in kinds:
+        return _SYSTEM[errno.ETIMEDOUT]
     if kinds & {"twisted.internet.error.ConnectionClosed", "http.client.RemoteDisconnected"}:
         return _SYSTEM[errno.ECONNRESET]
     if isinstance(error, UnicodeDecodeError):

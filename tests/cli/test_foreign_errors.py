@@ -14,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from twisted.internet import reactor
+from twisted.internet.defer import TimeoutError
 from twisted.logger import formatEvent, globalLogPublisher
 
 from agtphost import extras
@@ -320,6 +321,11 @@ def test_an_error_of_ours_keeps_its_text() -> None:
     assert original_of(StoreError("the store is full")) == ""
     assert explain(ValueError("must be a URI")) == "must be a URI"
     assert with_original(StoreError("full")) == "StoreError('full')"
+
+
+def test_a_deadline_is_answered_in_our_words() -> None:
+    """Twisted tells that a Deferred timed out, and after how many seconds; a reader wants to know who was silent."""
+    assert explain(TimeoutError(10.0, "Deferred")).startswith("it did not answer in time; ")
 
 
 def test_no_text_of_a_parser_is_unknown() -> None:

@@ -329,7 +329,7 @@ def _mode(context: BuiltInContext) -> str:
     asked = context.invocation is not None and context.invocation.exchange.context.get("stream") is True
     mode = context.input.get("mode", "stream" if asked else "sync")
     if mode not in MODES:
-        raise _payload_refusal("mode is unknown.", f"Use one of {', '.join(MODES)}.")
+        raise _payload_refusal(f"The payload's mode {str(mode)[:64]!r} is unknown.", f"Use one of {', '.join(MODES)}.")
     return str(mode)
 
 

@@ -140,7 +140,7 @@ class McpAdapter:
         others = () if self._operations is None else self._operations.actions
         raise Refusal(
             Reason.UNKNOWN_ACTION,
-            "MCP payloads carry no such action.",
+            f"MCP payloads do not carry the action {action[:64]!r}.",
             details={"supported_actions": [CALL, LIST, *others]},
         )
 
@@ -203,7 +203,7 @@ class McpAdapter:
 
     def _call(self, payload: Any, server: str | None) -> Resolution:
         if type(payload) is not dict:
-            raise _payload_refusal("The payload of mcp.tools.call is an object.")
+            raise _payload_refusal("The payload of mcp.tools.call must be an object.")
         tool = payload.get("tool", payload.get("name"))
         arguments = payload.get("arguments")
         meta = payload.get("_meta")
@@ -212,7 +212,7 @@ class McpAdapter:
         if arguments is None:
             arguments = {}
         if type(arguments) is not dict or (meta is not None and type(meta) is not dict):
-            raise _payload_refusal("The payload's arguments and _meta are objects.")
+            raise _payload_refusal("The payload's arguments and _meta must be objects, or absent.")
         named = payload.get("server")
         if server is None and type(named) is str:
             if named not in self._servers:

@@ -25,6 +25,8 @@ from agtphost.vocabulary.reasons import Reason
 PAGE = 200
 """Tools on one page; the next page is asked for with ``cursor``."""
 
+BAD_CURSOR = "The cursor of a list must be a text: the nextCursor of the page before."
+
 
 @implementer(IBuiltInHandler)
 class ToolList:
@@ -47,7 +49,7 @@ class ToolList:
         """
         cursor = context.input.get("cursor", "")
         if not isinstance(cursor, str):
-            raise Refusal(Reason.INVALID_PAYLOAD, "The cursor of a tool list is a string.")
+            raise Refusal(Reason.INVALID_PAYLOAD, BAD_CURSOR)
         offered = {
             binding.name: binding
             for server in self._servers
@@ -129,7 +131,7 @@ class ResourceList:
         """
         cursor = context.input.get("cursor", "")
         if type(cursor) is not str:
-            raise Refusal(Reason.INVALID_PAYLOAD, "The cursor of a list is a text.")
+            raise Refusal(Reason.INVALID_PAYLOAD, BAD_CURSOR)
         after = tuple(cursor.partition(" ")[::2])
         page: list[dict[str, Any]] = []
         last, ttl = "", None

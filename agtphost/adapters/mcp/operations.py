@@ -124,7 +124,7 @@ class Operations:
         if action not in self._lists and action not in self._actions:
             return None
         if type(given) is not dict:
-            raise payload_refusal(f"The payload of {action} is an object.")
+            raise payload_refusal(f"The payload of {action} must be an object.")
         if server is None and "server" in given:
             server = text(given, "server")
             self.require(server)
@@ -276,7 +276,7 @@ class Operations:
     def _complete(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         ref, argument = table(payload, "ref"), table(payload, "argument")
         if type(argument.get("name")) is not str or type(argument.get("value")) is not str:
-            raise payload_refusal("The payload's argument has a name and a value.")
+            raise payload_refusal("The payload's argument must have a name and a value, both texts.")
         params: dict[str, Any] = {"argument": dict(argument)}
         if "context" in payload:
             params["context"] = table(payload, "context")
@@ -290,7 +290,7 @@ class Operations:
             uri = text(ref, "uri")
             params["ref"] = dict(ref)
             return self._of_resource(uri, server, lambda found: McpRequest(found, "completion/complete", params, uri))
-        raise payload_refusal("The payload's ref has the type ref/prompt or ref/resource.")
+        raise payload_refusal("The payload's ref must have the type ref/prompt or ref/resource.")
 
     def _set_level(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         level = text(payload, "level")
@@ -305,16 +305,20 @@ class Operations:
         lists = frozenset(name for name in LIST_CHANGES.values() if wanted.get(name) is True)
         uris = wanted.get("resourceSubscriptions", [])
         if type(uris) is not list or len(uris) > MOST_URIS:
-            raise payload_refusal(f"resourceSubscriptions is a list of at most {MOST_URIS} URIs.")
+            raise payload_refusal(
+                f"The payload's notifications.resourceSubscriptions must be a list of at most {MOST_URIS} URIs."
+            )
         seconds = payload.get("seconds", 300)
         if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST_SECONDS:
-            raise payload_refusal(f"seconds is a number, at most {LONGEST_SECONDS}.")
+            raise payload_refusal(f"The payload's seconds must be a number above 0, at most {LONGEST_SECONDS}.")
         by_server: dict[str, set[str]] = {}
         bindings = []
         for given in uris:
             entry = {"uri": given} if type(given) is str else given
             if type(entry) is not dict:
-                raise payload_refusal("Each of resourceSubscriptions is a URI, or an object of uri and server.")
+                raise payload_refusal(
+                    "Each entry of notifications.resourceSubscriptions must be a URI, or an object of uri and server."
+                )
             uri, owner = text(entry, "uri"), server
             if owner is None and "server" in entry:
                 owner = text(entry, "server")

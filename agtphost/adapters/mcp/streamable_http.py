@@ -39,6 +39,7 @@ from agtphost.upstream.https import HTTPSClient
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.throttle import ReadThrottle
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain
 
 STATELESS_FROM = "2026-07-28"
 """The first version without sessions. Only known versions reach a link, so text order is date order."""
@@ -394,7 +395,7 @@ class HttpLink:
         if isinstance(error, UpstreamLost):
             reason = str(error)
         else:
-            reason = f"the request failed: {type(error).__name__}: {str(error)[:200]}"
+            reason = f"the request failed: {explain(error)[:200]}"
         self._log.say(reason, LogLevel.warn)
         if isinstance(error, UpstreamLost) and not error.sent:
             self._end(UpstreamLost(reason))
@@ -423,7 +424,7 @@ class HttpLink:
                 await request
             except Exception as error:
                 # The session then ends with its time-out; nothing depends on this request.
-                self._log.say(f"the session was not ended: {error or type(error).__name__}")
+                self._log.say(f"the session was not ended: {explain(error)[:200]}")
         await self._client.close()
 
 

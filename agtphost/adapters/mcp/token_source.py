@@ -12,7 +12,7 @@ import re
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.web.http_headers import Headers
 
@@ -21,6 +21,7 @@ from agtphost.upstream.failures import AnswerTooLong, UpstreamFailure, UpstreamL
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.upstream.log import UpstreamLog
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.foreign_errors import explain
 
 LIFETIME = 300.0
 """Seconds that a token counts as valid where the answer does not say."""
@@ -100,7 +101,9 @@ class TokenSource:
             failure = error
             raise
         except Exception as error:
-            failure = UpstreamRefused(0, f"the token request failed: {type(error).__name__}")
+            # The text of an unknown error could have the client's secret in it.
+            why = explain(error) if isinstance(error, TimeoutError) else type(error).__name__
+            failure = UpstreamRefused(0, f"the token request failed: {why}")
             raise failure from error
         finally:
             self._fetching = None
@@ -136,7 +139,7 @@ class TokenSource:
         answer = await asking
         token = answer.get("access_token") if isinstance(answer, dict) else None
         if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
-            raise UpstreamRefused(0, "the token endpoint answered without a token")
+            raise UpstreamRefused(0, "the token endpoint answered without an access_token that can be sent")
         if str(answer.get("token_type", "")).lower() != "bearer":
             raise UpstreamRefused(0, "the token endpoint gave a token of another type than bearer")
         lifetime = answer.get("expires_in", LIFETIME)
@@ -159,7 +162,10 @@ class TokenSource:
             # The failure is the token endpoint's, not the server's.
             raise UpstreamRefused(0, f"the token request failed: {failure}") from None
         if response.code != 200:
-            raise UpstreamRefused(response.code, f"the token endpoint answered with HTTP {response.code}")
+            raise UpstreamRefused(
+                response.code,
+                f"the token endpoint answered with HTTP {response.code}; check client_id, client_secret and token_url",
+            )
         try:
             return jsontext.decode(octets)
         except ValueError:
