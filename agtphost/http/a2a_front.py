@@ -169,7 +169,13 @@ class A2aFrontResource(Resource):
             return refuse(request, 404, Reason.NOT_FOUND, "No agent has this path.")
         if card:
             if request.method not in (b"GET", b"HEAD"):
-                return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
+                return refuse(
+                    request,
+                    405,
+                    Reason.METHOD_NOT_ALLOWED,
+                    "This card is only read, with GET or HEAD.",
+                    ("Allow", "GET, HEAD"),
+                )
             if not self._in_service(exposed):
                 return refuse(request, 404, Reason.NOT_FOUND, "The agent is not in service.")
             if self._settings.disclosed:

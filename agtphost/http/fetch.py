@@ -13,6 +13,7 @@ from twisted.web.http_headers import Headers
 from agtphost.upstream.https import HTTPSClient, read, trust_of
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
+from agtphost.vocabulary.foreign_errors import explain
 
 MAX_OCTETS = 1 << 20
 TIMEOUT = 10.0
@@ -67,13 +68,14 @@ class Fetcher:
 
 
 def _explain(failure: Failure, url: str) -> Any:
-    if isinstance(failure.value, FetchError):
+    error = failure.value
+    if error is None or isinstance(error, FetchError):
         return failure
-    raise FetchError(f"{url} cannot be fetched: {type(failure.value).__name__}: {failure.value}")
+    raise FetchError(f"{url} cannot be fetched: {explain(error)}") from error
 
 
 async def _get(client: HTTPSClient, url: str) -> bytes:
     response = await client.request("GET", url, Headers({b"Accept": [b"application/json"]}))
     if response.code != 200:
-        raise FetchError(f"{url} answered {response.code}")
+        raise FetchError(f"{url} answered HTTP {response.code}, not 200; check the URL")
     return await read(response, MAX_OCTETS)

@@ -144,15 +144,16 @@ class Mounts(Resource):
         if mount is not None:
             request.responseHeaders.by_name.update({name: [value] for name, value in self._fixed_fields[id(mount)]})
         for name, values in request.requestHeaders.getAllRawHeaders():
-            if len(values) > 1 and name.lower().decode("ascii", "replace") in SINGLE_FIELDS:
-                said = "A header field occurs twice that may occur only once."
+            if len(values) > 1 and (field := name.lower().decode("ascii", "replace")) in SINGLE_FIELDS:
+                said = f"The header field {field} occurs {len(values)} times, and may occur only once."
                 return refuse(request, 400, Reason.REPEATED_HEADER, said)
         if not request.uri.startswith(b"/"):
             said = "This server is not a proxy: the request target must begin with a slash."
             return refuse(request, 400, Reason.INVALID_REQUEST_LINE, said)
         authority = _read_field(request, "host")
         if not authority and request.clientproto != b"HTTP/1.0":
-            return refuse(request, 400, Reason.INVALID_HEADER_FIELD, "Host is missing.")
+            said, remedy = "The header field Host is missing.", "Send Host with the name and port of this server."
+            return refuse(request, 400, Reason.INVALID_HEADER_FIELD, said, remedy=remedy)
         if not self._is_served(mount, authority, request):
             said = f"This listener does not serve the host name {show_name(authority)}."
             return refuse(request, 421, Reason.NOT_ENTITLED, said, remedy=self._naming_hint(mount))
@@ -165,7 +166,7 @@ class Mounts(Resource):
         if mount.is_foreign(request, authority):
             said, remedy = (
                 "Requests from pages of that origin are not accepted here.",
-                "The operator can list the origin of the page in origins.",
+                f"The operator can add the origin of the page to the key origins of {_section_of(mount)}.",
             )
             return refuse(request, 403, Reason.NOT_ENTITLED, said, remedy=remedy)
         if _read_field(request, "content-encoding"):
@@ -178,8 +179,9 @@ class Mounts(Resource):
 
     def _naming_hint(self, mount: Mount | None) -> str:
         """Return what the operator can do so that a name is served: behind a proxy, clients send the proxy's."""
-        section = "the section" if mount is None or not mount.section else f"[{mount.section}]"
-        return f"If clients reach this host by that name, the operator adds it to the key hosts of {section}."
+        return (
+            f"If clients reach this host by that name, the operator adds it to the key hosts of {_section_of(mount)}."
+        )
 
     def _mount_at(self, path: str) -> Mount | None:
         for mount in self._mounts:
@@ -190,7 +192,8 @@ class Mounts(Resource):
     @staticmethod
     def too_large(request: BoundedRequest) -> bytes:
         """Refuse a body that its surface does not accept."""
-        return refuse(request, 413, Reason.BODY_TOO_LARGE, "The body is too large.")
+        said = f"The body has more than {request.mount.resource.longest_body} octets."
+        return refuse(request, 413, Reason.BODY_TOO_LARGE, said)
 
     @staticmethod
     def too_much(request: BoundedRequest) -> bytes:
@@ -237,6 +240,11 @@ class Mounts(Resource):
         answered = request.mount.resource.render(request)
         # A refusal by the surface is recorded like an earlier one: nothing was called.
         return NOT_DONE_YET if type(answered) is bytes and request.record_refusal(request.complete) else answered
+
+
+def _section_of(mount: Mount | None) -> str:
+    """Return the section of the configuration that an operator changes for a surface."""
+    return "the section" if mount is None or not mount.section else f"[{mount.section}]"
 
 
 def show_name(authority: str) -> str:

@@ -201,10 +201,16 @@ class McpFrontResource(Resource):
         known = place.rstrip("/") == facts.path or (server is not None and _SERVER.fullmatch(server) is not None)
         if not known:
             remedy = f"Try {facts.path}, or {facts.path}/SERVER."
-            return refuse(request, 404, Reason.NOT_FOUND, "Nothing is here.", remedy=remedy)
+            return refuse(request, 404, Reason.NOT_FOUND, "The MCP front has nothing at this path.", remedy=remedy)
         if document is not None:
             if request.method not in (b"GET", b"HEAD"):
-                return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
+                return refuse(
+                    request,
+                    405,
+                    Reason.METHOD_NOT_ALLOWED,
+                    "This document is only read, with GET or HEAD.",
+                    ("Allow", "GET, HEAD"),
+                )
             request.admission = _AdmittedRequest(client=None, server=server)
             return None
         try:

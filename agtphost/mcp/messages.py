@@ -121,7 +121,7 @@ def _message(decoded: Any) -> Message:
     method, params, number = decoded.get("method"), decoded.get("params"), decoded.get("id")
     sound = "id" not in decoded or type(number) is int or (isinstance(number, str) and len(number) <= LONGEST_TEXT_ID)
     if not sound or not isinstance(params, dict | None):
-        raise McpFault(INVALID_REQUEST, "The id is a text or a whole number, and params an object.")
+        raise McpFault(INVALID_REQUEST, "The id must be a text or a whole number, and params an object.")
     if isinstance(method, str) and method:
         return Message(method=method, params=params or {}, id=number)
     if "method" in decoded or number is None or ("result" in decoded) == ("error" in decoded):

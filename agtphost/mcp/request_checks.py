@@ -61,14 +61,14 @@ def check_envelope(message: Message, fields: Fields | None) -> None:
     """
     meta = message.params.get("_meta")
     if not isinstance(meta, dict):
-        raise McpFault(INVALID_PARAMS, f"params._meta is an object with {VERSION} and {CAPABILITIES}.")
+        raise McpFault(INVALID_PARAMS, f"params._meta must be an object with {VERSION} and {CAPABILITIES}.")
     missing = [name for name in (VERSION, CAPABILITIES) if name not in meta]
     if missing:
         raise McpFault(INVALID_PARAMS, f"params._meta has no {', '.join(missing)}.")
     if fields is not None:
         _check_fields(message, meta[VERSION], fields)
     if not isinstance(meta[VERSION], str) or not isinstance(meta[CAPABILITIES], dict):
-        raise McpFault(INVALID_PARAMS, f"{VERSION} is a text, and {CAPABILITIES} an object.")
+        raise McpFault(INVALID_PARAMS, f"{VERSION} must be a text, and {CAPABILITIES} an object.")
     require_served(meta[VERSION])
 
 
@@ -95,9 +95,12 @@ def _check_fields(message: Message, revision: object, fields: Fields) -> None:
             raise McpFault(HEADER_MISMATCH, f"{name} is in the header more than once.")
         said[name] = values[0].strip() if values else None
     if said["mcp-protocol-version"] is None or said["mcp-protocol-version"] != revision:
-        raise McpFault(HEADER_MISMATCH, "MCP-Protocol-Version is not the revision of the request's envelope.")
+        shown = str(said["mcp-protocol-version"] or "missing")[:32]
+        wanted = f"the revision of the request's envelope is {str(revision)[:32]}"
+        raise McpFault(HEADER_MISMATCH, f"MCP-Protocol-Version is {shown}, and {wanted}.")
     if said["mcp-method"] != message.method:
-        raise McpFault(HEADER_MISMATCH, "Mcp-Method is not the method of the request.")
+        shown = str(said["mcp-method"] or "missing")[:64]
+        raise McpFault(HEADER_MISMATCH, f"Mcp-Method is {shown}, and the request's method is {message.method[:64]}.")
     named = NAMED.get(message.method)
     value = None if named is None else message.params.get(named)
     if value is not None and decode_field(said["mcp-name"]) != value:

@@ -192,7 +192,7 @@ class McpSessions:
         :param place: the server that it is for; a session is valid for one place only.
         """
         if request.method not in (b"POST", b"GET", b"DELETE"):
-            said = McpFault(INVALID_REQUEST, "Send a POST, a GET or a DELETE.")
+            said = McpFault(INVALID_REQUEST, "A session takes POST, GET and DELETE only.")
             return refusal(request, 405, said, ("Allow", "GET, POST, DELETE"))
         named = field_of(request, SESSION)
         session = None
@@ -238,7 +238,10 @@ class McpSessions:
             missing = McpFault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing.")
             return refusal(request, 400, missing, remedy=SESSION_REMEDY)
         if len(self._sessions) >= self._most or len(self.list_of_owner(owner)) >= self._most_of_one:
-            wrong = McpFault(messages.INTERNAL_ERROR, "Too many open sessions.")
+            wrong = McpFault(
+                messages.INTERNAL_ERROR,
+                f"Too many sessions are open: at most {self._most_of_one} of one client, and {self._most} in all.",
+            )
             return refusal(request, 503, wrong, ("Retry-After", "60"))
         session_id = secrets.token_hex(16)
         session = McpSession(session_id, owner, place, server(), self.journal.session(), self._clock)

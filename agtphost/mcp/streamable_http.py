@@ -161,7 +161,9 @@ class StatelessEndpoint:
     def take(self, request: BoundedRequest) -> bytes | int:
         """Answer one HTTP request."""
         if request.method != b"POST":
-            return refusal(request, 405, McpFault(INVALID_REQUEST, "Send a POST."), ("Allow", "POST"))
+            return refusal(
+                request, 405, McpFault(INVALID_REQUEST, "This revision of MCP takes POST only."), ("Allow", "POST")
+            )
         refused = refuse_unfit(request)
         if refused is not None:
             return refused

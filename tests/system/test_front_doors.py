@@ -158,7 +158,7 @@ def test_each_refusal_says_why_and_is_on_record_where_somebody_is_named(doors: D
         lost = http.get(doors.mcp, headers={**bearer(token_of("one")), "Accept": BOTH})
         assert "initialize" in told("mcp", lost)["remedy"]
         asked = http.get(f"{doors.mcp}/UPPER", headers={**bearer(token_of("one")), "Accept": "text/html"})
-        assert asked.text.startswith("Nothing is here.")
+        assert asked.text.startswith("The MCP front has nothing at this path.")
     records = doors.payloads()
     agent = doors.host.agtp_json("agent", "show", "demo")["agent_id"]
     for row, audit_id in named:
