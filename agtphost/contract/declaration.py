@@ -439,7 +439,7 @@ class Declaration:
             return default_assurance(floor, changes=impact is not Impact.INFORMATIONAL)
         labels = {level.label: level for level in Assurance}
         if value not in labels:
-            self._add_fault(("min_assurance",), f"min_assurance is not one of {', '.join(labels)}")
+            self._add_fault(("min_assurance",), f"min_assurance is not one of {', '.join(labels)}: {value!r:.64}")
         return labels.get(str(value), Assurance.CERTIFICATE)
 
     def _approval(self, impact: Impact, anonymous: bool) -> bool:
@@ -447,7 +447,9 @@ class Declaration:
         value = self._table.get("approval")
         if value not in (None, REQUIRED_APPROVAL):
             self._add_fault(
-                ("approval",), "approval has an unknown value", 'write approval = "required", or leave it out'
+                ("approval",),
+                f"approval has the unknown value {value!r:.64}",
+                'write approval = "required", or leave it out',
             )
         needed = value == REQUIRED_APPROVAL or (self._rules.irreversible_approved and impact is Impact.IRREVERSIBLE)
         if needed and anonymous:
@@ -473,6 +475,8 @@ class Declaration:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT:
-            self._add_fault(("timeout",), f"timeout must be a number of seconds up to {LONGEST_TIMEOUT:.0f}")
+            self._add_fault(
+                ("timeout",), f"timeout must be a number of seconds up to {LONGEST_TIMEOUT:.0f}, not {value!r:.64}"
+            )
             return None
         return float(value)

@@ -245,7 +245,7 @@ class _PolicyReader:
             else:
                 plain.append(name)
             if name in FLOOR:
-                self._warn(f"disallow: {name} is a method that every host supports")
+                self._warn(f"disallow: {name} is a method that every host supports; remove it from the list")
         yield from self._names("disallow", plain)
 
     def _aliases(self, aliases: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -254,7 +254,10 @@ class _PolicyReader:
                 hint = "name the final method"
                 self._error(f"aliases: {name} leads to {target}, which is itself an alias", hint)
             elif name in self._known:
-                self._error(f"aliases: {name} is the name of a method", "use a redirect")
+                self._error(
+                    f"aliases: {name} is the name of a method",
+                    "leave it out, and write a redirect from it under redirects",
+                )
             elif target not in self._known:
                 version = self._catalog.version
                 self._skip(f"aliases: {name} leads to {target}, which is not in catalog {version}")
@@ -267,7 +270,7 @@ class _PolicyReader:
             key = entry.from_method, entry.from_path
             where = f"redirects: {entry.from_method} {entry.from_path or 'on every path'}"
             if key in seen:
-                self._error(f"{where} has two entries")
+                self._error(f"{where} has two entries", "remove one of them")
             elif self._is_chained(entry, entries):
                 self._error(
                     f"{where} leads to a method and path that are redirected again", "name the final method and path"
@@ -283,7 +286,10 @@ class _PolicyReader:
                 for fault in template_faults(path, self._catalog.methods):
                     self._error(f"{where}: {fault}")
                 if "{" in path:
-                    self._error(f"{where}: {path[:64]!r} is a template, but redirects compare whole paths")
+                    self._error(
+                        f"{where}: {path[:64]!r} is a template, but redirects compare whole paths",
+                        "write one redirect for each path",
+                    )
         names = tuple(self._names("redirects", (entry.from_method, entry.to_method)))
         return len(self._errors) == faults and len(names) == 2
 

@@ -96,7 +96,7 @@ def semantic_faults(block: Mapping[str, Any], categories: Collection[str]) -> It
     yield from _choice(block, "impact", [impact.value for impact in Impact])
     confidence = block.get("confidence", 0)
     if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
-        yield "confidence", "semantic.confidence must be a number from 0.0 to 1.0"
+        yield "confidence", f"semantic.confidence must be a number from 0.0 to 1.0, not {confidence!r:.64}"
     if not isinstance(block.get("is_idempotent", False), bool):
         yield "is_idempotent", "semantic.is_idempotent must be true or false"
     if "mcp_tool_name" in block and not is_tool_name(block["mcp_tool_name"]):
@@ -110,7 +110,7 @@ def semantic_faults(block: Mapping[str, Any], categories: Collection[str]) -> It
 
 def _choice(block: Mapping[str, Any], member: str, choices: list[str]) -> Iterator[tuple[str, str]]:
     if member in block and block[member] not in choices:
-        yield member, f"semantic.{member} is not one of {', '.join(choices)}"
+        yield member, f"semantic.{member} is not one of {', '.join(choices)}: {block[member]!r:.64}"
 
 
 def effect_faults(

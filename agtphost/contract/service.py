@@ -341,20 +341,20 @@ class _ServiceReader:
     def _flag(self, name: str) -> bool:
         value = self._block.get(name, False)
         if not isinstance(value, bool):
-            self._add_fault((name,), f"{name} must be true or false")
+            self._add_fault((name,), f"{name} must be true or false, not {value!r:.64}")
         return value is True
 
     def _number(self, name: str, default: float, most: float) -> float:
         value = self._block.get(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
-            self._add_fault((name,), f"{name} must be a positive number of seconds up to {most:.0f}")
+            self._add_fault((name,), f"{name} must be a positive number of seconds up to {most:.0f}, not {value!r:.64}")
             return default
         return float(value)
 
     def _count(self, name: str, default: int, most: int) -> int:
         value = self._block.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
-            self._add_fault((name,), f"{name} must be a whole number from 1 to {most}")
+            self._add_fault((name,), f"{name} must be a whole number from 1 to {most}, not {value!r:.64}")
             return default
         return value
 

@@ -451,8 +451,8 @@ def test_an_endpoint_says_that_a_person_approves_its_calls() -> None:
     rules = dataclasses.replace(RULES, irreversible_approved=True)
     for impact, expected in (("irreversible", True), ("reversible", False), ("informational", False)):
         assert sound(changed("impact", f'impact = "{impact}"'), rules).approval is expected
-    for value in ('"optional"', "true", "1"):
+    for value, shown in (('"optional"', "'optional'"), ("true", "True"), ("1", "1")):
         endpoints, (problem, *_) = read(f"approval = {value}\n" + SOUND)
-        assert endpoints == [] and problem.message.endswith("approval has an unknown value")
+        assert endpoints == [] and problem.message.endswith(f"approval has the unknown value {shown}")
     _, (problem, *_) = read('approval = "required"\n' + changed("min_assurance", 'min_assurance = "none"'))
     assert "min_assurance is none, but an approval needs a known caller" in problem.message

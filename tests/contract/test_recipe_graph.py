@@ -204,4 +204,4 @@ def test_a_definition_is_of_all_that_is_led_to() -> None:
 def test_what_an_approval_may_say() -> None:
     """``required``, or nothing."""
     _, problems = read(recipe_text("x", "QUERY /library/{isbn}", more='approval = "never"'))
-    assert [problem.message for problem in problems] == ["recipe x: approval has an unknown value"]
+    assert [problem.message for problem in problems] == ["recipe x: approval has the unknown value 'never'"]

@@ -224,8 +224,12 @@ class _RecipeReader:
         if "output" in table:
             output = self._mapping(table["output"], ("output",))
         endpoint = self._endpoint()
-        if self.table.get("approval", "required") != "required":
-            self.say(("approval",), "approval has an unknown value", 'write approval = "required", or leave it out')
+        if (approval := self.table.get("approval", "required")) != "required":
+            self.say(
+                ("approval",),
+                f"approval has the unknown value {approval!r:.64}",
+                'write approval = "required", or leave it out',
+            )
         if self.wrong:
             return None
         return Recipe(
@@ -411,21 +415,23 @@ class _RecipeReader:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT:
-            self.say((*at, "timeout"), f"timeout must be a number of seconds up to {LONGEST_TIMEOUT:.0f}")
+            self.say(
+                (*at, "timeout"), f"timeout must be a number of seconds up to {LONGEST_TIMEOUT:.0f}, not {value!r:.64}"
+            )
             return None
         return float(value)
 
     def _retries(self, table: Mapping[str, Any], at: Location) -> int:
         value = table.get("retries", 0)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RETRIES:
-            self.say((*at, "retries"), f"retries must be a number from 0 to {MAX_RETRIES}")
+            self.say((*at, "retries"), f"retries must be a number from 0 to {MAX_RETRIES}, not {value!r:.64}")
             return 0
         return value
 
     def _on_error(self, table: Mapping[str, Any], at: Location) -> bool:
         value = table.get("on_error", "fail")
         if value not in ("fail", "continue"):
-            self.say((*at, "on_error"), 'on_error must be "fail" or "continue"')
+            self.say((*at, "on_error"), f'on_error must be "fail" or "continue", not {value!r:.64}')
         return bool(value == "continue")
 
     # The endpoint it offers
