@@ -80,7 +80,7 @@ class Library:
         return len(self._documents)
 
     def document(self, name: str) -> ReadableDocument | None:
-        """The document of that name."""
+        """Return the document of that name."""
         return self._documents.get(name)
 
     def find(self, question: str, most: int) -> list[Passage]:

@@ -115,7 +115,7 @@ class Corpus:
 
 @lru_cache(maxsize=4_096)
 def words_of(text: str) -> frozenset[str]:
-    """The terms of a text."""
+    """Return the terms of a text."""
     return frozenset(terms(text))
 
 

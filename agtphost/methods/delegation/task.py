@@ -164,7 +164,7 @@ def _call(value: Any) -> Call:
 
 def _a2a_task(value: Mapping[str, Any]) -> Call:
     """
-    An A2A task, ``{agent?, a2a_task_id?, message, artifacts?}`` (core v08 section 8.4), as a message.
+    Read an A2A task, ``{agent?, a2a_task_id?, message, artifacts?}`` (core v08 section 8.4), as a message to its agent.
 
     The message may be plain text, as in core v08 appendix G. The ``a2a_task_id`` is the delegator's own word for the
     task: it goes on with one that the A2A agent has under it, and else names a new one, as the Task-ID does.

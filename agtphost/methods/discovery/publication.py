@@ -156,7 +156,7 @@ class DocumentPublisher:
 
     def identity(self, agent: Agent, state: LifecycleState, methods: tuple[str, ...], form: str) -> Answer:
         """
-        An agent's Identity Document.
+        Return the answer that has an agent's Identity Document.
 
         :param methods: what this host accepts; the document lists them all (AGTP-140).
         :param form: one of :data:`FORMS`.

@@ -176,5 +176,5 @@ def _server_of(tool: Binding) -> str:
 
 
 def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
-    """The built-in of CHECK."""
+    """Return the built-in of CHECK, by method."""
     return {"CHECK": Check(parts)}

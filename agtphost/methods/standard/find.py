@@ -179,5 +179,5 @@ class Finding:
 
 
 def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
-    """The built-in of FIND."""
+    """Return the built-in of FIND, by method."""
     return {"FIND": Finding(parts)}

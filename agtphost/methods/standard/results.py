@@ -14,7 +14,7 @@ from agtphost.wire.events import Response
 
 async def read(response: Response, offload: Executor) -> Mapping[str, Any]:
     """
-    The result of an answer.
+    Read the result of an answer, a long one outside the reactor's thread.
 
     :raises agtphost.errors.Refusal: with the status and reason of one outside 2xx.
     """

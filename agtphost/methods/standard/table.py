@@ -71,7 +71,7 @@ class StandardMethod:
 
     def input_schema(self, narrowed: Mapping[str, Mapping[str, Any]] | None = None) -> CompiledSchema:
         """
-        The closed schema of what a built-in takes: the table's parameters, and what every built-in takes.
+        Return the closed schema of what a built-in takes: the table's parameters, and what every built-in takes.
 
         :param narrowed: schemas that replace the table's, such as the only values that a parameter has on this host.
         """
@@ -80,11 +80,14 @@ class StandardMethod:
         return self._compile("closed")
 
     def table_schema(self) -> CompiledSchema:
-        """The same, open to further parameters: what an operator's endpoint in a built-in's place is held to."""
+        """
+        Return :func:`input_schema`, open to further parameters: an operator's endpoint in a built-in's place is held to
+        it.
+        """
         return self._compile("open")
 
     def output_schema(self) -> CompiledSchema:
-        """The schema of the result."""
+        """Return the schema of the result."""
         return self._compile("output")
 
     def _compile(self, which: str) -> CompiledSchema:

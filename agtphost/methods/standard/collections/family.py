@@ -14,7 +14,7 @@ from agtphost.methods.standard.services import MethodServices
 
 
 def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
-    """The built-ins that read and change collections."""
+    """Return the built-ins that read and change collections, by method."""
     resources = Resources(parts)
     return {
         "FETCH": Fetch(resources),

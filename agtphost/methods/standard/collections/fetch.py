@@ -125,7 +125,7 @@ class Fetch:
 
     def _version_of(self, context: BuiltInContext, item: Item) -> Mapping[str, Any]:
         """
-        The value of an item in the version that the caller asks for; the last one where it asks for none.
+        Return the value of an item in the version that the caller asks for; the last one where it asks for none.
 
         :raises Refusal: 404 for a version that there is not, or that is kept no longer.
         """

@@ -46,7 +46,7 @@ def render_row(row: Any) -> Any:
 
 
 def is_small(sources: Iterable[Any], condition: item_criteria.Condition) -> bool:
-    """Whether the rows are so few that a thread of the host looks through them: the cost is known beforehand."""
+    """Return whether the rows are so few that a thread of the host looks through them: the cost is known beforehand."""
     if not condition.parts:
         return True
     load = 0

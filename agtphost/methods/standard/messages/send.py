@@ -123,7 +123,7 @@ class Sending:
 
 def _address(text: str, channel: str, parameter: str = "recipient") -> str:
     """
-    An address as the channel has them; the provider judges it.
+    Return an address in the form that the channel uses; whether it exists is for the provider to judge.
 
     :raises Refusal: 422 for one that is none, and for what a caller would have called.
     """

@@ -221,7 +221,7 @@ def _expression(text: str, number: int, visible: Sequence[str]) -> Expression:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Every text in a JSON value; of objects, the members' values."""
+    """Yield every text in a JSON value; of objects, the members' values."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

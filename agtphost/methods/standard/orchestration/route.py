@@ -209,7 +209,7 @@ def _endpoint(named: RouteCandidate, binding: Binding, path: str) -> RouteCandid
 
 
 def _first(rules: Sequence[tuple[Expression, str]], scope: Mapping[str, Any]) -> list[int]:
-    """The rules that hold, in their order; one that the payload does not suit does not."""
+    """Return the places of the rules that hold, in order; one that the payload does not suit does not hold."""
     held = []
     for number, (expression, _) in enumerate(rules):
         try:
@@ -221,7 +221,7 @@ def _first(rules: Sequence[tuple[Expression, str]], scope: Mapping[str, Any]) ->
 
 
 def _fits(says: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a candidate has every member that is wanted; of a list, one of the values."""
+    """Return whether a candidate has every wanted value; of a list on either side, one is enough."""
     for name, value in wanted.items():
         own = says.get(name)
         if (

@@ -277,7 +277,7 @@ class Run:
         self._settle_step(planned, outcome, result)
 
     def following(self, planned: Planned, *, done: bool) -> int:
-        """The step that begins with the end of this one; 0: none, or it has to be looked at first whether one may."""
+        """Return the number of the step that begins with the end of this one; 0 if none does, or none may yet."""
         number = planned.step.number
         goes_on = done or self._plan.on_failure == SKIP
         last = number >= len(self._plan.steps)

@@ -88,7 +88,7 @@ def is_repeated(value: Mapping[str, Any]) -> bool:
 
 
 def _is_revoked(value: Mapping[str, Any]) -> bool:
-    """Whether the last run failed as its caller is revoked, and not the agent that a step addresses by its path."""
+    """Return whether the last run failed because its caller, and not an agent in the path of a step, is revoked."""
     why, authority = value.get("why") or {}, value.get("authority") or {}
     addressed = str(why.get("path", "")).startswith("/agents/") or authority.get("at")
     return bool(why.get("reason") == Reason.AGENT_RETIRED and not addressed)

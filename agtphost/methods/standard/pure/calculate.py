@@ -93,13 +93,13 @@ def _format_number(value: Decimal, places: int | None) -> str:
 
 
 def calculate(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of CALCULATE with a formula of the caller's; see :meth:`Calculator.calculate`."""
+    """Return the result of CALCULATE with a formula of the caller's; see :meth:`Calculator.calculate`."""
     return Calculator({}).calculate(call)
 
 
 def calculate_registered(given: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of CALCULATE with a registered formula.
+    Return the result of CALCULATE with a registered formula.
 
     :param given: ``call``; ``formulas`` by name, of which those that are not called may be null.
     """

@@ -99,7 +99,7 @@ def index_of(labels: Sequence[Label]) -> list[SearchEntry]:
 
 def classify(call: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of CLASSIFY by words.
+    Return the result of CLASSIFY by words.
 
     :raises agtphost.errors.Refusal: 422 for more items and labels than one call may have, and for parameters of another
         form.
@@ -109,7 +109,7 @@ def classify(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def by_words(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of CLASSIFY by the words of items and labels alone."""
+    """Return the result of CLASSIFY by the words of items and labels alone."""
     items, labels = material.rows(call, "items"), labels_of(call)
     index = Index(index_of(labels))
     read = entries(items)

@@ -173,7 +173,7 @@ class _Compiler:
         return check
 
     def _pattern(self, wanted: str) -> Any:
-        """A regular expression that is matched in linear time."""
+        """Compile a regular expression that is matched in linear time."""
         options = re2.Options()
         options.log_errors = False
         options.max_mem = 1 << 20

@@ -37,7 +37,7 @@ class DateError(ValueError):
 
 
 def month_first(locale: str) -> bool | None:
-    """Whether dates in figures begin with the month there; None where no locale says."""
+    """Return whether dates in figures begin with the month in a locale; None for an empty one."""
     if not locale:
         return None
     parts = locale.replace("_", "-").split("-")
@@ -47,7 +47,7 @@ def month_first(locale: str) -> bool | None:
 
 def canonical(text: str, locale: str = "") -> str:
     """
-    A date, or a date and time, in ISO 8601.
+    Convert a date, or a date and time, to ISO 8601.
 
     :param locale: a BCP 47 tag; it decides which of ``03/04/2026`` is the month.
     :raises DateError: see there.

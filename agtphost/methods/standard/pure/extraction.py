@@ -335,7 +335,7 @@ def _reader(schema: Mapping[str, Any]) -> Callable[[str], Any]:
 
 
 def _beginnings(text: str) -> Iterator[str]:
-    """The text, and its first words: ``approved`` of "Approved, with remarks"."""
+    """Yield the text, and its first words: ``approved`` of "Approved, with remarks"."""
     words = text.lower().strip(" .,;*|").split()[:6]
     for count in range(len(words), 0, -1):
         yield " ".join(words[:count]).strip(" .,;")

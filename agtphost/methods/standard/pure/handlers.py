@@ -261,7 +261,7 @@ class Validate:
         return Computation(function="validate", given=given, finish=partial(self._marks_taken, call))
 
     def _marks_taken(self, call: Mapping[str, Any], result: Mapping[str, Any]) -> Any:
-        """The answer, and the marks that go with it."""
+        """Return the answer together with the marks that go with it."""
         if not result["valid"] or result["checked_as"] == "json":
             return Answer(result=result)
         target, held = call["target"], self._parts.held
@@ -316,7 +316,7 @@ class Validate:
 
 
 def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
-    """The built-ins of this package, by method."""
+    """Return the built-ins of this package, by method."""
     offload, kept = parts.offload, parts.collections
     engine = parts.search.without_store()
     return {

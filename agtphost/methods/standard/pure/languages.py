@@ -20,11 +20,11 @@ MAX_TAG = 64
 
 
 def is_tag(text: object) -> bool:
-    """Whether it is well-formed: ``de``, ``pt-BR``, ``zh-Hant-TW``."""
+    """Return whether a text is a well-formed language tag: ``de``, ``pt-BR``, ``zh-Hant-TW``."""
     return isinstance(text, str) and len(text) <= MAX_TAG and _TAG.fullmatch(text) is not None
 
 
 def region_of(tag: str) -> str:
-    """The region of a tag, in capitals; empty where it has none."""
+    """Return the region of a tag, in capitals; empty where it has none."""
     parts = tag.replace("_", "-").split("-")[1:]
     return next((part.upper() for part in parts if len(part) == 2 and part.isalpha()), "")

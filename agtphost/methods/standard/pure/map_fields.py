@@ -79,7 +79,7 @@ class Field:
 
 def fields_of(call: Mapping[str, Any], name: str) -> list[Field]:
     """
-    The fields of a JSON Schema, of an object of types by name, of an example record, or of a list of names.
+    Return the fields of a JSON Schema, of an object of types by name, of an example record, or of a list of names.
 
     :raises Refusal: 422 for anything else, and for more than :data:`MAX_FIELDS`.
     """
@@ -137,7 +137,7 @@ def _type_of(value: Any) -> str:
 
 
 def entries(fields: Sequence[Field]) -> list[SearchEntry]:
-    """The fields as a search reads them."""
+    """Return the fields as entries of a search, in their order."""
     return [SearchEntry(field.words, field.description) for field in fields]
 
 

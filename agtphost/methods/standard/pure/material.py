@@ -69,7 +69,7 @@ def flag(call: Mapping[str, Any], name: str) -> bool:
 
 
 def share(call: Mapping[str, Any], name: str, default: float) -> float:
-    """An optional number from 0 to 1."""
+    """Return a parameter that is a number from 0 to 1; ``default`` where it is absent."""
     return parameters.fraction(call, name) if call.get(name) is not None else default
 
 
@@ -78,14 +78,14 @@ LARGEST = 1e100
 
 
 def number(value: Any) -> float | None:
-    """A number as such; None for what is none, true and false included, or beyond :data:`LARGEST`."""
+    """Return a value as a number; None for what is no number, for true and false, and beyond :data:`LARGEST`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
         return None
     return float(value)
 
 
 def numeric_places(records: Sequence[Any], most: int) -> list[str]:
-    """The members that are numbers in at least half of the records, in the order in which they first stand."""
+    """Return the members that are numbers in at least half of the records, in the order in which they first stand."""
     counts: dict[str, int] = {}
     for record in records:
         if isinstance(record, Mapping):

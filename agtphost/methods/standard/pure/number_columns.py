@@ -98,7 +98,7 @@ class Columns:
 
 
 def reads_as_number(text: str) -> bool:
-    """Whether a text is what JSON writes for a number."""
+    """Return whether a text is what JSON writes for a number."""
     return len(text) <= LONGEST and _JSON.fullmatch(text.strip(" ")) is not None
 
 
@@ -109,7 +109,7 @@ def convert(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
 
 
 def _is_exact(cell: str) -> bool:
-    """Whether a cell is a plain number that JSON readers hold with the value that is written."""
+    """Return whether a cell is a plain number that JSON readers hold with the value that is written."""
     if len(cell) > LONGEST or _PLAIN.fullmatch(cell) is None:
         return False
     try:
@@ -133,7 +133,7 @@ def _read_flag(cell: str) -> Any:
 
 
 def _kinds_of(name: str, schema: Mapping[str, Any] | None) -> frozenset[str] | None:
-    """The JSON types that a schema permits for a member; None where it does not state any."""
+    """Return the JSON types that a schema permits for a member; None where it does not state any."""
     if schema is None:
         return None
     properties = _resolve(schema, schema).get("properties")
@@ -147,7 +147,7 @@ def _kinds_of(name: str, schema: Mapping[str, Any] | None) -> frozenset[str] | N
 
 
 def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema, or the one of the same document that it refers to."""
+    """Return a schema, or the one of the same document that it refers to."""
     for _ in range(_MOST_REFERENCES):
         if not isinstance(schema, Mapping):
             break

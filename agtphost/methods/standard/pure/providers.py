@@ -155,7 +155,7 @@ class Recommending(ProviderRule):
 
 def constraint(constraints: Any) -> Callable[[Any], bool]:
     """
-    The function that says whether a recommendation is within the constraints.
+    Return the function that says whether a recommendation is within the constraints.
 
     ``budget`` bounds ``price`` or ``cost``; ``category`` is one or a list; ``availability`` true wants what is
     available; ``exclusions`` lists ids and names; everything else is criteria as of FILTER. What does not say what is
@@ -234,7 +234,7 @@ def _available(wanted: bool) -> Callable[[Any], bool]:
 
 
 def rules(now: Callable[[], float]) -> Mapping[str, ProviderRule]:
-    """The rules by method."""
+    """Return the rules for what a provider answers, by method."""
     return {
         "TRANSLATE": Translating(),
         "PREDICT": Predicting(),

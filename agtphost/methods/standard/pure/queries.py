@@ -177,7 +177,7 @@ def _nodes(tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _place_of(node: Mapping[str, Any]) -> str:
-    """The member that a part of an expression names; the kind of the part where it names none."""
+    """Return the member that a part of an expression names; the kind of the part where it names none."""
     if node["type"] == "subexpression":
         return ".".join(map(_place_of, node["children"]))
     return str(node["value"] if node["type"] == "field" else node["type"])

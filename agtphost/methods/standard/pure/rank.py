@@ -18,7 +18,7 @@ SAID = 4_000
 
 def text_of(call: Mapping[str, Any]) -> str:
     """
-    The text that the items are compared with; empty where they are ordered by what they say in numbers.
+    Return the text that the items are compared with; empty where they are ordered by what they say in numbers.
 
     A text is a member's name where any item has such a number, and else what is looked for.
 
@@ -37,7 +37,7 @@ def text_of(call: Mapping[str, Any]) -> str:
 
 
 def entries(items: Sequence[Any]) -> list[SearchEntry]:
-    """The items as a search reads them; what an item is called weighs most."""
+    """Return the items as entries of a search; what an item is called weighs most."""
     return [_entry(item) for item in items]
 
 
@@ -49,7 +49,7 @@ def _entry(item: Any) -> SearchEntry:
 
 
 def rank(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of RANK by numbers, or by the words of a text."""
+    """Return the result of RANK by numbers, or by the words of a text."""
     text = text_of(call)
     if not text:
         return rank_by_numbers(call)

@@ -54,7 +54,7 @@ class Findings:
     checked: str = ""
 
     def result(self, *, strict: bool) -> dict[str, Any]:
-        """The result of VALIDATE."""
+        """Return the result of VALIDATE."""
         valid = not self.errors and not (strict and self.warnings)
         left = max(0, len(self.errors) + len(self.warnings) - MAX_FINDINGS)
         return {
@@ -112,7 +112,7 @@ class Validator:
         return found.result(strict=strict)
 
     def _endpoint(self, target: Any) -> Findings:
-        """An endpoint definition: TOML as the operator writes it, or the same as JSON."""
+        """Check an endpoint definition: TOML as the operator writes it, or the same as JSON."""
         found = Findings(checked="endpoint")
         text = _text(target) if isinstance(target, str) else _toml(target)
         # What its handler is, is known to the host that serves it alone.
@@ -138,7 +138,7 @@ class Validator:
 
 def validate(given: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The result of VALIDATE, but for proposed calls.
+    Return the result of VALIDATE, but for proposed calls.
 
     :param given: the parameters, and perhaps :data:`CATALOG`.
     """
