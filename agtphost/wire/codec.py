@@ -58,7 +58,7 @@ _RESPONSE_STARTS: Final = {int(status): f"{grammar.VERSION} {int(status)} {statu
 
 def request_line(request: Request) -> bytes:
     """
-    The first line that :func:`serialize_request` writes, CRLF included; records hash it.
+    Return the first line that :func:`serialize_request` writes, CRLF included; records hash it.
 
     :raises LocalProtocolError: if method, path or query break core v08 section 5.4.1.
     """
@@ -67,7 +67,7 @@ def request_line(request: Request) -> bytes:
 
 def serialize_request(request: Request) -> bytes:
     """
-    The octets of a request, Content-Length added; ``request.line`` plays no part.
+    Return the octets of a request, Content-Length added; ``request.line`` plays no part.
 
     :raises LocalProtocolError: if they would not be one well-formed message.
     """
@@ -76,7 +76,7 @@ def serialize_request(request: Request) -> bytes:
 
 def serialize_response(response: Response) -> bytes:
     """
-    The octets of a response, Content-Length added.
+    Return the octets of a response, Content-Length added.
 
     :raises LocalProtocolError: if they would not be one well-formed message.
     """

@@ -159,7 +159,7 @@ class Connection:
 
     def send(self, message: Response | Request, *, final: bool = True) -> bytes:
         """
-        The octets to write for ``message``.
+        Return the octets to write for ``message``.
 
         :param final: False for an interim response: the request stays unanswered.
         :raises LocalProtocolError: if it is malformed or out of turn; then nothing has changed.

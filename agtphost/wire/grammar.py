@@ -113,7 +113,7 @@ _known_names: dict[str, str] = {name: name.lower() for name in USUAL_NAMES} | {
 
 
 def field_key(name: str) -> str | None:
-    """The lower-case form of ``name`` if it is a token (RFC 9110 section 5.1), else None."""
+    """Return the lower-case form of ``name`` if it is a token (RFC 9110 section 5.1), else None."""
     key = _known_names.get(name)
     if key is None and _FIELD_NAME.fullmatch(name):
         key = name.lower()
@@ -141,7 +141,7 @@ def parse_request_line(line: str, *, strict: bool) -> tuple[str, str, str | None
 
 
 def invalid_request_line(line: str) -> RemoteProtocolError:
-    """The error that says what is wrong with a request line."""
+    """Return the error that says what is wrong with a request line."""
     return RemoteProtocolError(Reason.INVALID_REQUEST_LINE, _fault_of_request_line(line))
 
 
@@ -195,7 +195,7 @@ def parse_response_line(line: str) -> tuple[int, str]:
 
 
 def invalid_response_line(_line: str) -> RemoteProtocolError:
-    """The error for a malformed response line."""
+    """Return the error for a malformed response line."""
     return RemoteProtocolError(
         Reason.INVALID_RESPONSE_LINE,
         f"A response line is {VERSION}, a space, three digits, a space and a text of printable ASCII.",

@@ -86,7 +86,7 @@ class Headers:
         return self._look_up() if self._index is None else self._index
 
     def get(self, name: str) -> str | None:
-        """The value of ``name`` (given in lower case), repeated ones joined by ``", "``; None if absent."""
+        """Return the value of ``name`` (given in lower case), repeated ones joined by ``", "``; None if absent."""
         return (self._look_up() if self._index is None else self._index).get(name)
 
     def __contains__(self, name: str) -> bool:

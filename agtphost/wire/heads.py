@@ -72,7 +72,7 @@ class Heads:
 
     def similar(self, line: bytes, lines: list[str]) -> tuple[Head[Any], Headers] | None:
         """
-        An earlier head that differs from this one in :data:`PER_CALL` alone, and the fields of this one.
+        Return an earlier head that differs from this one in :data:`PER_CALL` alone, and the fields of this one.
 
         :param line: the first line, CRLF included.
         :param lines: of the whole head, of octets that lines may hold.

@@ -242,7 +242,7 @@ class HeadReader(Generic[S]):
         self._block = self._begin
 
     def _next_line(self, buffer: bytearray) -> str | None:
-        """The next complete line without its CRLF; None if its end is not there yet."""
+        """Return the next complete line without its CRLF; None if its end is not there yet."""
         begin = self._begin
         room, reason = self._room()
         horizon = begin + room
