@@ -82,7 +82,7 @@ def require_clear(held: StateTable, value: Any) -> Generator[None, None, None]:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Every text in a JSON value that says anything; of members' names, the long ones."""
+    """Yield every text in a JSON value that says anything; of members' names, the long ones."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
