@@ -117,7 +117,7 @@ class IKeyedRequests(Interface):
         """Return the space that the owners' keyed requests take; owners without any are left out."""
 
     def put_keyed(rows: Iterable[KeyedRow]) -> None:
-        """The same, as it is from this transaction on."""
+        """Store the space that the owners' keyed requests take from this transaction on."""
 
 
 class IItemRows(Interface):

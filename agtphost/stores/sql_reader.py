@@ -228,7 +228,7 @@ class SqlRecordReader(ABC):
             after = last
 
     def _first_since(self, chain: str, since: int) -> int:
-        """The first place in a chain issued at ``since`` or later: times never go back within a chain."""
+        """Return the first place in a chain issued at ``since`` or later: times never go back within a chain."""
         low, high = 1, self._length(chain) + 1
         while low < high:
             middle = (low + high) // 2

@@ -84,7 +84,9 @@ class ITableRows(Interface):
         """Yield the rows of ``checkpoint`` after a size, in order; from the first one if ``after`` is None."""
 
     def tile(level: int, number: int) -> tuple[Any, int]:
-        """The hashes of a tile, None where it is not there, and the size of the newest checkpoint at that moment."""
+        """
+        Return the hashes of a tile, None where it is not there, and the size of the newest checkpoint at that moment.
+        """
 
     def tile_places() -> Iterator[tuple[Any, ...]]:
         """Level and number of every tile."""
