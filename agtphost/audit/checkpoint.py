@@ -75,7 +75,7 @@ def _state_hash(name: str, key: VerifyingKey | None) -> bytes:
 
 def state_of(found: Checkpoint, keys: Iterable[VerifyingKey]) -> tuple[bytes, bytes] | None:
     """
-    The digests of the tables of state, and of their log of changes, as they were when a checkpoint was issued.
+    Return the digests of the tables of state, and of their log of changes, as they were when a checkpoint was issued.
 
     They are in a separate line among the signatures, which covers them and the text: that is the only place in a
     checkpoint that every witness ignores. Old checkpoints have no such line.

@@ -61,7 +61,7 @@ class OrgDomain:
         return cls(domain=value["domain"], event=value["event"], owner=value["owner"], **moments)
 
     def value(self) -> dict[str, Any]:
-        """The value of the state item."""
+        """Return the JSON value that the state item of the domain has."""
         moments = {name: times.stamp(getattr(self, name)) for name in _TIMES}
         return {"domain": self.domain, "event": self.event, "owner": self.owner, **moments}
 

@@ -131,7 +131,7 @@ class Frontier:
         return [(level, number, bytes(tile)) for level, (number, tile) in enumerate(found) if tile]
 
     def root(self) -> bytes:
-        """Return the tree hash."""
+        """Return the root hash of the tree (RFC 9162 section 2.1.1)."""
         digest: bytes | None = None
         for tile in self._tiles:
             at = len(tile) // HASH
@@ -166,7 +166,7 @@ class Tree:
         self._known: dict[tuple[int, int], bytes] = {}
 
     def root(self) -> bytes:
-        """The tree hash."""
+        """Return the root hash of the tree (RFC 9162 section 2.1.1)."""
         return self._range(0, self.size) if self.size else EMPTY_ROOT
 
     def inclusion(self, index: int) -> list[bytes]:

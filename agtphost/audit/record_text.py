@@ -114,7 +114,7 @@ def _fill_text(payload: Mapping[str, object]) -> bytes | None:
 
 def encode_payload(payload: Mapping[str, object]) -> bytes:
     r"""
-    The RFC 8785 form of a record's payload.
+    Return the RFC 8785 form of a record's payload.
 
     :raises ValueError: if it has none.
     :raises TypeError: if it holds what JSON does not have.

@@ -57,7 +57,7 @@ class WitnessTransport(Protocol):
         """Send a checkpoint with its proof."""
 
     def keys(self) -> Awaitable[Iterable[VerifyingKey]]:
-        """The keys it may sign with."""
+        """Return the keys that the witness may sign with."""
 
 
 class WitnessReactor(Protocol):
