@@ -203,7 +203,7 @@ class Authorization:
 
     def approves(self, context: BuiltInContext, by: Collection[str]) -> bool:
         """
-        Whether the caller is one of those who approve calls of others.
+        Return whether the caller is one of those who approve calls of others.
 
         :param by: ``[approvals] by``: ``operators``, and scopes of agents in their place.
         """
@@ -230,7 +230,7 @@ class Authorization:
         return self.may(context, OperatorAction.READ)
 
     def looks(self, context: BuiltInContext) -> bool:
-        """Whether the caller may see what belongs to others."""
+        """Return whether the caller may see what belongs to others."""
         return self.oversees(context) or self.views(context)
 
     def require_looking(self, context: BuiltInContext, explanation: str) -> None:
@@ -284,12 +284,14 @@ class Authorization:
 
 
 def fingerprint(peer: Peer | None) -> str:
-    """The key fingerprint of the client certificate; empty where there is none, and for keys that are not Ed25519."""
+    """
+    Return the key fingerprint of the client certificate; empty where there is none, and for keys that are not Ed25519.
+    """
     return peer.certificate.fingerprint if peer is not None and peer.certificate is not None else ""
 
 
 def person_of(peer: Peer | None) -> str:
-    """The key fingerprint of a client certificate that names no agent; empty for everybody else."""
+    """Return the key fingerprint of a client certificate that names no agent; empty for everybody else."""
     certificate = peer.certificate if peer is not None else None
     return "" if certificate is None or certificate.agent_id is not None else certificate.fingerprint
 
@@ -299,19 +301,19 @@ def _with_article(role: str) -> str:
 
 
 def is_registrar(peer: Peer | None, agent: Agent | None) -> bool:
-    """Whether the connection has the key that issued the agent's Genesis."""
+    """Return whether the connection has the key that issued the agent's Genesis."""
     presented, issuer = fingerprint(peer), agent.issuer_fingerprint if agent is not None else None
     return bool(presented and issuer) and hmac.compare_digest(presented, issuer or "")
 
 
 def holds(context: BuiltInContext, scope: str) -> bool:
-    """Whether an agent that its certificate proves has a scope."""
+    """Return whether an agent that its certificate proves has a scope."""
     return context.assurance is Assurance.CERTIFICATE and scopes.covers(context.scopes, scope)
 
 
 def owner_of(context: BuiltInContext) -> Agent:
     """
-    The calling agent that something will belong to.
+    Return the calling agent that something will belong to.
 
     :raises Refusal: 401 where there is none.
     """

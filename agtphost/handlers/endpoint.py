@@ -102,7 +102,7 @@ class _Signature:
 
     @functools.cached_property
     def _written(self) -> Any:
-        """The function whose source has the hints and the docstring."""
+        """Return the function whose source has the hints and the docstring."""
         return written_function(self.function)
 
     @functools.cached_property
@@ -134,7 +134,7 @@ class _Signature:
 
     @functools.cached_property
     def _context(self) -> str:
-        """The parameter that is given the call; empty where none is."""
+        """Return the parameter that is given the call; empty where none is."""
         return next((name for name in self._parameters if _is_context(self._kinds[name])), "")
 
     def call(self, context: EndpointContext) -> Any:

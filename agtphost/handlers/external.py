@@ -80,7 +80,7 @@ class Circuit:
 
     def admit(self) -> bool:
         """
-        Whether a call may be made. One that is must be followed by one of the other three.
+        Return whether a call may be made; if it may, one of the other three methods must follow.
 
         Of an open circuit whose time is over, the first call that asks becomes the trial.
         """
@@ -343,7 +343,7 @@ class ExternalService:
         return value
 
     def _failure(self, context: EndpointContext, error: Exception) -> EndpointError:
-        """The error for the caller; the reason for the operator, and for the circuit."""
+        """Return the error for the caller, and tell the reason to the operator's log and the circuit breaker."""
         if isinstance(error, EndpointError):
             status = error.details.get("upstream_status", 0)
             if error.name == "upstream_malformed_response" or (error.name == "upstream_error" and status >= 500):

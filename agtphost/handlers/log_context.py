@@ -81,7 +81,7 @@ def is_traced() -> bool:
 
 def client_span(name: str, attributes: Attributes) -> ClientSpan | None:
     """
-    A span for a request to an upstream that is about to be sent in the course of the present call.
+    Begin a span for a request to an upstream that is about to be sent in the course of the present call.
 
     :param name: which kind of request; one of few.
     :return: None where the call has no trace.

@@ -22,7 +22,7 @@ MAX_TEXT = 2_000
 def invalid(
     name: str, explanation: str, remedy: str, *, missing: bool = False, reason: Reason | None = None
 ) -> Refusal:
-    """The refusal of one parameter."""
+    """Return the refusal of one parameter."""
     return Refusal(
         reason or (Reason.MISSING_PARAMETER if missing else Reason.INVALID_PARAMETER),
         explanation,
@@ -32,7 +32,7 @@ def invalid(
 
 
 def text(parameters: Mapping[str, Any], name: str) -> str | None:
-    """An optional text parameter of at most :data:`MAX_TEXT` characters."""
+    """Return a text parameter of at most :data:`MAX_TEXT` characters; None where it is absent."""
     value = parameters.get(name)
     if value is None:
         return None
@@ -50,7 +50,7 @@ def require_text(parameters: Mapping[str, Any], name: str) -> str:
 
 
 def matching(parameters: Mapping[str, Any], name: str, grammar: Callable[[str], bool], form: str) -> str:
-    """A required parameter that follows ``grammar``; ``form`` says in words what that is."""
+    """Return a required parameter that follows ``grammar``; ``form`` says in words what that is."""
     value = require_text(parameters, name)
     if not grammar(value):
         raise invalid(name, f"{name} is not {form}.", f"Send {form}.")
@@ -58,12 +58,12 @@ def matching(parameters: Mapping[str, Any], name: str, grammar: Callable[[str], 
 
 
 def agent_id(parameters: Mapping[str, Any], name: str = "agent_id") -> str:
-    """A required canonical Agent-ID."""
+    """Return a required canonical Agent-ID."""
     return matching(parameters, name, is_agent_id, "64 lower-case hexadecimal digits")
 
 
 def count(parameters: Mapping[str, Any], name: str, default: int, most: int) -> int:
-    """An optional positive whole number; larger ones than ``most`` are cut to it, as the drafts allow."""
+    """Return a positive whole number; ``default`` where absent. The drafts allow to cut larger ones to ``most``."""
     value = parameters.get(name)
     if value is None:
         return default
@@ -73,7 +73,7 @@ def count(parameters: Mapping[str, Any], name: str, default: int, most: int) -> 
 
 
 def start(parameters: Mapping[str, Any], name: str, most: int) -> int:
-    """An optional whole number from 0, by default 0: where a part of a list begins."""
+    """Return where a part of a list begins: a whole number from 0; 0 where it is absent."""
     value = parameters.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise invalid(name, f"{name} is not a whole number from 0 to {most}.", f"Send {name} as a number from 0.")
@@ -81,7 +81,7 @@ def start(parameters: Mapping[str, Any], name: str, most: int) -> int:
 
 
 def identifier(parameters: Mapping[str, Any], name: str) -> str:
-    """A required identifier: 1 to 128 visible ASCII characters."""
+    """Return a required identifier: 1 to 128 visible ASCII characters."""
     return matching(parameters, name, is_opaque_id, "1 to 128 visible ASCII characters")
 
 
@@ -91,7 +91,9 @@ def _is_target(text: str) -> bool:
 
 
 def target(parameters: Mapping[str, Any], name: str) -> str:
-    """A required identifier of anything there is here: an item's has its collection's before it, and is longer."""
+    """
+    Return a required identifier of anything there is here: an item's has its collection's before it, and is longer.
+    """
     return matching(parameters, name, _is_target, f"1 to {LONGEST_TARGET} visible ASCII characters")
 
 
@@ -127,7 +129,7 @@ def read_json(parameters: Mapping[str, Any], name: str, most: int) -> Any:
 
 
 def fraction(parameters: Mapping[str, Any], name: str) -> float:
-    """An optional number from 0 to 1; 0 where absent."""
+    """Return a number from 0 to 1; 0 where it is absent."""
     value = parameters.get(name)
     if value is None:
         return 0.0

@@ -107,7 +107,7 @@ class StepCall:
         return outcome
 
     def _ready(self, scope: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
-        """The path and the input of the call; None where the step is left out."""
+        """Return the path and the input of the call; None where the step is left out."""
         step = self._step
         if step.when is not None and not step.when.holds(scope):
             return None

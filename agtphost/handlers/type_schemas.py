@@ -48,7 +48,7 @@ class UnsupportedType(TypeError):
 
 def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
     """
-    The JSON Schema of a type.
+    Return the JSON Schema of a type.
 
     :raises UnsupportedType: there is none, or it leads back to itself.
     """
@@ -184,7 +184,7 @@ def _object(hints: Mapping[str, Any], required: Sequence[str], depth: int) -> di
 
 
 def is_model(kind: object) -> bool:
-    """Whether a class is a model of pydantic, which is not imported for the question."""
+    """Return whether a class is a model of pydantic, which is not imported for the question."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
 
@@ -213,7 +213,7 @@ def _inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(kind: Any, value: Any) -> Any:
-    """A value that came as JSON, valid against the type's schema, as the type."""
+    """Convert a JSON value that is valid against the schema of a type to that type."""
     kind = _without_name(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (typing.Annotated, typing.Required, typing.NotRequired):
@@ -242,7 +242,7 @@ def _read_object(kind: Any, origin: Any, arguments: tuple[Any, ...], value: Mapp
 
 
 def _fits(kind: Any, value: Any) -> bool:
-    """Whether a JSON value looks like one of a type: which of a union it is."""
+    """Return whether a JSON value looks like one of a type, which tells the members of a union apart."""
     try:
         schema = schema_of(kind)
     except UnsupportedType:
