@@ -90,7 +90,7 @@ class Admission:
 
     def admit(self, address: str, now: float) -> bool:
         """
-        Whether a new connection may begin its handshake; if so, it is counted.
+        Return whether a new connection may begin its handshake; if so, it is counted.
 
         :param address: canonical.
         :param now: the clock's seconds.
@@ -120,13 +120,13 @@ class Admission:
         return None
 
     def vouch(self, address: str) -> None:
-        """The client of an admitted connection has proven who it is: by its certificate, say."""
+        """Note that the client of an admitted connection has proven who it is, for example by its certificate."""
         origin = self._find_origin(address)
         if origin is not None:
             origin.allowance += 1
 
     def release(self, address: str) -> None:
-        """An admitted connection ended."""
+        """Note that an admitted connection ended."""
         self.connections -= 1
         origin = self._find_origin(address)
         if origin is not None:

@@ -120,7 +120,7 @@ def to_problem(failure: Failure, endpoint: IStreamServerEndpoint | None = None) 
 
 
 def _is_port(named: object) -> bool:
-    """Whether a socket's place is a port, and no path."""
+    """Return whether a socket's place is a port, and no path."""
     return isinstance(named, int) and named > 0
 
 

@@ -86,7 +86,8 @@ class Records:
 
 def records_of(connection: Any) -> Records | None:
     """
-    The records of a connection of pyOpenSSL's that reads and writes in memory; None where its parts are not known.
+    Return the records of a connection of pyOpenSSL's that reads and writes in memory; None where its parts are not
+    known.
 
     :param connection: its handshake is over.
     """

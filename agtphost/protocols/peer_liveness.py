@@ -79,7 +79,7 @@ class ReadProgress:
 
     def idle(self, transport: Any, now: float) -> bool:
         """
-        Whether nothing was taken for :data:`agtphost.protocols.limits.HASTE`; the first look says no.
+        Return whether nothing was taken for :data:`agtphost.protocols.limits.HASTE`; the first look says no.
 
         :param now: seconds.
         """
@@ -95,6 +95,6 @@ class ReadProgress:
         self._marked = count_acknowledged(transport)
 
     def took(self, transport: Any, octets: int) -> bool:
-        """Whether so many octets were taken since the mark; no where that is not known."""
+        """Return whether so many octets were taken since the mark; no where that is not known."""
         taken = count_acknowledged(transport)
         return taken is not None and self._marked is not None and taken - self._marked >= octets

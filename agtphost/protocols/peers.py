@@ -47,7 +47,7 @@ def certificate_of(chain: tuple[bytes, ...]) -> PeerCertificate:
 
 
 def _chain(connection: Any) -> tuple[bytes, ...]:
-    """The client's certificate and everyone above it, as TLS verified them: DER."""
+    """Return the client's certificate and everyone above it, as TLS verified them: DER."""
     return tuple(map(_octets, connection.get_verified_chain() or ()))
 
 

@@ -50,7 +50,7 @@ class AGTPServerFactory(AcceptingFactory):
         return self._calls
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """A connection, or None for one that is closed without a word: see :class:`AcceptingFactory`."""
+        """Return a connection, or None for one that is closed without a word: see :class:`AcceptingFactory`."""
         address = self.admit_address(addr)
         if address is None:
             return None

@@ -252,7 +252,7 @@ def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Pre
 def _authorities(
     files: TLS, mandates: Sequence[Mandate], reader: _Reader
 ) -> tuple[Sequence[x509.Certificate], Mandates]:
-    """The certificates that clients' chains may end in, and for whom each speaks."""
+    """Return the certificates that clients' chains may end in, and for whom each speaks."""
     if not files.client_authority:
         found = list(reader.certificates(files.client_ca))
         if wrong := ambiguity(found):

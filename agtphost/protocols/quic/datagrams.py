@@ -219,7 +219,7 @@ class QuicEndpoint(DatagramProtocol):
             begin()
 
     def _is_pressed(self, address: str) -> bool:
-        """Whether a client has to show that it receives at an address, because this has used up its share."""
+        """Return whether a client has to show that it receives at an address, because this has used up its share."""
         return self._factory.find_full_limit(address) is not None
 
     def _retry(self, header: QuicHeader, addr: tuple[str, int]) -> None:
