@@ -78,24 +78,24 @@ _PURE = "agtphost.methods.standard.pure"
 
 
 def _is_plain_filter(given: Any) -> bool:
-    """Whether criteria are an object, or JMESPath of names and comparisons."""
+    """Return whether criteria are an object, or JMESPath of names and comparisons."""
     criteria = given.get("criteria")
     return not isinstance(criteria, str) or PLAIN_EXPRESSION.fullmatch(criteria) is not None
 
 
 def _is_short_text(given: Any) -> bool:
-    """Whether a source is data, or a text in which names repeated for each row come to little."""
+    """Return whether a source is data, or a text in which names repeated for each row come to little."""
     source = given.get("source")
     return not isinstance(source, str) or len(source) <= 500
 
 
 def _has_schema(given: Any) -> bool:
-    """Whether a target is checked against a schema that came with it, and not against a set of rules."""
+    """Return whether a target is checked against a schema that came with it, and not against a set of rules."""
     return isinstance(given.get("schema"), Mapping)
 
 
 def _has_no_loop(given: Any) -> bool:
-    """Whether a formula goes over no list: one inside another multiplies the steps."""
+    """Return whether a formula goes over no list: one inside another multiplies the steps."""
     waiting = [given.get("expression"), *given.get("formulas", {}).values()]
     while waiting:
         each = waiting.pop()
@@ -140,7 +140,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 
 
 def size_of(value: Any, most: int) -> int:
-    """The values of an input, and one more for each :data:`CHARACTERS` of text; counted no further than ``most``."""
+    """Count the values of an input, and one more for each :data:`CHARACTERS` of text; no further than ``most``."""
     found = 0
     waiting = [value]
     while waiting and found <= most:
@@ -160,7 +160,7 @@ def size_of(value: Any, most: int) -> int:
 
 def is_small(computation: Computation) -> bool:
     """
-    Whether a computation takes about a millisecond at the most, so that it runs in the reactor's thread.
+    Return whether a computation takes about a millisecond at the most, so that it runs in the reactor's thread.
 
     The one place that decides this: a fork, two pipes and the encoding take longer than such a computation.
     """
@@ -212,7 +212,7 @@ def perform(name: str, octets: bytes) -> tuple[bytes, bytes]:
 
 def encode_result(result: Any) -> bytes:
     """
-    The JSON of a result.
+    Return the JSON of a result.
 
     :raises Refusal: 422 for more than :data:`MAX_RESULT` octets; the rest of it is not written.
     """
@@ -227,17 +227,17 @@ def encode_result(result: Any) -> bytes:
 
 
 def too_costly(explanation: str) -> Refusal:
-    """The refusal of a computation that goes beyond a limit."""
+    """Return the refusal of a computation that goes beyond a limit."""
     return Refusal(Reason.COMPUTATION_TOO_COSTLY, explanation, remedy=REMEDY)
 
 
 def too_long() -> Refusal:
-    """The refusal of a result of more than :data:`MAX_RESULT` octets."""
+    """Return the refusal of a result of more than :data:`MAX_RESULT` octets."""
     return too_costly(f"The result has more than {MAX_RESULT} octets.")
 
 
 def refusal_to_json(refusal: Refusal) -> dict[str, Any]:
-    """A refusal as data."""
+    """Return a refusal as data."""
     return {
         "reason": str(refusal.reason),
         "status": int(refusal.status),
@@ -248,7 +248,7 @@ def refusal_to_json(refusal: Refusal) -> dict[str, Any]:
 
 
 def refusal_from_json(data: Mapping[str, Any]) -> Refusal:
-    """The refusal that :func:`refusal_to_json` wrote."""
+    """Return the refusal that :func:`refusal_to_json` wrote."""
     reason = Reason(data["reason"])  # type: ignore[call-arg]
     status = next(each for each in reason.statuses if int(each) == data["status"])
     return Refusal(reason, data["explanation"], status=status, remedy=data["remedy"], details=data["details"])

@@ -443,5 +443,5 @@ Pool = WorkerPool | LocalPool
 
 
 def pool_of(reactor: Any) -> Pool:
-    """The pool that a reactor can have."""
+    """Return a pool of processes if the reactor can start them, and else a local one."""
     return WorkerPool(reactor) if IReactorProcess.providedBy(reactor) else LocalPool()

@@ -107,7 +107,7 @@ class Worker:
         return self._judge(status, found)
 
     def _is_stopped(self) -> bool:
-        """Whether the computation that runs is to be stopped; others that are named are over."""
+        """Return whether the computation that runs is to be stopped; others that are named are over."""
         octets = os.read(self._control, CONTROL.size)
         if len(octets) < CONTROL.size:
             os._exit(0)  # The host is gone; the kernel ends the child.
