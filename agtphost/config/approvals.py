@@ -57,7 +57,7 @@ class ApprovalsSection(Section):
 
     def requires(self, declared: str | None, impact: str) -> bool:
         """
-        Whether a call needs an approval.
+        Return whether a call needs an approval.
 
         :param declared: what its own entry says: ``approval``.
         :param impact: ``informational``, ``reversible`` or ``irreversible``.

@@ -57,7 +57,7 @@ HINTS: Mapping[Location, str] = {
 
 
 def check(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
-    """Every fault of a configuration whose single keys are sound."""
+    """Yield every fault of a configuration whose single keys are sound."""
     yield from _host(config)
     yield from _listen(config)
     yield from store_faults(config)
@@ -464,7 +464,7 @@ def _program(server: MCPServerSection, where: Location, context: LoadContext) ->
 
 
 def _extras(config: Config) -> Iterator[ConfigFault]:
-    """A fault for every section whose package is missing, naming the extra that brings it."""
+    """Yield a fault for every section whose package is missing, naming the extra that brings it."""
     for location, package in _needed_packages(config):
         if not extras.is_installed(package):
             yield ConfigFault(

@@ -121,7 +121,7 @@ def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M
 
 
 def _in_file(tree: Mapping[str, Any], location: Location) -> Location:
-    """The part of a pydantic location that exists in the file: without marks such as ``[key]``."""
+    """Return the part of a pydantic location that exists in the file: without marks such as ``[key]``."""
     found: list[str | int] = []
     here: Any = tree
     for step in location:
@@ -317,7 +317,7 @@ def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
-    """The class of the table at ``location``; None where it is of no class."""
+    """Return the class of the table at ``location``; None where it is of no class."""
     for step in location:
         if isinstance(step, int):
             continue
@@ -331,7 +331,7 @@ def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | N
 
 
 def models_of(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The model classes that an annotation is made of."""
+    """Yield the model classes that an annotation is made of."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     elif typing.get_origin(annotation) in (Union, types.UnionType) or typing.get_args(annotation):

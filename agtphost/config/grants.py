@@ -12,7 +12,9 @@ from agtphost.vocabulary.grants import is_grant
 
 
 def _moment(value: Any) -> datetime:
-    """A time of TOML, or a text; without an offset it is UTC, and a date is its beginning."""
+    """
+    Return a time that is given as one of TOML or as text; without an offset it is UTC, and a date is its beginning.
+    """
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)

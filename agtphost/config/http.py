@@ -173,7 +173,7 @@ def find_base_url(listen: str | None, url: str | None) -> str | None:
 
 
 def listener_of(listen: str) -> Listener:
-    """The listener of an endpoint string; whether there can be one is not looked at."""
+    """Return the listener of an endpoint string; whether there can be one is not looked at."""
     kind, *rest = _PART.split(listen)
     if kind == "systemd" or rest[:1] == ["systemd"]:
         # The whole description names the socket; only the service manager knows where it listens.

@@ -204,7 +204,7 @@ def read_tree(
     tree: Mapping[str, Any], file: Path, environ: Mapping[str, str], apart_from: Collection[Location] = ()
 ) -> Config:
     """
-    A configuration that is in no file.
+    Read a configuration that is in no file.
 
     :param tree: the tables of ``host.toml``.
     :param file: where it would lie, absolute; relative paths are relative to its directory.

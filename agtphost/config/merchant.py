@@ -67,7 +67,7 @@ class MerchantSection(Section):
 
 
 def merchant_faults(given: MerchantSection) -> Iterator[ConfigFault]:
-    """Every fault of the section whose single keys are sound."""
+    """Yield every fault of the section whose single keys are sound."""
     names = [platform.issuer for platform in given.platform]
     for number, platform in enumerate(given.platform):
         location: Location = ("merchant", "platform", number)

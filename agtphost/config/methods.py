@@ -24,7 +24,7 @@ READING: Final = "reading"
 
 
 def standard_names() -> tuple[str, ...]:
-    """The fifty, in alphabetic order."""
+    """Return the names of the catalog's fifty standard methods, in alphabetic order."""
     return tuple(entry.name for entry in Catalog.load().entries.values() if entry.standard is not None)
 
 

@@ -18,7 +18,7 @@ from agtphost.vocabulary.tomltext import Location
 
 
 def algorithm(value: str) -> str:
-    """A signature algorithm that may be allowed."""
+    """Check that a signature algorithm may be allowed, and return its name."""
     if value not in ALGORITHMS:
         raise ValueError(f"holds {value[:20]!r}, which is not one of {', '.join(sorted(ALGORITHMS))}")
     return value
@@ -82,7 +82,7 @@ _SOURCES = "jwks (a file), jwks_uri or discovery_url"
 
 
 def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[ConfigFault]:
-    """Every fault of the section whose single keys are sound."""
+    """Yield every fault of the section whose single keys are sound."""
     base: Location = ("policies", "oauth")
     if settings.required_on_methods and not settings.issuer:
         yield ConfigFault(

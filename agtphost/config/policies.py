@@ -111,7 +111,7 @@ class MethodPolicy(Section):
     """Profiles whose methods are valid here (core v08 section 7.4.3); their files are ``[catalog] profiles``."""
 
     def chained_aliases(self) -> Iterable[str]:
-        """The aliases whose target is itself an alias, which the drafts forbid."""
+        """Return the aliases whose target is itself an alias, which the drafts forbid."""
         return (name for name, target in self.aliases.items() if target in self.aliases)
 
 

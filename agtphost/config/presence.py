@@ -20,7 +20,7 @@ class NoPresence(ValueError):
 
 def bootstrap_facts(config: Config) -> dict[str, Any]:
     """
-    The members of :class:`agtphost.http.bootstrap_document.DomainFacts`.
+    Return the members of :class:`agtphost.http.bootstrap_document.DomainFacts`.
 
     :raises NoPresence: where the domain or the port is not configured.
     """
@@ -61,7 +61,7 @@ GATEWAY, REGISTRY = "gateway", "registry"
 
 def http_apis(config: Config) -> list[dict[str, str]]:
     """
-    The entries of the manifest's ``apis``: the operator's, the gateway and the registry (AGTP-API section 8.6).
+    Return the entries of the manifest's ``apis``: the operator's, the gateway and the registry (AGTP-API section 8.6).
 
     Entries on loopback are only listed where the host itself is there: readers elsewhere cannot reach them.
     """

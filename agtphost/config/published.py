@@ -16,7 +16,7 @@ _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-
 
 
 def _url(value: Any) -> str:
-    """A URL that anyone may read: it is published, so no credentials are in it."""
+    """Check that anyone may read a URL, and return it: it is published, so no credentials may be in it."""
     text = secret.text_of(value)
     wrong = "must be an http or https URL without user name, password and fragment"
     if not text.isascii() or not text.isprintable() or any(character in text for character in ' "<>\\^`{|}'):
@@ -75,7 +75,7 @@ class API(Section):
     """Pages for people."""
 
     def document(self) -> dict[str, str]:
-        """The entry of the manifest's ``apis``, and of ``DISCOVER /apis``; absent members are left out."""
+        """Return the entry of the manifest's ``apis``, and of ``DISCOVER /apis``; absent members are left out."""
         members = {
             "name": self.name,
             "description": self.description,
@@ -115,11 +115,13 @@ class DataClass(Section):
         return self.sensitivity == "informational" and not self.requires_authorization
 
     def public(self) -> dict[str, Any]:
-        """The entry of ``data_manifest.available_data`` of the manifest, for all (AGIS v01 sections 12.2 and 14)."""
+        """
+        Return the entry of ``data_manifest.available_data`` of the manifest, for all (AGIS v01 sections 12.2 and 14).
+        """
         return {"class": self.name, "description": self.description, "formats": list(self.formats)}
 
     def document(self) -> dict[str, Any]:
-        """The entry for readers that are known."""
+        """Return the entry of ``available_data`` for readers that are known."""
         return {
             **self.public(),
             "sensitivity": self.sensitivity,

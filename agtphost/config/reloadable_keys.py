@@ -68,7 +68,7 @@ RESTART: Mapping[str, frozenset[str]] = {
 
 def waits(table: str, key: str) -> bool:
     """
-    Whether a key waits for a restart.
+    Return whether a key waits for a restart.
 
     :param table: with its dots, such as ``audit.witness_host``.
     """

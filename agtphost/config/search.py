@@ -63,7 +63,7 @@ class SearchSection(Section):
     """For ``http``: seconds until a request counts as failed."""
 
     def folder(self, beside: Path) -> Path:
-        """The directory of the model."""
+        """Return the directory of the model."""
         return beside / self.model
 
 

@@ -43,7 +43,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself, for the one place that sends it."""
+        """Return the secret itself, for the one place that sends it."""
         return self._value
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class Secret:
 
 
 def is_reference(text: str) -> bool:
-    """Whether ``text`` names a secret rather than containing one."""
+    """Return whether ``text`` names a secret rather than containing one."""
     return text.startswith(("env:", "file:", CREDENTIAL)) or _VARIABLE.search(text) is not None
 
 
@@ -98,7 +98,7 @@ def _variable(name: str, environ: Mapping[str, str]) -> str:
 
 def credential(text: str, environ: Mapping[str, str]) -> Path:
     """
-    The file of ``credential:NAME``.
+    Return the file of ``credential:NAME``.
 
     :raises ValueError: the credential does not exist, or none were handed over.
     """

@@ -86,7 +86,7 @@ class Surface:
 
 
 def surfaces(config: Config) -> Iterator[Surface]:
-    """The surfaces of a configuration, in the order in which they are served."""
+    """Yield the surfaces of a configuration, in the order in which they are served."""
     if config.wellknown.listen is not None:
         yield Surface(
             name=WELLKNOWN,
@@ -157,7 +157,7 @@ def _of_domain(config: Config) -> str | None:
 
 
 def asks_certificates(config: Config, given: GatewaySection | RegistrySection | MCPFront) -> bool:
-    """Whether clients of a section's surface can prove by certificate who they are."""
+    """Return whether clients of a section's surface can prove by certificate who they are."""
     return accepts_certificates(given.listen, given.client_certificates, config.tls.client_auth)
 
 

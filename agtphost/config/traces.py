@@ -43,7 +43,7 @@ class TracesSection(Section):
     """PEM file of the only authorities trusted for the endpoint; None: this machine's."""
 
     def opened_headers(self) -> Mapping[str, str]:
-        """The header fields of every request, secrets opened: for the one place that sends them."""
+        """Return the header fields of every request, secrets opened: for the one place that sends them."""
         return {name: value.reveal() for name, value in self.headers.items()}
 
 

@@ -65,7 +65,7 @@ def _program(name: str, context: LoadContext) -> str:
 
 
 def web_url(value: Any) -> str:
-    """An https URL, or an http one of this machine's own loopback addresses."""
+    """Check that a URL is https, or http to a loopback address of this machine, and return it."""
     text = secret.text_of(value)
     if not text.isascii() or not text.isprintable() or any(character in text for character in ' "<>\\^`{|}'):
         raise ValueError("must be an http or https URL")
@@ -95,7 +95,11 @@ def _is_loopback(host: str) -> bool:
 
 
 def header_name(value: str) -> str:
-    """A header field that an operator may set. :raises ValueError: one that the host writes itself, or none."""
+    """
+    Check that an operator may set a header field, and return it.
+
+    :raises ValueError: one that the host writes itself, or none.
+    """
     lower = value.lower()
     if _HEADER_NAME.fullmatch(value) is None or lower in _OWN_HEADERS or lower.startswith("mcp-"):
         raise ValueError("is not a header that can be set here")
@@ -151,12 +155,12 @@ class UpstreamSection(Section):
     """PEM file of the only authorities trusted for the url; None: this machine's."""
 
     def opened_headers(self) -> dict[str, str]:
-        """The header fields of every request, secrets opened: for the one place that sends them."""
+        """Return the header fields of every request, secrets opened: for the one place that sends them."""
         bearer = {} if self.bearer is None else {"Authorization": f"Bearer {self.bearer.reveal()}"}
         return {name: value.reveal() for name, value in self.headers.items()} | bearer
 
     def secrets(self) -> tuple[str, ...]:
-        """The values that must not be logged; a bearer token may occur with or without its scheme."""
+        """Return the values that must not be logged; a bearer token may occur with or without its scheme."""
         values = self.opened_headers().values()
         return (*values, *(value.rpartition(" ")[2] for value in values))
 
@@ -316,7 +320,7 @@ class MCPServerSection(UpstreamSection):
         return frozenset(self.scopes).union(*own)
 
     def opened_env(self) -> dict[str, str]:
-        """The variables of ``env``, secrets opened: for the child process alone."""
+        """Return the variables of ``env``, secrets opened: for the child process alone."""
         return {name: value.reveal() for name, value in self.env.items()}
 
     def secrets(self) -> tuple[str, ...]:

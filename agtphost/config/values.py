@@ -256,15 +256,15 @@ Count = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
 def in_state(name: str) -> Any:
-    """A default path below the state directory."""
+    """Return a field that is by default a path below the state directory."""
     return Field(default=_StateFile(name), validate_default=True)
 
 
 def beside_file() -> Any:
-    """The TOML file's own directory as the default."""
+    """Return a field that is by default the directory of the TOML file."""
     return Field(default="", validate_default=True)
 
 
 def absent() -> Any:
-    """A section that may be missing from the file and has defaults that depend on its context."""
+    """Return a field for a section that may be missing and whose defaults depend on its context."""
     return Field(default_factory=dict, validate_default=True)

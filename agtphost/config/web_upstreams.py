@@ -27,7 +27,7 @@ from agtphost.identity.peer import Assurance
 
 
 def base_url(value: Any) -> str:
-    """A URL that paths are put behind. :raises ValueError: it is none."""
+    """Check that paths can be put behind a URL, and return it. :raises ValueError: they cannot."""
     text = web_url(value)
     if "?" in text:
         raise ValueError("must not contain a query")

@@ -12,7 +12,7 @@ from agtphost.vocabulary.tomltext import Location
 
 
 def web_upstream_faults(config: Config) -> Iterator[ConfigFault]:
-    """Every fault of upstreams and of the A2A front whose single keys are sound."""
+    """Yield every fault of upstreams and of the A2A front whose single keys are sound."""
     yield from _upstreams(config.a2a.agent, "a2a")
     yield from _upstreams(config.acp.agent, "acp")
     yield from _front(config)

@@ -13,7 +13,7 @@ from agtphost.vocabulary.tomltext import Location
 
 
 def witnessing_faults(config: Config) -> Iterator[ConfigFault]:
-    """Every fault of ``[audit] witnesses``, ``[[audit.witness_host]]`` and ``[witness]``."""
+    """Yield every fault of ``[audit] witnesses``, ``[[audit.witness_host]]`` and ``[witness]``."""
     yield from _witnesses(config)
     yield from _hosts(config)
     yield from _logs(config)
