@@ -53,7 +53,7 @@ class _Policy:
     issuers: TrustedIssuers
 
     def knows(self, genesis: Genesis | None) -> bool:
-        """Whether nothing speaks against the Genesis's issuer; without trust anchors every issuer passes."""
+        """Return whether nothing speaks against the Genesis's issuer; without trust anchors every issuer passes."""
         return genesis is None or not self.issuers or self.issuers.knows(genesis.issuer_key, genesis.governance_zone)
 
 
@@ -74,7 +74,7 @@ def pairs_in(directory: Path) -> Iterator[tuple[str, Path, Path]]:
 
 
 def is_description(document: object) -> bool:
-    """Whether a parsed ``*.agent.json`` describes an agent yet to be issued: it names no ``agent_id``."""
+    """Return whether a parsed ``*.agent.json`` describes an agent yet to be issued: it names no ``agent_id``."""
     return isinstance(document, dict) and "agent_id" not in document and "document_type" not in document
 
 
@@ -128,7 +128,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _read_document(path: Path, policy: _Policy) -> Received | None:
-    """The document as received, without faults and with a signature that holds; None for a description."""
+    """Return the document as received, without faults and with a signature that holds; None for a description."""
     octets = _read(path)
     if octets is None:
         raise _Refused([Problem(message="the Identity Document of this Genesis is missing", file=str(path))])
@@ -150,7 +150,7 @@ def _parse_document(octets: bytes, path: Path, policy: _Policy) -> Received | No
 
 
 def _read_package(path: Path, genesis_file: Path) -> Received:
-    """The document of a package whose hash is the one that the Genesis names."""
+    """Return the document of a package whose hash is the one that the Genesis names."""
     octets = _read(genesis_file)
     if octets is None:
         raise _Refused([Problem(message="the Genesis of this package is missing", file=str(genesis_file))])
@@ -194,7 +194,7 @@ def _require_registrar(received: Received, genesis: Genesis | None, path: Path, 
 def _parse_genesis(
     octets: bytes | None, path: Path, agent_id: str, policy: _Policy
 ) -> tuple[Genesis | None, list[str]]:
-    """The Genesis if it is this agent's, and notes."""
+    """Return the Genesis if it is this agent's, and notes."""
     if octets is None:
         if policy.production:
             raise _Refused([Problem(message="the agent's Genesis is missing", file=str(path))])
@@ -333,7 +333,7 @@ def _certificate_to_json(certificate: AgentCertificate) -> dict[str, Any]:
 
 
 def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
-    """The certificate next to the documents: ``agent.pem`` in the agent's folder, or ``NAME.pem``."""
+    """Return the certificate next to the documents: ``agent.pem`` in the agent's folder, or ``NAME.pem``."""
     name = "agent.pem" if genesis_file.name == "genesis.json" else f"{stem}.pem"
     path = genesis_file.with_name(name)
     if not path.is_file():

@@ -127,7 +127,7 @@ class Received:
 
 def agent_of(document: bytes, genesis: bytes, *, hosted: bool) -> Agent:
     """
-    An agent of documents at hand, which name no files and whose issuer counts.
+    Return an agent of documents at hand, which name no files and whose issuer counts.
 
     :param document: the Identity Document, signed or not.
     :raises agtphost.identity.genesis.GenesisError: the Genesis is none.

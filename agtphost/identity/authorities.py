@@ -27,7 +27,7 @@ class Mandate:
     """Key fingerprints."""
 
     def covers(self, agent: Agent) -> bool:
-        """Whether the agent is one of those."""
+        """Return whether the authority may vouch for an agent."""
         genesis = agent.genesis
         zone = agent.governance_zone if genesis is None else genesis.governance_zone or agent.governance_zone
         return ANY in self.zones or zone in self.zones or agent.issuer_fingerprint in self.issuers

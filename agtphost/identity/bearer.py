@@ -99,7 +99,7 @@ def _no_keys() -> KeySet:
 
 def read_keys(octets: bytes) -> KeySet:
     """
-    A JSON Web Key Set.
+    Read a JSON Web Key Set.
 
     Symmetric keys in it are left out: a verification key that could sign is a mistake.
 

@@ -262,7 +262,7 @@ class EncodedItemCache(Generic[Source]):
                 yield
 
     def __call__(self, sources: Iterable[Source]) -> EncodedArray:
-        """The array of what is made of the sources, in their order."""
+        """Return the array of what is made of the sources, in their order."""
         known, items = self._items, {}
         for source in sources:
             name = self._name(source)

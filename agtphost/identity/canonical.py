@@ -19,7 +19,7 @@ class CanonicalError(ValueError):
 
 def canonical(value: Any) -> bytes:
     """
-    The RFC 8785 form: names in UTF-16 order, no white space, raw UTF-8, ECMAScript numbers.
+    Return a value in the form of RFC 8785: names in UTF-16 order, no white space, raw UTF-8, ECMAScript numbers.
 
     :raises CanonicalError: where the value has none.
     """
@@ -70,7 +70,7 @@ def _write(value: Any, put: Callable[[str], object]) -> None:
 
 def ascii_escaped(value: Any) -> bytes:
     r"""
-    The form that deployed implementations sign: names sorted, everything outside ASCII as ``\uXXXX``.
+    Return a value in the form that deployed implementations sign: names sorted, everything outside ASCII as ``\uXXXX``.
 
     Equal to :func:`canonical` for documents in ASCII without fractions.
     Only for verifying what others signed; never sent (companion section 1.4).

@@ -109,7 +109,7 @@ def _find_refused(der: bytes) -> tuple[str, ...]:
 
 def _read_extensions(certificate: x509.Certificate) -> dict[Extension, Any]:
     """
-    The AGTP extensions by kind.
+    Return the AGTP extensions by kind.
 
     :raises ExtensionError: naming the first one that is wrong.
     """
@@ -250,19 +250,19 @@ def load_tls_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def pem_of(certificate: x509.Certificate) -> bytes:
-    """A certificate as PEM."""
+    """Return a certificate as PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def key_pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """A private key as PEM, PKCS#8, without a passphrase."""
+    """Return a private key as PEM, PKCS#8, without a passphrase."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 def new_tls_key() -> ec.EllipticCurvePrivateKey:
-    """A new key for TLS servers and authorities: P-256, which every TLS client knows."""
+    """Create a key for TLS servers and authorities: P-256, which every TLS client knows."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
@@ -318,7 +318,7 @@ def create_authority(
     key: ec.EllipticCurvePrivateKey | None = None,
 ) -> Authority:
     """
-    A self-signed authority that issues end-entity certificates only.
+    Create a self-signed authority that issues end-entity certificates only.
 
     :param now: UTC.
     :param kind: what its name says after the organization.
@@ -381,7 +381,7 @@ def issue_server_certificate(
     addresses: Sequence[str] | None = None,
 ) -> x509.Certificate:
     """
-    A TLS server's certificate.
+    Issue a TLS server's certificate.
 
     :param server_id: named, if it is a host name or an address.
     :param addresses: IP addresses named besides; None: ``localhost`` and the loopback addresses.
@@ -441,7 +441,7 @@ def issue_client_certificate(
     days: int = AGENT_CERTIFICATE_DAYS,
 ) -> x509.Certificate:
     """
-    A client certificate that names no agent: its key alone counts, as an issuer's or operator's does.
+    Issue a client certificate that names no agent: its key alone counts, as an issuer's or operator's does.
 
     :param now: UTC.
     :raises CertificateError: for more than 90 days.
@@ -466,7 +466,7 @@ def issue_agent_certificate(
     days: int = AGENT_CERTIFICATE_DAYS,
 ) -> x509.Certificate:
     """
-    An agent's client certificate: AGTP-CERT section 3.
+    Issue an agent's client certificate (AGTP-CERT section 3).
 
     :param key: the agent's own key, Ed25519; it need not hash to the Agent-ID.
     :param principal_id: the owner.

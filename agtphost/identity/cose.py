@@ -68,13 +68,13 @@ def verify1(message: bytes, keys: Mapping[str, VerifyingKey]) -> dict[str, Any]:
 
 
 def signer(message: bytes) -> str:
-    """The ``kid`` of a message that was verified."""
+    """Return the ``kid`` of a message that was verified."""
     return _key_id(_parts(message)[1].get(_KID))
 
 
 def parse_unverified(message: bytes) -> dict[str, Any]:
     """
-    The payload of an event whose signature was checked elsewhere, or is not what matters.
+    Return the payload of an event whose signature was checked elsewhere, or is not what matters.
 
     :raises COSEError: ``malformed``.
     """
@@ -92,7 +92,7 @@ def _signature_structure(protected: bytes, payload: bytes) -> bytes:
 
 
 def _key_id(kid: object) -> str:
-    """The key's name: octets by RFC 9052, text in what deployed implementations write."""
+    """Return the key's name: octets by RFC 9052, text in what deployed implementations write."""
     if isinstance(kid, str):
         return kid
     try:
@@ -102,7 +102,7 @@ def _key_id(kid: object) -> str:
 
 
 def _parts(message: bytes) -> tuple[bytes, dict[Any, Any], bytes, bytes]:
-    """The protected header encoded and decoded, the payload, the signature."""
+    """Return the protected header encoded and decoded, the payload, the signature."""
     if len(message) > MAX_LENGTH:
         raise COSEError("malformed", f"the message is longer than {MAX_LENGTH} octets")
     tagged = _decode_deterministic(message, "message")

@@ -22,7 +22,7 @@ TYPE = "agtp-document"
 
 
 def sign(octets: bytes, signer: Signer) -> str:
-    """The value of :data:`HEADER` for a body."""
+    """Return the value of :data:`HEADER` for a body."""
     protected, _, signature = jws.compact(jws.protected_header(signer, TYPE), octets, signer).split(".")
     return f"{protected}..{signature}"
 

@@ -81,7 +81,7 @@ class AgentDirectory:
         return self._hosted
 
     def list_known(self) -> Sequence[Agent]:
-        """Every agent, hosted or not, in label order."""
+        """Return every agent, hosted or not, in label order."""
         return sorted(self._by_id.values(), key=lambda agent: (agent.name, agent.agent_id))
 
 

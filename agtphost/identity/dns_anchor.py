@@ -66,7 +66,7 @@ def evidence_for(
     path: str, domain: str | None, zone: str, issuer: VerifyingKey, lookup: Lookup, checked_at: str
 ) -> Mapping[str, Any]:
     """
-    The evidence of a Tier 1 Genesis by its ``verification_path``.
+    Return the evidence of a Tier 1 Genesis by its ``verification_path``.
 
     :raises NoEvidence: it is not there, or this host has no way to look at it.
     """

@@ -51,7 +51,7 @@ def text(value: object) -> str:
 
 def page(document: Mapping[str, Any], digest: str = "") -> str:
     """
-    The page of an Identity Document without faults: first whose word it is, what it may do, and until when.
+    Return the page of an Identity Document without faults: first whose word it is, what it may do, and until when.
 
     :param document: in the core shape, as it is served.
     :param digest: SHA-256, hex, of the document as ``format=json`` gives it; empty: it is not shown.

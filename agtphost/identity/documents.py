@@ -149,7 +149,7 @@ def decode(octets: bytes) -> dict[str, Any]:
 
 
 def is_reference_shape(document: Mapping[str, Any]) -> bool:
-    """Whether ``document`` has the shape of deployed implementations (``document_version`` ``v2``)."""
+    """Return whether ``document`` has the shape of deployed implementations (``document_version`` ``v2``)."""
     version = document.get("document_version")
     return (
         "document_type" not in document
@@ -209,7 +209,7 @@ def _with_floor(methods: Iterable[Any]) -> list[Any]:
 
 def status_of(document: Mapping[str, Any]) -> str:
     """
-    The lifecycle word of a document without faults, as core v08 spells it.
+    Return the lifecycle word of a document without faults, as core v08 spells it.
 
     Read in any case; ``revoked`` means ``retired`` (companion section 6.3).
     """
@@ -377,7 +377,7 @@ def check_signature(document: Mapping[str, Any]) -> VerifyingKey | None:
 
 def sign(document: Mapping[str, Any], issuer: str, key: SigningKey) -> dict[str, Any]:
     """
-    A signed copy of ``document``; signature members that the caller put there are dropped first.
+    Return a signed copy of ``document``; signature members that the caller put there are dropped first.
 
     :param issuer: the registrar's name: ``manifest_issuer``.
     :raises DocumentError: naming every fault of the document.

@@ -9,7 +9,7 @@ _ALPHABET = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
 
 
 def encode(octets: bytes) -> bytes:
-    """The base64url form, ASCII, without padding."""
+    """Return octets in base64url: ASCII, without padding."""
     return binascii.b2a_base64(octets, newline=False).rstrip(b"=").replace(b"+", b"-").replace(b"/", b"_")
 
 

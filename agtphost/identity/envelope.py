@@ -25,7 +25,7 @@ def to_text(form: str, signed: bytes) -> str:
 
 def from_text(form: str, text: str) -> bytes:
     """
-    The signed octets that :func:`to_text` showed.
+    Return the signed octets that :func:`to_text` showed.
 
     :raises agtphost.identity.jws.JWSError: it is not that form's text.
     """
@@ -70,5 +70,5 @@ def verify(
 
 
 def signer(form: str, signed: bytes) -> str:
-    """The ``kid`` in the header of a record that was verified; empty where it is unsigned."""
+    """Return the ``kid`` in the header of a record that was verified; empty where it is unsigned."""
     return cose.signer(signed) if form == COSE else jws.signer(signed.decode("ascii"))

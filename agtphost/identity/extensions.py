@@ -145,18 +145,18 @@ READERS: dict[Extension, Callable[[bytes], Any]] = {
 
 
 def commitment_octets(tokens: Iterable[str]) -> bytes:
-    """The canonical form of a scope commitment."""
+    """Return the canonical form of a scope commitment."""
     return ",".join(sorted(set(tokens))).encode("ascii")
 
 
 def tier_octets(tier: int) -> bytes:
-    """The DER INTEGER of a trust tier."""
+    """Return the DER INTEGER of a trust tier."""
     return bytes((2, 1, tier))
 
 
 def extension_of(kind: Extension, octets: bytes) -> tuple[x509.UnrecognizedExtension, bool]:
     """
-    An extension ready for a certificate builder: the value and its criticality.
+    Return an extension ready for a certificate builder: the value and its criticality.
 
     :raises ExtensionError: if the octets would not be read back.
     """

@@ -81,7 +81,7 @@ class GenesisError(ValueError):
 
 
 def is_timestamp(value: object) -> bool:
-    """Whether ``value`` is an RFC 3339 time with its offset."""
+    """Return whether ``value`` is an RFC 3339 time with its offset."""
     if not isinstance(value, str) or _TIMESTAMP.fullmatch(value) is None:
         return False
     try:
@@ -262,7 +262,7 @@ def _issuer_key(members: Mapping[str, Any]) -> VerifyingKey:
 
 
 def _agent_key(members: Mapping[str, Any]) -> VerifyingKey | None:
-    """The agent's own key, where its Genesis names one as deployed implementations do."""
+    """Return the agent's own key, where its Genesis names one as deployed implementations do."""
     text = members.get("agent_public_key")
     if text is None:
         return None
@@ -277,7 +277,7 @@ def _agent_key(members: Mapping[str, Any]) -> VerifyingKey | None:
 
 
 def _candidates(members: Mapping[str, Any]) -> Iterator[tuple[bytes, str, tuple[str, ...]]]:
-    """The octets that hash and signature may cover: each once, with its form and what it leaves out."""
+    """Yield the octets that hash and signature may cover: each once, with its form and what it leaves out."""
     seen = set()
     for form, serialize in FORMS.items():
         for excluded in EXCLUSIONS:
@@ -333,7 +333,7 @@ def _notes(members: Mapping[str, Any], form: str, excluded: tuple[str, ...]) -> 
 
 def agent_id_of(members: Mapping[str, Any]) -> str:
     """
-    The Agent-ID that a Genesis of ``members`` has.
+    Return the Agent-ID that a Genesis of ``members`` has.
 
     :raises CanonicalError: if they have no canonical form.
     """

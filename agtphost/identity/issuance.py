@@ -135,7 +135,7 @@ def _files(octets: bytes) -> dict[str, bytes]:
 
 
 def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: datetime) -> list[x509.Certificate]:
-    """The certificates from the author's up to a trusted authority's, each valid and issued by the next."""
+    """Return the certificates from the author's up to a trusted authority's, each valid and issued by the next."""
     if pem is None:
         raise PackageError(f"it has no {CHAIN}: a .nomo package names its author by certificate")
     try:
@@ -204,7 +204,7 @@ def state(genesis: Genesis, registrar: SigningKey, *, label: str, issued_at: str
 
 def read_statement(octets: bytes, genesis: Genesis) -> Mapping[str, Any]:
     """
-    The payload of a statement.
+    Verify a statement about a Genesis, and return its payload.
 
     :raises IssueError: it is not the Genesis issuer's, or of another Genesis.
     """

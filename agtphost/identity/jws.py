@@ -73,7 +73,7 @@ class Parts:
 
 
 def protected_header(signer: Signer | None, typ: str = RECORD_TYPE) -> bytes:
-    """The encoded header of all that ``signer`` signs; None for unsigned records. Build it once."""
+    """Return the encoded header of all that ``signer`` signs; None for unsigned records. Build it once."""
     if signer is None:
         return encode_part(canonical({"alg": "none", "typ": typ}))
     return encode_part(canonical({"alg": "EdDSA", "kid": signer.kid, "typ": typ}))
@@ -151,7 +151,7 @@ def parse(jws: str) -> Parts:
 
 def parse_unverified(jws: str | bytes) -> dict[str, Any]:
     """
-    The payload of a record whose signature was checked elsewhere, or is not what matters.
+    Return the payload of a record whose signature was checked elsewhere, or is not what matters.
 
     :raises JWSError: ``malformed``.
     """
@@ -227,7 +227,7 @@ def _read_unsigned(parts: Parts, allowed: bool) -> dict[str, Any]:
 
 
 def signer(jws: str) -> str:
-    """The ``kid`` of a JWS that was verified; empty where it is unsigned."""
+    """Return the ``kid`` of a JWS that was verified; empty where it is unsigned."""
     return _kid_of(jws.partition(".")[0])
 
 

@@ -99,7 +99,7 @@ def read_statement(statement: object) -> Succession:
 
 def read_history(directory: Path, current: VerifyingKey) -> tuple[Succession, ...]:
     """
-    The keys before ``current``, the newest first.
+    Read the keys before ``current``, the newest first.
 
     Statements that do not lead to it are ignored: an attacker who can put a file here must not be able to add a key.
 
@@ -178,7 +178,7 @@ class HostKey(SigningKey):
 
 
 def every_key(key: SigningKey) -> tuple[VerifyingKey, ...]:
-    """The public half of a key, and those of the keys before it."""
+    """Return the public half of a key, and those of the keys before it."""
     return (key.public, *(link.old for link in earlier_of(key)))
 
 
@@ -188,18 +188,18 @@ def every_public(key: SigningKey | None) -> tuple[VerifyingKey, ...]:
 
 
 def earlier_of(key: SigningKey | None) -> tuple[Succession, ...]:
-    """The keys before a host's key; none for any other."""
+    """Return the keys before a host's key; none for any other."""
     return key.earlier if isinstance(key, HostKey) else ()
 
 
 def event_fields(link: Succession) -> dict[str, Any]:
-    """The further members of the event: the event says type and server_id itself."""
+    """Return the further members of the event: the event says type and server_id itself."""
     return {name: value for name, value in link.statement.items() if name not in ("type", "server_id")}
 
 
 def read_event(payload: Mapping[str, Any]) -> Succession:
     """
-    The statement in the event of a rotation.
+    Read the statement in the event of a rotation.
 
     :param payload: of a record whose signature was checked.
     :raises KeyFormatError: there is none, or not a true one.
@@ -209,7 +209,7 @@ def read_event(payload: Mapping[str, Any]) -> Succession:
 
 
 def moment_of(text: object) -> datetime | None:
-    """A time with its zone; None for everything else."""
+    """Return a text as a time with its zone; None for everything else."""
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:

@@ -50,7 +50,7 @@ class Signer(Protocol):
         """The key identifier that goes into the protected header."""
 
     def sign(self, octets: bytes) -> bytes:
-        """The 64 octets of a detached Ed25519 signature over ``octets``."""
+        """Return the 64 octets of a detached Ed25519 signature over ``octets``."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class VerifyingKey:
         return self._key
 
     def verify(self, signature: bytes, octets: bytes) -> bool:
-        """Whether ``signature`` is this key's over ``octets``."""
+        """Return whether ``signature`` is this key's over ``octets``."""
         try:
             self._key.verify(signature, octets)
         except InvalidSignature:
@@ -184,7 +184,7 @@ class SigningKey:
 
     @classmethod
     def generate(cls) -> SigningKey:
-        """A new key."""
+        """Create a new key."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
@@ -249,7 +249,7 @@ class _SodiumSigner:
 
 
 def fastest_signer(key: SigningKey) -> Signer:
-    """The quickest :class:`Signer` there is: libsodium through PyNaCl if installed, else ``key``."""
+    """Return the quickest :class:`Signer` there is: libsodium through PyNaCl if installed, else ``key``."""
     try:
         bindings = importlib.import_module("nacl.bindings")
     except ImportError:

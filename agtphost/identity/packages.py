@@ -64,7 +64,7 @@ class Package:
 
     def read(self) -> bytes:
         """
-        The package's octets, verified.
+        Read the package's octets, and verify them.
 
         :raises PackageError: if it cannot be read, or is another than the Genesis names.
         """

@@ -194,7 +194,7 @@ class FollowUp(Protocol):
 
     def changes(self, status: int, reason: str, body: bytes) -> tuple[Any, ...]:
         """
-        The state items, :class:`agtphost.audit.drafts.Change`; asked again where the answer becomes another one.
+        Return the state items, :class:`agtphost.audit.drafts.Change`; asked again where the answer becomes another one.
 
         :param body: of the answer that is about to be sealed.
         """

@@ -349,7 +349,7 @@ def _issue_client(
 
 
 def _packaged_document(path: Path, origin: Genesis) -> bytes:
-    """A copy for who looks for it there; what is served is always taken from the package itself."""
+    """Return a copy for readers of the directory; what is served is always taken from the package itself."""
     try:
         return canonical(packages.open_package(path, origin)[1])
     except PackageError as error:
@@ -395,7 +395,7 @@ def _is_due(certificate: x509.Certificate, authority: Authority, now: datetime) 
 
 
 def _authority(state_dir: Path, now: datetime) -> Authority | None:
-    """The development CA; None where its key was taken away and nothing is left to issue."""
+    """Return the development CA; None where its key was taken away and nothing is left to issue."""
     certificate, key = state_dir / "ca.pem", state_dir / "ca.key"
     if certificate.exists() and not key.exists():
         if all((state_dir / name).exists() for name in _CERTIFICATES):
@@ -424,7 +424,7 @@ def _server(state_dir: Path, authority: Authority, server_id: str, now: datetime
 
 
 def _registrar(state_dir: Path, key: SigningKey, authority: Authority, now: datetime) -> None:
-    """The registrar's client certificate, for the key that issues Genesis documents."""
+    """Write the registrar's client certificate, which is for the key that issues Genesis documents."""
     _certify(
         state_dir / "registrar.pem",
         authority,
@@ -436,7 +436,7 @@ def _registrar(state_dir: Path, key: SigningKey, authority: Authority, now: date
 
 
 def descriptions_in(directory: Path) -> list[Path]:
-    """The ``*.agent.json`` of ``directory`` that describe agents yet to be issued, in name order."""
+    """Return the ``*.agent.json`` of ``directory`` that describe agents yet to be issued, in name order."""
     found = []
     for path in sorted(directory.glob(f"*{DOCUMENT_SUFFIX}")):
         try:

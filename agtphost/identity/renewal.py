@@ -58,6 +58,6 @@ def renew_certificate(
 
 
 def _part(certificate: x509.Certificate, kind: x509.ObjectIdentifier) -> str:
-    """A part of the subject; empty where it has none."""
+    """Return a part of the certificate's subject; empty where it has none."""
     found = certificate.subject.get_attributes_for_oid(kind)
     return str(found[0].value) if found else ""

@@ -60,7 +60,7 @@ class RevocationError(ValueError):
 
 def read_lists(octets: bytes) -> tuple[x509.CertificateRevocationList, ...]:
     """
-    The revocation lists of a file: PEM, any number of them, or one in DER.
+    Read the revocation lists of a file: PEM, any number of them, or one in DER.
 
     :raises RevocationError: the file has none, or one cannot be read or has an unsupported critical extension.
     """
@@ -250,7 +250,7 @@ def _entry(serial: int, reason: str, when: datetime) -> x509.RevokedCertificate:
 
 
 def reason_of(entry: x509.RevokedCertificate) -> str:
-    """The reason as :data:`REASONS` names it; the standard's own word for any other."""
+    """Return the reason as :data:`REASONS` names it; the standard's own word for any other."""
     try:
         flag = entry.extensions.get_extension_for_class(x509.CRLReason).value.reason
     except x509.ExtensionNotFound:
@@ -259,7 +259,7 @@ def reason_of(entry: x509.RevokedCertificate) -> str:
 
 
 def pem_of(found: x509.CertificateRevocationList) -> bytes:
-    """A list as PEM."""
+    """Return a list as PEM."""
     return found.public_bytes(serialization.Encoding.PEM)
 
 

@@ -58,7 +58,7 @@ class TrustPosture:
     """What was overridden or is doubtful: for the log at start."""
 
     def fields(self) -> dict[str, Any]:
-        """The members that a served Identity Document states them by."""
+        """Return the members that a served Identity Document states them by."""
         members = {
             "trust_tier": self.trust_tier,
             "verification_path": self.verification_path,
@@ -145,7 +145,7 @@ def _is_ascii_line(value: object) -> bool:
 
 def contradiction(document: Mapping[str, Any], genesis: Genesis | None) -> str:
     """
-    Whether the document names another verification path than its Genesis (core v08 section 6.3).
+    Compare the verification path of a document with that of its Genesis (core v08 section 6.3).
 
     :return: the fault; empty if there is none.
     """
@@ -199,7 +199,7 @@ def resolve_posture(
 
 def issuer_keys(entries: Iterable[str], folder: Path) -> frozenset[VerifyingKey]:
     """
-    The keys of ``[identity] trusted_issuers``.
+    Return the keys of ``[identity] trusted_issuers``.
 
     :param entries: base64url keys, or ``file:PATH`` of a PEM or base64url file.
     :param folder: what relative paths are relative to.
@@ -247,7 +247,7 @@ class TrustedIssuers:
         return frozenset(self.everywhere) | frozenset(registrars)
 
     def knows(self, key: VerifyingKey, zone: str | None) -> bool:
-        """Whether ``key`` may sign for ``zone``."""
+        """Return whether ``key`` may sign for ``zone``."""
         return key in self.keys_for(zone)
 
 
@@ -260,7 +260,7 @@ def trusted_issuers(
     awaited: bool = False,
 ) -> TrustedIssuers:
     """
-    The issuers of ``[identity] trusted_issuers``, ``[identity.registrars]`` and ``[[identity.anchor]]``.
+    Return the issuers of ``[identity] trusted_issuers``, ``[identity.registrars]`` and ``[[identity.anchor]]``.
 
     :param anchored: keys of the anchors of type ``key``.
     :param awaited: whether there are anchors whose keys come from an identity provider.
