@@ -59,12 +59,12 @@ _CODES = {kind.reason: code for code, kind in KINDS.items() if code != NOT_JSON}
 
 
 def kind_of(code: int) -> Kind:
-    """The kind of a code; that of an internal error for unknown codes."""
+    """Return the kind of a code; that of an internal error for unknown codes."""
     return KINDS.get(code, KINDS[INTERNAL])
 
 
 def info(code: int, proof: Mapping[str, Any]) -> dict[str, Any]:
-    """The ErrorInfo of an error; ``proof`` is its metadata."""
+    """Return the ErrorInfo of an error; ``proof`` is its metadata."""
     return {
         "@type": INFO,
         "reason": kind_of(code).reason,
@@ -74,7 +74,7 @@ def info(code: int, proof: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def code_in(details: object) -> int | None:
-    """The code that a list of details names; None where none of A2A's own does."""
+    """Return the code that a list of details names; None where none of A2A's own does."""
     for each in details if isinstance(details, list) else ():
         # Agents from before 1.0 name no domain.
         if isinstance(each, dict) and each.get("domain", DOMAIN) == DOMAIN:

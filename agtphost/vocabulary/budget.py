@@ -71,7 +71,7 @@ def parse(text: str) -> dict[str, Decimal]:
 
 
 def render(amounts: Mapping[str, Decimal]) -> str:
-    """The header form; money has its two decimal places."""
+    """Return amounts in the form of the header; money has its two decimal places."""
     return ", ".join(
         f"{unit}={amount:.2f}" if UNITS[unit][0] is _MONEY else f"{unit}={amount:f}" for unit, amount in amounts.items()
     )

@@ -159,7 +159,7 @@ class Catalog:
         return cls(_decode_document(octets))
 
     def knows(self, method: str) -> bool:
-        """Whether ``method`` is in the catalog; legacy verbs are not."""
+        """Return whether ``method`` is in the catalog; legacy verbs are not."""
         return method in self.methods
 
     def entry(self, method: str) -> CatalogEntry | None:
@@ -180,7 +180,7 @@ class Catalog:
         return method if entry is None else entry.description
 
     def document(self) -> Mapping[str, Any]:
-        """The catalog as JSON members."""
+        """Return the catalog as JSON members."""
         return self._document
 
     def close_matches(self, name: str, limit: int = 3) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ class Catalog:
 
 def read_octets(path: Path) -> bytes:
     """
-    The content of a catalog file, or of one that belongs to a catalog.
+    Return the content of a catalog file, or of one that belongs to a catalog.
 
     :raises CatalogError: if it cannot be read, or is too large.
     """
@@ -221,7 +221,7 @@ def read_octets(path: Path) -> bytes:
 
 def read_document(path: Path) -> Mapping[str, Any]:
     """
-    The JSON object in a file.
+    Return the JSON object in a file.
 
     :raises CatalogError: if there is none.
     """
@@ -244,7 +244,7 @@ def _load_shipped() -> Catalog:
 
 
 def _pairs(word: str) -> frozenset[str]:
-    """The pairs of neighbouring letters, the edges included: ``^B BO OO OK K$``."""
+    """Return the pairs of neighbouring letters, the edges included: ``^B BO OO OK K$``."""
     edged = f"^{word}$"
     return frozenset(edged[at : at + 2] for at in range(len(edged) - 1)) if word else frozenset()
 

@@ -25,7 +25,7 @@ _MEMBERS = frozenset({"version", "sha256", "removed"})
 
 
 def is_digest(text: object) -> bool:
-    """Whether ``text`` is a SHA-256 as 64 lower-case hexadecimal digits."""
+    """Return whether ``text`` is a SHA-256 as 64 lower-case hexadecimal digits."""
     return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
 
 
@@ -71,11 +71,11 @@ class Pin:
         return cls(version=document["version"], sha256=document["sha256"], removed=tuple(document.get("removed", ())))
 
     def holds(self, octets: bytes) -> bool:
-        """Whether these are the approved octets."""
+        """Return whether octets are the approved ones."""
         return sha256(octets).hexdigest() == self.sha256
 
     def octets(self) -> bytes:
-        """The pin file's content."""
+        """Return the pin file's content."""
         members = {"version": self.version, "sha256": self.sha256, "removed": list(self.removed)}
         return json.dumps(members, indent=1).encode() + b"\n"
 

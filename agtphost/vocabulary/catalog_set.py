@@ -106,7 +106,7 @@ def read_catalogs(
 
 
 def _catalog(file: Path | None, faults: list[CatalogFault]) -> tuple[Catalog | None, set[str]]:
-    """A catalog that is what its pin says, if it has one, and what its upgrades removed."""
+    """Return a catalog that is what its pin says, if it has one, and what its upgrades removed."""
     if file is None:
         return Catalog.load(), set()
     try:
@@ -134,7 +134,7 @@ def _catalog(file: Path | None, faults: list[CatalogFault]) -> tuple[Catalog | N
 
 
 def _profiles(files: Sequence[Path], declared: Sequence[str], faults: list[CatalogFault]) -> Iterator[Profile]:
-    """The declared profiles, in the order of their declaration."""
+    """Yield the declared profiles, in the order of their declaration."""
     available: dict[str, Profile] = {}
     for file in files:
         try:

@@ -20,12 +20,12 @@ _VERSION = re.compile(r"(?:0|[1-9][0-9]{0,5})(?:\.(?:0|[1-9][0-9]{0,5})){2}", re
 
 
 def is_version(value: object) -> TypeGuard[str]:
-    """Whether ``value`` is text of the form MAJOR.MINOR.PATCH, each part of at most six digits."""
+    """Return whether ``value`` is text of the form MAJOR.MINOR.PATCH, each part of at most six digits."""
     return isinstance(value, str) and _VERSION.fullmatch(value) is not None
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """A catalog version, ready to compare."""
+    """Return a catalog version, ready to compare."""
     return tuple(int(part) for part in text.split("."))
 
 

@@ -31,7 +31,7 @@ def _escape(character: str) -> str:
 
 
 def _is_safe(character: str, keep: str) -> bool:
-    """Whether a character shows what it is; one in ``keep`` counts as such."""
+    """Return whether a character shows what it is; one in ``keep`` counts as such."""
     if " " <= character <= "~" or character in keep:
         return True
     return character not in BLANK and unicodedata.category(character) not in UNSAFE_CATEGORIES

@@ -164,7 +164,7 @@ OPERATIONS = (*_NUMERIC, "and", "or", "not", "if")
 
 
 def is_id(value: Any) -> bool:
-    """Whether it could be the name of a registered formula."""
+    """Return whether a text could be the name of a registered formula."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
@@ -223,7 +223,7 @@ class _Check:
 
 def decimal(value: Any, parameter: str = "expression") -> Decimal:
     """
-    A number as it was written: ``0.1`` is a tenth.
+    Return a number as it was written: ``0.1`` is a tenth.
 
     :raises FormulaError: it is none, or has too many digits.
     """
@@ -297,7 +297,7 @@ class _Work:
 
 def worked_out(formula: Any, inputs: Mapping[str, Any]) -> Value:
     """
-    The value of a formula that was checked.
+    Return the value of a formula that was checked.
 
     :raises FormulaError: for inputs that are missing or no numbers, a division by zero, what is too large.
     """

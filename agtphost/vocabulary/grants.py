@@ -27,7 +27,7 @@ _FORM = re.compile(
 
 
 def is_grant(text: str) -> bool:
-    """Whether a text has one of the forms of a grant; only its last character may be ``*``."""
+    """Return whether a text has one of the forms of a grant; only its last character may be ``*``."""
     return 0 < len(text) <= LONGEST and _FORM.fullmatch(text) is not None and ANY not in _body(text)
 
 
@@ -37,7 +37,7 @@ def _body(text: str) -> str:
 
 
 def method_of(text: str) -> str | None:
-    """The method of a grant that names a method alone; None for the others."""
+    """Return the method of a grant that names a method alone; None for the others."""
     found = _FORM.fullmatch(text)
     return None if found is None else found["method"]
 

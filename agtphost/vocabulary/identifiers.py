@@ -48,7 +48,7 @@ def is_agent_name(text: str) -> bool:
 
 def uuid7(milliseconds: int, randomness: bytes) -> str:
     """
-    A UUIDv7 (RFC 9562 section 5.7), the form of Response-ID and Action-ID.
+    Create a UUIDv7 (RFC 9562 section 5.7), the form of Response-ID and Action-ID.
 
     :param milliseconds: since the Unix epoch.
     :param randomness: 10 random octets.

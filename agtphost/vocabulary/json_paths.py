@@ -16,7 +16,7 @@ MISSING: Any = object()
 
 
 def is_place(value: Any) -> bool:
-    """Whether it is names with dots between them."""
+    """Return whether a text is names with dots between them."""
     return isinstance(value, str) and value.count(".") < MAX_DEPTH and _PLACE.fullmatch(value) is not None
 
 

@@ -97,7 +97,7 @@ class _Reader:
         return True
 
     def value(self, depth: int) -> Node:
-        """The next value."""
+        """Read the next value."""
         if depth > DEEPEST:
             self.fail("it is nested too deeply")
         start = self.skip_comments()
@@ -145,7 +145,7 @@ class _Reader:
 
 def put(text: str, table: str, name: str, value: Any) -> str:
     """
-    The text with the member ``name`` of its object ``table``, which is made where it is missing.
+    Return the text with the member ``name`` of its object ``table``, which is made where it is missing.
 
     :raises JSONCError: the text is not such a document.
     """
@@ -166,7 +166,7 @@ def put(text: str, table: str, name: str, value: Any) -> str:
 
 def include(text: str, table: str, value: Mapping[str, Any], key: str) -> str:
     """
-    The text with an object in its list ``table``, which is made where it is missing.
+    Return the text with an object in its list ``table``, which is made where it is missing.
 
     :param key: the member that tells objects of the list apart: where one has the same, nothing changes.
     :raises JSONCError: the text is not such a document.
@@ -188,7 +188,7 @@ def include(text: str, table: str, value: Mapping[str, Any], key: str) -> str:
 
 def remove(text: str, table: str, name: str) -> str:
     """
-    The text without that member; as it is where there is none.
+    Return the text without that member; as it is where there is none.
 
     :raises JSONCError: the text is not such a document.
     """

@@ -76,7 +76,7 @@ def least_octets(value: Any, most: int) -> int:
 
 def slices(value: Any) -> Iterator[bytes]:
     """
-    The text of :func:`jsontext.encode`, piece by piece.
+    Yield the text of :func:`jsontext.encode`, piece by piece.
 
     :raises ValueError: as that does.
     :raises TypeError: as that does.

@@ -400,7 +400,7 @@ def encode_kept(value: Any) -> bytes:
 
 
 def is_deep(value: Any, most: int) -> bool:
-    """Whether arrays and objects are more than ``most`` inside each other."""
+    """Return whether arrays and objects are more than ``most`` inside each other."""
     level: list[Any] = [value] if type(value) in _NESTING else []
     for _ in range(most):
         if not level:

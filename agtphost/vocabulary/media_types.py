@@ -48,7 +48,7 @@ _CARRIED = frozenset({MCP_TOOLS, A2A, ACP_RUN})
 
 def essence(content_type: str) -> str:
     """
-    The type without its parameters, lower case.
+    Return a media type without its parameters, in lower case.
 
     :param content_type: a Content-Type value such as ``Application/JSON; charset=utf-8``.
     """

@@ -40,7 +40,7 @@ class Money:
 
 def amount(value: Any) -> Decimal:
     """
-    A decimal of up to twelve digits and four places, not negative.
+    Read an amount: a decimal of up to twelve digits and four places, not negative.
 
     :raises MoneyError: for everything else, ``1e3``, ``NaN`` and ``True`` included.
     """
@@ -59,7 +59,7 @@ def _shortest(number: float) -> str:
 
 def currency(value: Any) -> str:
     """
-    A currency code.
+    Return a value that is a currency code, as text.
 
     :raises MoneyError: for everything else.
     """

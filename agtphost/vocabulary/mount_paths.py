@@ -29,11 +29,11 @@ class MountPath:
             raise ValueError(f"no path for a surface: {self.path!r}")
 
     def covers(self, path: str) -> bool:
-        """Whether a path is one of these."""
+        """Return whether a path is this one, or below it where those count too."""
         return path == self.path or (self.below and path.startswith(self.path.rstrip("/") + "/"))
 
     def overlaps(self, other: MountPath) -> bool:
-        """Whether there is a path that both cover."""
+        """Return whether there is a path that both cover."""
         if self.rest or other.rest:
             return self.path == other.path
         return self.covers(other.path) or other.covers(self.path)

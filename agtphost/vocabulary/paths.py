@@ -95,7 +95,7 @@ def decode(text: str) -> str:
 
 def parse_query(query: str) -> dict[str, str]:
     """
-    The fields of a query string, decoded; of repeated keys the last value counts (AGTP-API section 5.5).
+    Return the fields of a query string, decoded; of repeated keys the last value counts (AGTP-API section 5.5).
 
     Values stay text: the input schema decides whether text is good enough.
 
@@ -115,7 +115,7 @@ def parse_query(query: str) -> dict[str, str]:
 
 
 def bare(segment: str) -> str:
-    """A segment in the form in which it is compared with method names: upper case, no ``-`` and ``_``."""
+    """Return a segment in the form in which it is compared with method names: upper case, no ``-`` and ``_``."""
     return segment.replace("-", "").replace("_", "").upper()
 
 
@@ -161,7 +161,7 @@ class PathGrammar:
         return found
 
     def _plainly_good(self, path: str) -> bool:
-        """A quick look that good paths without escapes pass; failing it proves nothing."""
+        """Return whether a path passes a quick look that good paths without escapes pass; failing it proves nothing."""
         return (
             _PATH.fullmatch(path) is not None and "%" not in path and self._suspicious.isdisjoint(bare(path).split("/"))
         )

@@ -13,7 +13,7 @@ def lasting(seconds: float) -> str:
 
 
 def size(octets: float) -> str:
-    """A number of octets: ``512 octets``, ``1.5 GiB``."""
+    """Return a number of octets as text: ``512 octets``, ``1.5 GiB``."""
     for unit in ("octets", "KiB", "MiB", "GiB"):
         if octets < 1_024 or unit == "GiB":
             break

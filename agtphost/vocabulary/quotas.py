@@ -80,7 +80,7 @@ _PINS = "Remove upstreams, or their tools, that are used no more."
 
 
 def _of_agents(kind: str, says: str, per_owner: int, **more: object) -> ItemQuota:
-    """A kind whose items belong to agents."""
+    """Return a kind whose items belong to agents."""
     given: dict[str, object] = {
         "kind": kind,
         "says": says,
@@ -96,7 +96,7 @@ def _of_agents(kind: str, says: str, per_owner: int, **more: object) -> ItemQuot
 
 
 def _of_the_host(kind: str, says: str, in_all: int, **more: object) -> ItemQuota:
-    """A kind whose items follow from what the operator configured or did."""
+    """Return a kind whose items follow from what the operator configured or did."""
     given: dict[str, object] = {
         "kind": kind,
         "says": says,

@@ -30,12 +30,12 @@ class ScopeError(ValueError):
 
 
 def is_token(text: str) -> bool:
-    """Whether ``text`` is one scope token."""
+    """Return whether ``text`` is one scope token."""
     return _TOKEN.fullmatch(text) is not None
 
 
 def are_tokens(value: object) -> bool:
-    """Whether a member of a JSON object is a list of scope tokens, and not too long a one."""
+    """Return whether a member of a JSON object is a list of scope tokens, and not too long a one."""
     if not isinstance(value, list) or len(value) > MAX_TOKENS:
         return False
     return all(isinstance(token, str) and is_token(token) for token in value)
@@ -60,7 +60,7 @@ def parse(value: str) -> frozenset[str]:
 
 
 def render(tokens: Iterable[str]) -> str:
-    """The header form: sorted, one space after each comma (core v08 appendix C)."""
+    """Return tokens in the form of the header: sorted, one space after each comma (core v08 appendix C)."""
     return ", ".join(sorted(tokens))
 
 
@@ -76,7 +76,7 @@ def _covers(grant: str, wanted: str) -> bool:
 
 def covers(granted: Collection[str], wanted: str) -> bool:
     """
-    Whether any grant covers ``wanted``.
+    Return whether any grant covers ``wanted``.
 
     A ``*`` segment covers any one segment, a final one covers one or more.
     The tokens of :data:`EXPLICIT` need the literal token or their domain's
@@ -93,7 +93,7 @@ def covers(granted: Collection[str], wanted: str) -> bool:
 
 
 def missing(granted: Collection[str], wanted: Iterable[str]) -> tuple[str, ...]:
-    """The tokens of ``wanted`` that no grant covers, in the order given."""
+    """Return the tokens of ``wanted`` that no grant covers, in the order given."""
     return tuple(token for token in wanted if not covers(granted, token))
 
 

@@ -74,7 +74,7 @@ class SortedBlocks(Generic[Thing]):
             yield from block.things
 
     def first(self) -> tuple[Any, Thing] | None:
-        """The first of all, with its key."""
+        """Return the first thing after its key; None where there is none."""
         if not self._blocks:
             return None
         block = self._blocks[0]
@@ -150,7 +150,7 @@ class SortedBlocks(Generic[Thing]):
         return dropped
 
     def _own(self, at: int) -> _Block[Thing]:
-        """A block that no snapshot has."""
+        """Return a block that no snapshot shares; one that is shared is copied first."""
         block = self._blocks[at]
         if block.age != self._age:
             block = self._blocks[at] = _Block(self._age, block.keys.copy(), block.things.copy())

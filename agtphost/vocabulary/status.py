@@ -57,7 +57,7 @@ class Status(IntEnum):
 
 
 def phrase_of(code: int) -> str:
-    """The standard text of ``code``; the text has no meaning for programs (core v08 section 5.4.1)."""
+    """Return the standard text of ``code``; the text has no meaning for programs (core v08 section 5.4.1)."""
     try:
         return Status(code).phrase  # type: ignore[call-arg]
     except ValueError:

@@ -101,7 +101,9 @@ class Document:
         return {name: found.get(name) or self.line((name,)) for name in self.tree}
 
     def line(self, location: Location, otherwise: int = 1) -> int:
-        """The line of ``location``, or of the nearest thing around it; ``otherwise`` if nothing is in the file."""
+        """
+        Return the line of ``location``, or of the nearest thing around it; ``otherwise`` if nothing is in the file.
+        """
         while location and location not in self.lines:
             location = location[:-1]
         # The document itself is on no line; asking for it must not scan a sound document of thousands.
@@ -208,7 +210,7 @@ def _cure(text: str, number: int, what: str) -> str:
         return f"{line[:64]} is there twice: remove this line, and put what is below it under the other one"
 
     def parses(candidate: str) -> bool:
-        """Whether nothing up to this line is wrong any more."""
+        """Return whether nothing up to this line is wrong any more."""
         try:
             tomllib.loads("\n".join((*lines[: number - 1], candidate)))
         except tomllib.TOMLDecodeError:
@@ -367,7 +369,7 @@ class _Scanner:
         self._value(table)
 
     def _key(self) -> Iterator[str]:
-        """The parts of a key, which may be quoted; leaves the position at what follows it."""
+        """Yield the parts of a key, which may be quoted, and leave the position at what follows it."""
         while True:
             self._skip_trivia()
             match = _BARE_KEY.match(self._text, self._at) or _QUOTED_KEY.match(self._text, self._at)
@@ -431,7 +433,7 @@ def locate(text: str) -> dict[Location, int]:
 
 def write_toml(table: Mapping[str, Any]) -> str:
     """
-    A document with the members of ``table``.
+    Return a document with the members of ``table``.
 
     :param table: text, booleans, finite numbers, lists and mappings of these.
     :raises TypeError: for what TOML cannot hold, such as None.
@@ -440,12 +442,12 @@ def write_toml(table: Mapping[str, Any]) -> str:
 
 
 def key_text(name: str) -> str:
-    """A key, quoted where it has to be."""
+    """Return a key, quoted where it has to be."""
     return name if _BARE_KEY.fullmatch(name) else string_text(name)
 
 
 def string_text(text: str) -> str:
-    """A string on one line."""
+    """Return a string on one line."""
     return f'"{"".join(map(_character, text))}"'
 
 
@@ -471,7 +473,7 @@ def _table(table: Mapping[str, Any], at: Sequence[str]) -> Iterator[str]:
 
 def value_text(value: Any) -> str:
     """
-    A value on one line.
+    Return a value on one line.
 
     :raises TypeError: for what TOML cannot hold.
     """

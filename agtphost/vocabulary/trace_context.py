@@ -47,7 +47,7 @@ class TraceContext:
 
 def read(traceparent: str | None, tracestate: str | None = None) -> TraceContext | None:
     """
-    The place that a caller names.
+    Return the place in a trace that a caller names.
 
     :param traceparent: the field's value; several of them are one that is malformed.
     :param tracestate: the field's value, that of several joined by commas.
@@ -64,7 +64,7 @@ def read(traceparent: str | None, tracestate: str | None = None) -> TraceContext
 
 
 def is_state(value: str) -> bool:
-    """Whether a ``tracestate`` follows its grammar, and is short enough to be passed on."""
+    """Return whether a ``tracestate`` follows its grammar, and is short enough to be passed on."""
     if len(value) > LONGEST_STATE:
         return False
     keys: set[str] = set()

@@ -8,7 +8,7 @@ _EXPRESSION = re.compile(r"\{[^{}]*\}")
 
 
 def fits(template: str, uri: str) -> bool:
-    """Whether a URI may be of a template: its fixed parts are there, in order."""
+    """Return whether a URI may be of a template: its fixed parts are there, in order."""
     parts = _EXPRESSION.split(template)
     if not uri.startswith(parts[0]) or not uri.endswith(parts[-1]):
         return False

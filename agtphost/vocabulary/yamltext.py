@@ -95,7 +95,7 @@ class YAMLTextError(ValueError):
 
 
 def available() -> bool:
-    """Whether this Python's PyYAML was built with libyaml: without it, no YAML is read."""
+    """Return whether this Python's PyYAML was built with libyaml: without it, no YAML is read."""
     return _PARSER is not None
 
 
@@ -153,7 +153,7 @@ _COMMENT = re.compile("#[^\\n\\r\\x85\\u2028\\u2029]*")
 
 def comments(octets: bytes) -> list[Comment]:
     """
-    The comments of a text, in their order.
+    Return the comments of a text, in their order.
 
     :param octets: a text that can be read; one of JSON has none.
     """
@@ -214,7 +214,7 @@ class _Reading:
         self._documents = 0
 
     def value(self) -> Any:
-        """The text's only document."""
+        """Return the value of the text's only document."""
         following, most, marks = self._next, self._bounds.events, self._marks
         plain: dict[str, Any] = {}  # What scalars without quotes are that stood before.
         opened: list[tuple[Any, dict[str | int, Mark] | None]] = []
@@ -307,7 +307,7 @@ def _require_new(name: Any, within: Any, event: Any) -> None:
 
 
 def _scalar(event: Any, guessing: bool) -> Any:
-    """A scalar without quotes."""
+    """Read a scalar without quotes."""
     text = event.value
     if text in _WORDS:
         return _WORDS[text]
