@@ -92,7 +92,6 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "adapters/mcp/streamable_http.py:HttpLink._take_text",
         "audit/export.py:_record",
         "audit/export.py:keys_of",
-        "cli/dns_lookup.py:_read",
         "conformance/runner.py:_outcome",
         "http/a2a_runs.py:TaskRuns.begin",
     ),
