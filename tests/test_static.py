@@ -65,7 +65,7 @@ PUBLIC = ("agtphost", "client")
 BARE, MANNERED = 1.5, 1.5
 """Functions with a bare name in percent, and mannered words per 1,000, that a package and the docs may have."""
 
-LEFT = {"names": 21, "mannered": 60, "mannered_messages": 0, "fragments": 0}
+LEFT = {"names": 21, "mannered": 57, "mannered_messages": 0, "fragments": 0, "nouns": 206}
 """What all packages together may still have. Lower these when you can, and never raise them."""
 
 

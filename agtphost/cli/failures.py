@@ -150,7 +150,7 @@ def unusable_file(
 
 
 def catalog_error(file: Path | None, error: Exception) -> CommandError:
-    """Return the error of a command whose catalog file is no method catalog; ``error`` names its first fault."""
+    """Return the error of a command with a faulty method catalog; ``error`` names its first fault."""
     return WrongInput(
         f"{file} is not a method catalog: {error}", f"`agtp catalog validate {file}` lists every fault of it."
     )

@@ -175,7 +175,7 @@ async def connect(
     Connect, and verify the server before a single octet of a request can be sent.
 
     :param made: makes the connection's protocol.
-    :raises CannotConnect: if no server answers there.
+    :raises agtphost.client.errors.CannotConnect: if no server answers there.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     """
     loop = asyncio.get_running_loop()

@@ -116,7 +116,7 @@ def connect(
     """
     Connect, and verify the server before a single octet of a request can be sent.
 
-    :raises CannotConnect: if no server answers there.
+    :raises agtphost.client.errors.CannotConnect: if no server answers there.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     :raises agtphost.client.errors.Timeout: if it takes too long.
     """

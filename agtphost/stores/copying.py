@@ -1,8 +1,10 @@
 """
-All rows of a store, read at one moment or written at once: how a store moves from one kind of database to another.
+All rows of a store, read as of one moment or written in one transaction.
+
+A store moves from one kind of database to another by them.
 
 The tables have the same names and columns everywhere: :data:`agtphost.stores.row_shapes.COLUMNS`. Tiles of the tree are
-not read; whoever writes a store makes them anew from the records.
+not read; the writer of a store makes them anew from the records.
 """
 
 from __future__ import annotations

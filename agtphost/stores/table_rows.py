@@ -114,7 +114,7 @@ class TableRows:
         return str(row[0]) if row is not None and row[0] in SHAPES else None
 
     def _row_name(self, table: str, place: int) -> str:
-        """Return the name of a row by its place in the table, from 1: SQLite counts rows, whatever their numbers."""
+        """Return the name of a row by its place in the table, from 1: SQLite counts rows, and not their numbers."""
         order = ", ".join(column.name for column in SHAPES[table] if column.key) if table == "held" else "rowid"
         statement = f"SELECT {COLUMNS[table]} FROM {table} NOT INDEXED ORDER BY {order} LIMIT 1 OFFSET ?"
         try:

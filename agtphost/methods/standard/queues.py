@@ -252,8 +252,8 @@ def _extend_hold(work: Mapping[str, Any], now: float) -> float:
     """
     Return the time until which an item is held for another period: it ends 12 hours after PULL at the latest.
 
-    Only PULL looks at shares. What others work off meanwhile leaves one holder with all of a queue, and it could extend
-    that for good.
+    Only PULL looks at shares. What others work off in that time leaves one holder with all of a queue, and it could
+    extend that for good.
 
     :raises Refusal: 429 after that time.
     """

@@ -473,7 +473,7 @@ class _StallGuard:
                 if session.peer not in alive:
                     alive[session.peer] = answers(session.peer)
                 stalled = not alive[session.peer]
-            # The statement may have ended meanwhile, and the next one have begun.
+            # The statement may have ended by now, and the next one have begun.
             if stalled and session.began == began:
                 session.hang_up()
 

@@ -188,7 +188,7 @@ class Fetch:
             if refusal.status in (403, 408, 262, 401):
                 raise
             if refusal.reason == Reason.AGENT_NOT_HOSTED:
-                # An agent that is known and not hosted here answers as one that nobody knows.
+                # An agent that is known and not hosted here answers as an unknown one.
                 raise Refusal(Reason.RESOURCE_UNKNOWN, details={"parameter": "resource_id"}) from None
             raise Refusal(
                 Reason.RESOURCE_UNKNOWN,

@@ -329,7 +329,7 @@ class Collection:
 
     def _require_room_for_gift(self, item: Item, state_owner: str) -> None:
         """
-        Keep room in an agent's quota for what it enters itself: nobody asks it before a transfer.
+        Keep room in an agent's quota for what it enters itself: it is not asked before a transfer.
 
         :raises Refusal: 429.
         """

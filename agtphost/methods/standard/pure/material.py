@@ -78,7 +78,7 @@ LARGEST = 1e100
 
 
 def number(value: Any) -> float | None:
-    """Return a value as a number; None for what is no number, for true and false, and beyond :data:`LARGEST`."""
+    """Return a value as a number; None for any other value, for true and false, and beyond :data:`LARGEST`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
         return None
     return float(value)
