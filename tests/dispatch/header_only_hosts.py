@@ -43,7 +43,7 @@ KINDS = (
 """What is kept of alice; of calls, what her records say: ``task``, ``session`` and ``path``."""
 
 
-def _named(name: str) -> dict[str, Any]:
+def _text_schema(name: str) -> dict[str, Any]:
     """A schema of objects with one text."""
     return {
         "type": "object",
@@ -61,7 +61,7 @@ SHELVES: Mapping[str, Any] = {
         "impact": "informational",
         "is_idempotent": True,
     },
-    "output_schema": _named("read"),
+    "output_schema": _text_schema("read"),
 }
 """An endpoint that a contract can be made of."""
 
@@ -244,7 +244,7 @@ class Keeping(MemoryHost):
         """Negotiate a contract for what ``QUERY /shelves/{name}`` answers."""
         meant = {**SHELVES["semantic"], "actor": "agent", "capability": "retrieval", "confidence": 0.9}
         endpoint = {"method": "FIND", "path": f"/{mark('contract')}/{{name}}", "semantic": meant}
-        endpoint |= {"input_schema": _named("name"), "output_schema": _named("read")}
+        endpoint |= {"input_schema": _text_schema("name"), "output_schema": _text_schema("read")}
         made = self.call("PROPOSE", "/", {"endpoint": endpoint, "requested_duration": "PT1H"}, caller=self.alice)
         assert made.status == 263, made.document
         self.kept["contract"] = str(made.document["synthesis_id"])

@@ -10,14 +10,14 @@ from agtphost.wire.events import Response
 from tests.dispatch.hosts import CALLER, DispatchHost
 
 
-def of(response: Response) -> str | None:
+def announced_version(response: Response) -> str | None:
     return response.headers.get("agtp-api-version")
 
 
 def test_every_response_carries_the_version_of_the_moment() -> None:
     """AGTP-269: successes, refusals and answers to what never was a request; a new number from its announcement on."""
     host = DispatchHost()
-    assert of(host.ask("QUERY", "/words", headers={"Agent-ID": CALLER})) == "1"
+    assert announced_version(host.ask("QUERY", "/words", headers={"Agent-ID": CALLER})) == "1"
     for number in (7, 8):
         host.core.admission.sealer.announce(number)
         answers = [
@@ -29,6 +29,6 @@ def test_every_response_carries_the_version_of_the_moment() -> None:
             host.dispatcher.refuse(Reason.INVALID_REQUEST_LINE, "No request.", Peer(address="127.0.0.1"))
         )
         malformed.addCallback(answers.append)
-        assert {of(answer) for answer in answers} == {str(number)}
+        assert {announced_version(answer) for answer in answers} == {str(number)}
         assert len(answers) == 4
         assert {answer.headers.get("server-id") for answer in answers} == {"host.test"}

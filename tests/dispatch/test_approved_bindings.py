@@ -132,7 +132,7 @@ def tool(**more: Any) -> tuple[Binding, list[Any]]:
     return replace(made, name="files.remove", approval=True, **more), ran
 
 
-def executed(host: ApprovalHost, **arguments: Any) -> Any:
+def execute_tool(host: ApprovalHost, **arguments: Any) -> Any:
     payload = {"tool": "files.remove", "arguments": {"path": "/tmp/a", **arguments}}
     return host.ask("EXECUTE", "/", {"action": "mcp.tools.call", "payload_type": MCP, "payload": payload})
 
@@ -142,17 +142,17 @@ def test_a_tool_is_approved_by_its_definition() -> None:
     made, ran = tool(details={"definition_digest": "1" * 64})
     toolbox = Toolbox(made)
     host = ApprovalHost(adapter=toolbox)
-    first = body_of(executed(host))
+    first = body_of(execute_tool(host))
     assert host.decide(first["approval_id"]).status == 200
     (shown,) = host.result("QUERY", "/approvals", by=OPERATOR)["approvals"]
     assert (shown["tool"], shown["definition_digest"]) == ("files.remove", "1" * 64)
     toolbox.bound = (replace(made, details={"definition_digest": "2" * 64}),)
-    drifted = executed(host)
+    drifted = execute_tool(host)
     assert drifted.status == 202
     assert body_of(drifted)["approval_id"] != first["approval_id"]
     assert not ran
     toolbox.bound = (made,)
-    assert executed(host).status == 200
+    assert execute_tool(host).status == 200
     assert ran == [{"path": "/tmp/a"}]
 
 
@@ -187,7 +187,7 @@ def test_a_tool_whose_server_has_not_listed_it_is_asked_for_first() -> None:
 def test_a_tool_that_stays_unknown_is_refused() -> None:
     made, ran = tool(details={}, unknown=lambda: succeed(None))
     host = ApprovalHost(adapter=Toolbox(made))
-    answer = executed(host)
+    answer = execute_tool(host)
     assert (answer.status, body_of(answer)["reason"]) == (503, "tools-not-listed")
     assert not ran
 
@@ -197,10 +197,10 @@ def test_what_a_caller_says_besides_is_bound_too() -> None:
     made, ran = tool(details={"definition_digest": "1" * 64}, beside={"_meta": {"depth": 1}})
     toolbox = Toolbox(made)
     host = ApprovalHost(adapter=toolbox)
-    first = body_of(executed(host))
+    first = body_of(execute_tool(host))
     host.decide(first["approval_id"])
     toolbox.bound = (replace(made, beside={"_meta": {"depth": 2}}),)
-    assert body_of(executed(host))["approval_id"] != first["approval_id"]
+    assert body_of(execute_tool(host))["approval_id"] != first["approval_id"]
     assert not ran
 
 

@@ -91,7 +91,7 @@ TYPED = {
 }
 
 
-def typed() -> DispatchHost:
+def typed_host() -> DispatchHost:
     """An endpoint with a typed parameter in its path, and more that may stand in the query."""
     recorder = Recorder()
     binding = Binding(
@@ -103,12 +103,12 @@ def typed() -> DispatchHost:
 
 def test_what_stands_in_a_uri_has_its_declared_type() -> None:
     """AGTP-API section 5.3: typed path parameters, and the query string's beside them; the body's stay as they are."""
-    answer = typed().ask("QUERY", "/things/42", query="share=0.5&open=true&name=7")
+    answer = typed_host().ask("QUERY", "/things/42", query="share=0.5&open=true&name=7")
     assert answer.status == 200, answer.body
     assert json.loads(answer.body)["result"]["echo"] == {"number": 42, "share": 0.5, "open": True, "name": "7"}
     for path, query in (("/things/forty", None), ("/things/042", None), ("/things/1.5", None), ("/things/1", "open=1")):
-        assert typed().ask("QUERY", path, query=query).status == 422
-    assert typed().ask("QUERY", "/things/1", {"share": "0.5"}).status == 422
+        assert typed_host().ask("QUERY", path, query=query).status == 422
+    assert typed_host().ask("QUERY", "/things/1", {"share": "0.5"}).status == 422
 
 
 def test_numbers_of_built_ins_may_stand_in_the_query() -> None:

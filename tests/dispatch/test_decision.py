@@ -49,7 +49,7 @@ QUESTIONS: list[tuple[Question, int, str]] = [
 ]  # fmt: skip
 
 
-def called(host: DispatchHost, question: Question) -> tuple[int, str]:
+def make_call(host: DispatchHost, question: Question) -> tuple[int, str]:
     """Make the call in earnest."""
     proven = question.assurance is Assurance.CERTIFICATE
     who = certificate(question.agent_id) if proven and question.agent_id else None
@@ -68,7 +68,7 @@ def called(host: DispatchHost, question: Question) -> tuple[int, str]:
     return response.status, str(json.loads(response.body).get("reason", ""))
 
 
-async def decided(host: DispatchHost, question: Question, peer: Peer = HERE) -> Decision:
+async def decide(host: DispatchHost, question: Question, peer: Peer = HERE) -> Decision:
     return await Decider(host.gates).decide(question, peer)
 
 
@@ -77,8 +77,8 @@ async def decided(host: DispatchHost, question: Question, peer: Peer = HERE) -> 
 async def test_the_answer_is_the_one_the_call_gets(question: Question, status: int, reason: str) -> None:
     """Design decision 14: one decision function."""
     host = DispatchHost()
-    decision = await decided(host, question)
-    assert called(host, question) == (status, reason)
+    decision = await decide(host, question)
+    assert make_call(host, question) == (status, reason)
     refusal = decision.refusal
     assert decision.allowed is (status == 200)
     assert (refusal is None) is decision.allowed
@@ -91,14 +91,14 @@ async def test_the_answer_is_the_one_the_call_gets(question: Question, status: i
 async def test_nothing_happens() -> None:
     """No handler runs, no record is written, no key is used up."""
     host = DispatchHost()
-    await decided(host, QUESTIONS[0][0])
+    await decide(host, QUESTIONS[0][0])
     assert host.recorder.calls == [] and host.ledger.drafts == [] and host.ledger.reserved == {}
 
 
 @pytest_twisted.ensureDeferred
 async def test_without_input_the_schema_is_no_part_of_the_question() -> None:
     """And the answer says so."""
-    decision = await decided(DispatchHost(), Question(agent_id=CALLER, method="RESERVE", path="/desk"))
+    decision = await decide(DispatchHost(), Question(agent_id=CALLER, method="RESERVE", path="/desk"))
     assert decision.allowed and "schema" in decision.not_asked and "schema" not in decision.passed
     assert decision.required_scopes == ("booking:desk",) and decision.min_assurance == "certificate"
 
@@ -108,7 +108,7 @@ async def test_a_stopped_agent_may_nothing() -> None:
     """The lifecycle state of this moment counts."""
     host = DispatchHost()
     host.put(CALLER, "suspended")
-    decision = await decided(host, QUESTIONS[0][0])
+    decision = await decide(host, QUESTIONS[0][0])
     assert decision.refusal is not None and decision.refusal.reason == "agent-suspended"
     assert decision.gate == "caller and lifecycle" and decision.passed == ("framing", "connection identity")
     assert decision.path == "/desk", "what was asked about is shown as it was asked"
@@ -118,7 +118,7 @@ async def test_a_stopped_agent_may_nothing() -> None:
 async def test_ones_own_certificate_counts_as_it_is() -> None:
     """What its certificate commits to binds the agent that asks about itself."""
     bound = Peer(address="127.0.0.1", certificate=certificate(commitment=frozenset({"documents:query"})))
-    assert not (await decided(DispatchHost(), QUESTIONS[0][0], bound)).allowed
+    assert not (await decide(DispatchHost(), QUESTIONS[0][0], bound)).allowed
 
 
 def test_the_gates_passed_over_are_gates() -> None:
@@ -146,7 +146,7 @@ async def test_a_certificate_with_fewer_scopes_decides() -> None:
     operator = Peer(address="127.0.0.1", certificate=certificate(None))
     for commitment, status in ((narrow, 262), (None, 200)):
         question = Question(agent_id=CALLER, method="RESERVE", path="/desk", input={"text": "x"}, commitment=commitment)
-        found = await decided(host, question, operator)
+        found = await decide(host, question, operator)
         peer = Peer(address="127.0.0.1", certificate=certificate(commitment=commitment))
         response = host.ask("RESERVE", "/desk", {"text": "x"}, peer=peer, headers={"Agent-ID": CALLER})
         assert (response.status, found.allowed) == (status, status == 200)

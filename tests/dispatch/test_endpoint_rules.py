@@ -57,7 +57,7 @@ type = "object"
 """
 
 
-def served(*texts: str, answer: Answering | None = None) -> tuple[DispatchHost, list[Recorder]]:
+def serve_endpoints(*texts: str, answer: Answering | None = None) -> tuple[DispatchHost, list[Recorder]]:
     """A host with these endpoints, and each one's handler."""
     bindings, recorders = [], []
     for text in texts:
@@ -76,14 +76,14 @@ TEXT = '{ type = "string" }'
 
 def test_a_template_parameter_reaches_the_handler_as_input() -> None:
     """AGTP-023, API-033: decoded, validated, beside the body's parameters."""
-    host, (recorder,) = served(toml("BOOK /orders/{id}/lines", properties=f"id = {TEXT}\nn = {TEXT}"))
+    host, (recorder,) = serve_endpoints(toml("BOOK /orders/{id}/lines", properties=f"id = {TEXT}\nn = {TEXT}"))
     assert host.ask("BOOK", "/orders/a%20b/lines", {"n": "1"}).status == 200
     assert dict(recorder.calls[0].input) == {"id": "a b", "n": "1"}
 
 
 def test_a_literal_path_goes_before_a_template() -> None:
     """API-035, API-036: exact first, then the fewest parameters, then 404."""
-    host, recorders = served(
+    host, recorders = serve_endpoints(
         toml("BOOK /orders/latest"),
         toml("BOOK /orders/{id}", properties=f"id = {TEXT}"),
         toml("BOOK /a/{x}/c", properties=f"x = {TEXT}"),
@@ -135,13 +135,13 @@ def test_other_paths_are_ordinary(path: str) -> None:
 
 def test_deep_paths_of_mixed_case_are_served() -> None:
     """API-034: style is the operator's."""
-    host, _ = served(toml("BOOK /My_Items/sub-Item/x/y/z"))
+    host, _ = serve_endpoints(toml("BOOK /My_Items/sub-Item/x/y/z"))
     assert host.ask("BOOK", "/My_Items/sub-Item/x/y/z").status == 200
 
 
 def test_a_parameter_may_be_called_like_a_method() -> None:
     """API-028: registration exempts it; a request's own segment is still checked."""
-    host, (recorder,) = served(toml("BOOK /orders/{query}", properties=f"query = {TEXT}"))
+    host, (recorder,) = serve_endpoints(toml("BOOK /orders/{query}", properties=f"query = {TEXT}"))
     assert host.ask("BOOK", "/orders/7").status == 200
     assert dict(recorder.calls[0].input) == {"query": "7"}
 
@@ -158,14 +158,14 @@ def test_a_parameter_may_be_called_like_a_method() -> None:
 )
 def test_query_parameters_are_merged_below_the_body(query: str, body: Any, found: dict[str, str]) -> None:
     """API-037: decoded, the last of several, and the body wins, before validation."""
-    host, (recorder,) = served(toml("BOOK /x", properties=f"a = {TEXT}\nb = {TEXT}"))
+    host, (recorder,) = serve_endpoints(toml("BOOK /x", properties=f"a = {TEXT}\nb = {TEXT}"))
     assert host.ask("BOOK", "/x", body, query=query).status == 200
     assert dict(recorder.calls[0].input) == found
 
 
 def test_query_parameters_are_validated_like_any_input() -> None:
     """API-037, API-141: an undeclared one is 422; a parameter of the path is not overridden."""
-    host, (recorder,) = served(toml("BOOK /x/{id}", properties=f"id = {TEXT}"))
+    host, (recorder,) = serve_endpoints(toml("BOOK /x/{id}", properties=f"id = {TEXT}"))
     assert host.ask("BOOK", "/x/1", query="c=1").status == 422
     assert host.ask("BOOK", "/x/1", query="id=2").status == 200
     assert dict(recorder.calls[0].input) == {"id": "1"}
@@ -214,14 +214,16 @@ def test_a_nested_schema_is_refused_and_not_followed(depth: int) -> None:
 
 def test_the_newest_dialect_is_spoken() -> None:
     """API-144: prefixItems of Draft 2020-12 validates."""
-    host, _ = served(toml("BOOK /x", properties='a = { prefixItems = [{ type = "string" }, { type = "integer" }] }'))
+    host, _ = serve_endpoints(
+        toml("BOOK /x", properties='a = { prefixItems = [{ type = "string" }, { type = "integer" }] }')
+    )
     assert host.ask("BOOK", "/x", {"a": ["x", 1]}).status == 200
     assert host.ask("BOOK", "/x", {"a": [1, "x"]}).status == 422
 
 
 def test_reserved_paths_are_free_for_other_methods() -> None:
     """API-055: QUERY /methods is the operator's, if the operator wants it."""
-    host, _ = served(toml("QUERY /methods"))
+    host, _ = serve_endpoints(toml("QUERY /methods"))
     assert host.ask("QUERY", "/methods").status == 200
 
 
@@ -230,7 +232,7 @@ def test_reserved_paths_are_free_for_other_methods() -> None:
 
 def test_what_is_not_registered_is_404_or_405() -> None:
     """API-059: an unknown path, and a known one under another method."""
-    host, _ = served(toml("BOOK /x"))
+    host, _ = serve_endpoints(toml("BOOK /x"))
     assert host.ask("BOOK", "/y").status == 404
     body = document(host.ask("CANCEL", "/x"))
     assert (body["status"], body["allowed_methods_for_path"]) == (405, ["BOOK"])
@@ -239,7 +241,7 @@ def test_what_is_not_registered_is_404_or_405() -> None:
 
 def test_the_record_names_the_tier() -> None:
     """API-059: B for an operator's endpoint, whether it was answered or refused."""
-    host, _ = served(toml("BOOK /x", properties='n = { type = "integer" }'))
+    host, _ = serve_endpoints(toml("BOOK /x", properties='n = { type = "integer" }'))
     for body, status in (({"n": 1}, 200), ({"n": "x"}, 422)):
         assert host.ask("BOOK", "/x", body).status == status
         assert payload(host)["tier"] == "B"
@@ -251,7 +253,7 @@ def test_the_record_names_the_tier() -> None:
 )
 def test_bad_input_is_422_with_its_place_and_no_handler_runs(body: Any, path: str, keyword: str) -> None:
     """API-141, API-142: type, undeclared and missing fields, each by JSON pointer."""
-    host, (recorder,) = served(toml("BOOK /x", properties='n = { type = "integer" }', required='["n"]'))
+    host, (recorder,) = serve_endpoints(toml("BOOK /x", properties='n = { type = "integer" }', required='["n"]'))
     answer = document(host.ask("BOOK", "/x", body))
     assert (answer["status"], answer["reason"]) == (422, "invalid-input")
     assert [(fault["path"], fault["keyword"]) for fault in answer["faults"]] == [(path, keyword)]
@@ -275,7 +277,7 @@ OUTPUT = 'required = ["id"]\n[output_schema.properties]\nid = { type = "string" 
 def test_outputs_are_checked_permissively_unless_strict(strict: bool, result: Any, status: int) -> None:
     """API-143: more is fine, less is not; ``strict_output`` takes neither."""
     head = f"strict_output = {str(strict).lower()}"
-    host, _ = served(toml("BOOK /x", output=OUTPUT, head=head), answer=lambda context: result)
+    host, _ = serve_endpoints(toml("BOOK /x", output=OUTPUT, head=head), answer=lambda context: result)
     answer = host.ask("BOOK", "/x")
     assert answer.status == status
     if status == 500:
@@ -288,7 +290,7 @@ def test_a_declared_error_is_422_and_names_itself() -> None:
     def fail(context: EndpointContext) -> Any:
         raise EndpointError("room_unavailable", {"until": "noon"})
 
-    host, _ = served(toml("BOOK /x"), answer=fail)
+    host, _ = serve_endpoints(toml("BOOK /x"), answer=fail)
     body = document(host.ask("BOOK", "/x"))
     assert (body["status"], body["reason"], body["details"]) == (422, "room_unavailable", {"until": "noon"})
 
@@ -296,19 +298,19 @@ def test_a_declared_error_is_422_and_names_itself() -> None:
 def test_every_required_scope_is_required() -> None:
     """API-064, API-078: one of two is 262 and no handler runs; both are enough; none declared asks for none."""
     head = 'required_scopes = ["booking:room", "calendar:write"]'
-    host, (recorder,) = served(toml("BOOK /x", head=head))
+    host, (recorder,) = serve_endpoints(toml("BOOK /x", head=head))
     body = document(host.ask("BOOK", "/x"))
     assert (body["status"], body["type"]) == (262, "scope-required")
     assert recorder.calls == []
-    enough, (called,) = served(toml("BOOK /x", head='required_scopes = ["booking:room", "documents:query"]'))
+    enough, (called,) = serve_endpoints(toml("BOOK /x", head='required_scopes = ["booking:room", "documents:query"]'))
     assert enough.ask("BOOK", "/x").status == 200
     assert len(called.calls) == 1
 
 
 def test_a_namespace_groups_and_does_nothing_else() -> None:
     """API-062: the answer is the same; the projection shows it."""
-    plain, _ = served(toml("BOOK /x"))
-    named, _ = served(toml("BOOK /x", head='namespace = "hotel"'))
+    plain, _ = serve_endpoints(toml("BOOK /x"))
+    named, _ = serve_endpoints(toml("BOOK /x", head='namespace = "hotel"'))
     results = [document(host.ask("BOOK", "/x", {}))["result"] for host in (plain, named)]
     assert results[0] == results[1]
     shown = [host.bindings[-1].details.get("namespace") for host in (plain, named)]

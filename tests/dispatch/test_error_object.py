@@ -25,7 +25,7 @@ BODIES = {
 }
 
 
-def of(status: Status) -> Refusal:
+def refusal_with_details(status: Status) -> Refusal:
     """One that tries to say something else by its details."""
     return Refusal(
         ForeignReason("a-token", status), "What was wrong.", remedy="Mend it.", details={"error": "text", "more": [1]}
@@ -38,7 +38,7 @@ def test_the_table_of_refusals(status: Status, content_type: str) -> None:
     """Each status by each type of body; the drafts' three names stay texts."""
 
     def refuse(context: EndpointContext) -> Any:
-        raise of(status)
+        raise refusal_with_details(status)
 
     sent = {"Content-Type": content_type}
     response = DispatchHost(refuse, settings={"wire": {"yaml": True}}).ask(

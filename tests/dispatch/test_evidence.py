@@ -31,7 +31,7 @@ def last(host: DispatchHost) -> dict[str, Any]:
     return dict(host.ledger.drafts[-1].payload)
 
 
-def known(address: str = ADDRESS, **members: Any) -> Peer:
+def certified_peer(address: str = ADDRESS, **members: Any) -> Peer:
     return Peer(address=address, certificate=certificate(**members))
 
 
@@ -40,7 +40,7 @@ def known(address: str = ADDRESS, **members: Any) -> Peer:
 PAST = datetime(2001, 1, 1, tzinfo=UTC)
 UNBELIEVED: dict[str, tuple[Peer, dict[str, str], str, dict[str, str]]] = {
     "the certificate of one agent, the Agent-ID of another": (
-        known(),
+        certified_peer(),
         {"Agent-ID": STRANGER},
         "agent-id-certificate-mismatch",
         {"agent_id": STRANGER, "certificate": SHA, "certificate_agent_id": CALLER},
@@ -52,7 +52,7 @@ UNBELIEVED: dict[str, tuple[Peer, dict[str, str], str, dict[str, str]]] = {
         {"agent_id": STRANGER},
     ),
     "an agent that nobody knows, by its certificate": (
-        known(agent_id=STRANGER),
+        certified_peer(agent_id=STRANGER),
         {},
         "agent-unknown",
         {"certificate": SHA, "certificate_agent_id": STRANGER},
@@ -60,19 +60,19 @@ UNBELIEVED: dict[str, tuple[Peer, dict[str, str], str, dict[str, str]]] = {
     "no Agent-ID at all": (Peer(address=ADDRESS), {"Agent-ID": "Robert'); DROP"}, "agent-id-malformed", {}),
     "what cannot be an identifier": (Peer(address=ADDRESS), {"Agent-ID": "x" * 400}, "agent-id-malformed", {}),
     "an expired certificate": (
-        known(not_after=PAST),
+        certified_peer(not_after=PAST),
         {},
         "certificate-not-valid-now",
         {"certificate": SHA, "certificate_agent_id": CALLER},
     ),
     "a certificate with a broken extension": (
-        known(agent_id=None, malformed="subject-agent-id is no text"),
+        certified_peer(agent_id=None, malformed="subject-agent-id is no text"),
         {"Agent-ID": CALLER},
         "certificate-malformed",
         {"agent_id": CALLER, "certificate": SHA},
     ),
     "another owner": (
-        known(principal_id="acme.example"),
+        certified_peer(principal_id="acme.example"),
         {"Agent-ID": CALLER, "Owner-ID": "other.example"},
         "owner-id-certificate-mismatch",
         {"agent_id": CALLER, "certificate": SHA, "certificate_agent_id": CALLER},
@@ -138,7 +138,7 @@ def test_summaries_tell_the_same() -> None:
     """Cause, claimed agent and certificate are in the summary of those that have no record."""
     host = Counted()
     for _ in range(10):
-        host.ask(peer=known(), Agent_ID=STRANGER)
+        host.ask(peer=certified_peer(), Agent_ID=STRANGER)
     [summary] = host.summaries.take()
     assert summary.fields["outcomes"] == [
         {"status": 401, "reason": "agent-unauthenticated", "cause": "agent-id-certificate-mismatch", "count": 7}
@@ -192,7 +192,7 @@ def test_summed_up_violations_have_their_scopes() -> None:
     """Beyond an agent's allowance the summary still says method, path and scopes."""
     host = Counted()
     for _ in range(30):
-        host.ask(peer=known(), Authority_Scope="payments:move")
+        host.ask(peer=certified_peer(), Authority_Scope="payments:move")
     [summary] = host.summaries.take()
     assert summary.fields["origin"] == {"kind": "agent", "name": CALLER}
     [violation] = summary.fields["scope_violations"]

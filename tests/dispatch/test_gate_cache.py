@@ -140,7 +140,7 @@ CHANGES: Mapping[Callable[[DispatchHost], None], tuple[int, str]] = {
 }
 
 
-def described(response: Response) -> tuple[int, str]:
+def status_and_reason(response: Response) -> tuple[int, str]:
     return int(response.status), str(document(response).get("reason", ""))
 
 
@@ -151,7 +151,7 @@ def test_what_changes_counts_for_the_next_request(change: Callable[[DispatchHost
     connected = Connected(host, learning=True)
     assert [connected.ask().status for _ in range(4)] == [200] * 4
     change(host)
-    assert described(connected.ask()) == CHANGES[change]
+    assert status_and_reason(connected.ask()) == CHANGES[change]
 
 
 def test_the_control_without_conditions_would_let_it_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_a_certificate_counts_to_its_last_second(monkeypatch: pytest.MonkeyPatch
         assert connected.ask().status == 200
     now = time.time() + 31 * 86_400
     monkeypatch.setattr("agtphost.dispatch.dispatcher.time.time", lambda: now)
-    assert described(connected.ask()) == (401, "agent-unauthenticated")
+    assert status_and_reason(connected.ask()) == (401, "agent-unauthenticated")
 
 
 def test_what_names_a_call_and_what_it_says_is_looked_at_each_time() -> None:
@@ -183,9 +183,9 @@ def test_what_names_a_call_and_what_it_says_is_looked_at_each_time() -> None:
         *("a", "b", "b", "a", "b")
     ]
     assert payload(host)["task_id"] == "b"
-    assert described(connected.ask(task_id="x" * 129)) == (400, "invalid-identifier")
-    assert described(connected.ask(body={"text": 1})) == (422, "invalid-input")
-    assert described(connected.ask(body=b"{")) == (400, "malformed-body")
+    assert status_and_reason(connected.ask(task_id="x" * 129)) == (400, "invalid-identifier")
+    assert status_and_reason(connected.ask(body={"text": 1})) == (422, "invalid-input")
+    assert status_and_reason(connected.ask(body=b"{")) == (400, "malformed-body")
     other = Connected(host, learning=True, proven=False)
     other._commons = connected._commons
     assert other.ask().status == 401
@@ -224,7 +224,7 @@ def test_two_hosts_of_which_one_learns_answer_alike() -> None:
                 chance.choice((GOOD, GOOD, {"text": 1})),
             )
             answers = [each[line].ask(kind, task_id, body) for each in lines]
-            assert seen(hosts[0], answers[0]) == seen(hosts[1], answers[1]), kind
+            assert comparable_answer(hosts[0], answers[0]) == comparable_answer(hosts[1], answers[1]), kind
         kept = hosts[0].dispatcher._passage._kept  # type: ignore[attr-defined]
         learned += sum(not isinstance(each, int) for each in kept.values())
         assert not hosts[1].dispatcher._passage._kept  # type: ignore[attr-defined]
@@ -259,7 +259,7 @@ UNDONE = {
 NEVER_ALIKE = {"Response-ID", "Audit-ID", "Audit-Summary", "response_id", "action_id", "summary_id"}
 
 
-def seen(host: DispatchHost, response: Response) -> tuple[Any, ...]:
+def comparable_answer(host: DispatchHost, response: Response) -> tuple[Any, ...]:
     """All of an answer and of its record but identifiers and times that are never twice the same."""
     fields = tuple(each for each in response.headers.fields if each[0] not in NEVER_ALIKE)
     record = {name: value for name, value in payload(host).items() if name not in NEVER_ALIKE}

@@ -53,7 +53,7 @@ def peer(**changes: Any) -> Peer:
     return Peer(address="127.0.0.1", certificate=certificate(**changes))
 
 
-def expired() -> Peer:
+def expired_peer() -> Peer:
     return peer(not_after=datetime.now(UTC) - timedelta(seconds=1))
 
 
@@ -61,7 +61,7 @@ FAILURES: list[tuple[str, int, str, dict[str, Any]]] = [
     ("framing", 400, "invalid-agent-id", {"headers": {"Agent-ID": "A" * 64}}),
     ("framing", 400, "invalid-identifier", {"headers": {"Task-ID": "x" * 129}}),
     ("connection identity", 401, "agent-unauthenticated", {"headers": {"Agent-ID": STRANGER}}),
-    ("connection identity", 401, "agent-unauthenticated", {"peer": expired()}),
+    ("connection identity", 401, "agent-unauthenticated", {"peer": expired_peer()}),
     ("connection identity", 401, "agent-unauthenticated", {"peer": peer(malformed="trust-tier is 9")}),
     ("caller and lifecycle", 401, "agent-unauthenticated", {"peer": peer(agent_id=STRANGER)}),
     ("addressee and lifecycle", 404, "agent-not-hosted", {"path": "/agents/nobody/desk"}),

@@ -25,7 +25,7 @@ GIVEN = {"text": "hello"}
 HOST = "agtp.test"
 
 
-def governed(ledger: FakeLedger | None = None, *, gated: bool = True) -> DispatchHost:
+def governed_host(ledger: FakeLedger | None = None, *, gated: bool = True) -> DispatchHost:
     """A host that believes the platform."""
     ledger = ledger or FakeLedger()
     governance = Governance({"gov.test": PLATFORM.public}, UsedTokens(ledger.held), HOST)
@@ -59,7 +59,7 @@ def ask(
 
 def test_an_allowed_action_acts_once() -> None:
     """AGTP-177: the second use is 401, after a restart as well; the use is a signed event that names the request."""
-    host = governed()
+    host = governed_host()
     text = token()
     assert ask(host, text)[0] == 200
     status, body = ask(host, text)
@@ -69,15 +69,15 @@ def test_an_allowed_action_acts_once() -> None:
     assert event.event_type == USED and event.fields["caller_id"] == CALLER
     [acted] = [draft.payload for draft in host.ledger.drafts if draft.payload.get("status") == 200]
     assert event.fields["request_hash"] == acted["request_hash"]
-    assert ask(governed(host.ledger), text)[0] == 401, "what was committed is all that a restart leaves"
+    assert ask(governed_host(host.ledger), text)[0] == 401, "what was committed is all that a restart leaves"
     # The control: a host that has no gate for them acts twice.
-    free = governed(gated=False)
+    free = governed_host(gated=False)
     assert [ask(free, text)[0] for _ in range(2)] == [200, 200]
 
 
 def test_two_uses_at_once_act_once() -> None:
     """The use is durable before the action begins: of two requests that race, one acts."""
-    host = governed()
+    host = governed_host()
     text = token()
     gate = next(gate for gate in host.gates if isinstance(gate, GovernanceGate))
     gate._governance.find_use = lambda token: None  # type: ignore[method-assign]
@@ -88,7 +88,7 @@ def test_two_uses_at_once_act_once() -> None:
 
 def test_a_denied_action_does_not_act() -> None:
     """AGTP-177: 403, on record, and the verdict is used up."""
-    host = governed()
+    host = governed_host()
     text = token(verdict="DENY")
     assert ask(host, text)[1]["reason"] == "governance-denied"
     assert ask(host, text)[1]["fault"] == "replayed"
@@ -150,7 +150,7 @@ def hostile() -> dict[str, Any]:
 def test_what_proves_nothing_is_401(fault: str) -> None:
     """AGTP-177: expiry, another agent, host, method, path or digest, and everything forged; nothing acts."""
     text = hostile()[fault]
-    host = governed()
+    host = governed_host()
     status, body = ask(host, text)
     assert (status, body["reason"]) == (401, "governance-token-invalid")
     assert not host.recorder.calls
@@ -166,7 +166,7 @@ def test_every_fault_has_its_test() -> None:
 
 def test_the_parameters_are_those_that_were_decided_on() -> None:
     """The digest holds for every spelling of the same parameters, and for no others."""
-    host = governed()
+    host = governed_host()
     assert ask(host, token(), {"text": "hellp"})[0] == 401
     assert ask(host, token(aud=HOST), dict(GIVEN))[0] == 200
     with pytest.raises(DelegationError):
@@ -175,7 +175,7 @@ def test_the_parameters_are_those_that_were_decided_on() -> None:
 
 def test_a_verdict_narrows_and_never_widens() -> None:
     """Companion section 8.2: the verdict's scope alone counts; beyond the caller's, or less than is needed, is 262."""
-    host = governed()
+    host = governed_host()
     assert ask(host, token(action={"authority_scope": ["booking:desk"]}))[0] == 200
     assert host.recorder.calls[0].scopes == frozenset({"booking:desk"})
     for scope in (["payments:purchase", "booking:desk"], ["documents:query"], []):
@@ -186,7 +186,7 @@ def test_a_verdict_narrows_and_never_widens() -> None:
 
 def test_a_keyed_request_is_repeated_with_its_token() -> None:
     """Core v08 section 5.5: the same request under the same key is answered as before; no other with that token."""
-    host = governed()
+    host = governed_host()
     text = token()
     first = ask(host, text, key="k-1")
     assert first[0] == 200
@@ -198,7 +198,7 @@ def test_a_keyed_request_is_repeated_with_its_token() -> None:
 
 def test_without_a_store_nothing_is_decided() -> None:
     """Design decision 15: a use that cannot be made durable does not act."""
-    host = governed()
+    host = governed_host()
     host.ledger.failing = True
     assert ask(host, token())[0] == 503
     assert not host.recorder.calls
@@ -206,6 +206,6 @@ def test_without_a_store_nothing_is_decided() -> None:
 
 def test_requests_without_a_token_pass() -> None:
     """A token is for whoever has one: nothing else changes."""
-    host = governed()
+    host = governed_host()
     answer = host.ask("RESERVE", "/desk", {"parameters": GIVEN})
     assert answer.status == 200 and not any(draft.events for draft in host.ledger.drafts)

@@ -76,7 +76,7 @@ def exchange(scopes: set[str], assurance: Assurance, grants: set[str] | None) ->
     return made
 
 
-def named(binding: Binding, texts: set[str]) -> bool:
+def grant_names_binding(binding: Binding, texts: set[str]) -> bool:
     """What a grant names, in another way than the host's: by what people are told, and shell patterns."""
     names = {format_grant(binding), f"{binding.method} {binding.path}", f"* {binding.path}"}
     if any(member in binding.extra for member in ("mcp_tool", "mcp_resource")):
@@ -87,7 +87,7 @@ def named(binding: Binding, texts: set[str]) -> bool:
     return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
-def widened(
+def widen_decision(
     admits: Callable[[Exchange, Binding], bool], phases: tuple[Phase, ...] = tuple(Phase)
 ) -> Callable[[], None]:
     """The property, of a decision."""
@@ -100,8 +100,12 @@ def widened(
             without = admits(exchange(scopes, known, None), binding)
             narrowed = admits(exchange(scopes, known, grants), binding)
             assert without or not narrowed, "a grant gave what document and certificate do not"
-            assert not narrowed or is_free(binding) or named(binding, grants), "what no grant names was called"
-            assert narrowed or not without or not (is_free(binding) or named(binding, grants)), "a grant gave nothing"
+            assert not narrowed or is_free(binding) or grant_names_binding(binding, grants), (
+                "what no grant names was called"
+            )
+            assert narrowed or not without or not (is_free(binding) or grant_names_binding(binding, grants)), (
+                "a grant gave nothing"
+            )
             assert admits(exchange(scopes, known, {*grants, more}), binding) or not narrowed, "more grants took some"
 
     return holds
@@ -110,7 +114,7 @@ def widened(
 def test_grants_never_widen() -> None:
     """For every set of grants, whatever the agent holds: what is called is granted, and was allowed before."""
     print("seed", SEED)
-    widened(authority.admits)()
+    widen_decision(authority.admits)()
 
 
 def test_a_decision_that_lets_grants_give_is_caught() -> None:
@@ -135,5 +139,5 @@ def test_a_decision_that_lets_grants_give_is_caught() -> None:
 
     for broken in (generous, forgetful, loose):
         with pytest.raises(BaseException) as raised:
-            widened(broken, (Phase.generate,))()
+            widen_decision(broken, (Phase.generate,))()
         assert "grant" in str(raised.value) or "grant" in repr(getattr(raised.value, "exceptions", "")), broken

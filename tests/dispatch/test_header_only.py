@@ -76,7 +76,7 @@ TARGETS: Mapping[str, Sequence[Ask]] = {
 """Every target of INSPECT."""
 
 
-def _carried(action: str, **payload: Any) -> Mapping[str, Any]:
+def _tool_payload(action: str, **payload: Any) -> Mapping[str, Any]:
     return {"action": action, "payload_type": MCP_TOOLS, "payload": payload}
 
 
@@ -114,11 +114,13 @@ ROWS: Mapping[tuple[str, str], Sequence[Ask]] = {
     },
     # Carried
     ("EXECUTE", "/"): [
-        ask("EXECUTE", "/", _carried("mcp.tools.list")),
-        ask("EXECUTE", "/", _carried("mcp.tools.call", tool="files.read_file")),
-        ask("EXECUTE", "/", _carried("mcp.tools.call", tool="files.nothing")),
+        ask("EXECUTE", "/", _tool_payload("mcp.tools.list")),
+        ask("EXECUTE", "/", _tool_payload("mcp.tools.call", tool="files.read_file")),
+        ask("EXECUTE", "/", _tool_payload("mcp.tools.call", tool="files.nothing")),
     ],
-    ("EXECUTE", "/mcp/{server}"): [ask("EXECUTE", "/mcp/files", _carried("mcp.tools.call", tool="files.read_file"))],
+    ("EXECUTE", "/mcp/{server}"): [
+        ask("EXECUTE", "/mcp/files", _tool_payload("mcp.tools.call", tool="files.read_file"))
+    ],
     # Negotiation
     ("PROPOSE", "/"): [ask("PROPOSE", "/", {"method": "QUERY", "path": "/x"})],
     ("QUERY", "/proposals"): [ask("QUERY", "/proposals")],
@@ -282,7 +284,7 @@ def test_every_binding_and_every_target_has_a_row(profile: str) -> None:
     assert targets == set(TARGETS)
 
 
-def asked() -> Iterator[tuple[str, str, Ask]]:
+def each_request() -> Iterator[tuple[str, str, Ask]]:
     """Every request, by profile and binding."""
     for profile in PROFILES:
         for (method, path), asks in ROWS.items():
@@ -290,7 +292,7 @@ def asked() -> Iterator[tuple[str, str, Ask]]:
                 yield profile, f"{method} {path} {number}", each
 
 
-@each_row(("profile", "name", "each"), asked)
+@each_row(("profile", "name", "each"), each_request)
 def test_a_header_shows_nothing_that_is_stored(profile: str, name: str, each: Ask) -> None:
     """No mark is in an answer to a caller that proves nothing, and the control sees each that is to be seen."""
     host = host_of(profile)
@@ -313,7 +315,7 @@ LISTING = {("DISCOVER", "/methods"), ("QUERY", "/cards"), ("FIND", "/cards"), ("
 """What in development lists, shows or lets call what a header suffices for there; nothing of it is stored for alice."""
 
 
-@each_row(("profile", "name", "each"), asked)
+@each_row(("profile", "name", "each"), each_request)
 def test_a_header_is_answered_as_no_name_is(profile: str, name: str, each: Ask) -> None:
     """
     Where a caller without a name is answered, the body is the same but for identifiers; where it is refused, so is a

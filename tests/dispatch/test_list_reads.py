@@ -62,7 +62,7 @@ class Listed:
         plain, _, query = path.partition("?")
         request = Request(method="QUERY", path=plain, query=query, headers=Headers(fields), body=b"", line=line)
         answers: list[Response] = []
-        waiting = self.dispatcher.dispatch(request, peer or certified())
+        waiting = self.dispatcher.dispatch(request, peer or certified_peer())
         Deferred.fromCoroutine(waiting).addCallback(answers.append)
         self.memory.clock.advance(1)
         [answer] = answers
@@ -76,7 +76,7 @@ class Listed:
         return len(self.memory.ledger.drafts)
 
 
-def certified(**changes: Any) -> Peer:
+def certified_peer(**changes: Any) -> Peer:
     return Peer(address="203.0.113.9", certificate=certificate(**changes))
 
 
@@ -148,10 +148,10 @@ def test_the_task_of_a_request_makes_no_other_list() -> None:
 
 OTHERS: dict[str, Any] = {
     "another query": {"path": "/things?of=x"},
-    "another certificate": {"peer": certified(sha256="d" * 64)},
+    "another certificate": {"peer": certified_peer(sha256="d" * 64)},
     "a new session": {"Session_ID": "s-2"},
-    "a front": {"peer": replace(certified(), http={"surface": "gateway", "client": "c"})},
-    "an inner call": {"peer": replace(certified(), depth=1)},
+    "a front": {"peer": replace(certified_peer(), http={"surface": "gateway", "client": "c"})},
+    "an inner call": {"peer": replace(certified_peer(), depth=1)},
     "a keyed request": {"Idempotency_Key": "k"},
     "a stranger": {"peer": Peer(address="203.0.113.9")},
     "a header": {"peer": Peer(address="203.0.113.9"), "Agent_ID": CALLER},

@@ -50,7 +50,7 @@ def host() -> Iterator[TurnHost]:
     made.close()
 
 
-def revoked(host: TurnHost, name: str) -> float:
+def revoke_and_time(host: TurnHost, name: str) -> float:
     """Seconds of the longest turn from the revocation to the last answer, each of which is 410."""
     caller = host.agent(name)
     answers: list[Any] = []
@@ -68,7 +68,7 @@ def revoked(host: TurnHost, name: str) -> float:
 @measured
 @pytest.mark.programme
 def test_they_end_in_turns(host: TurnHost) -> None:
-    seconds = revoked(host, "caller")
+    seconds = revoke_and_time(host, "caller")
     print(f"{seconds * 1000:.1f} ms")
     assert seconds < most()
 
@@ -77,4 +77,4 @@ def test_they_end_in_turns(host: TurnHost) -> None:
 def test_all_at_once_is_too_long(host: TurnHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control."""
     monkeypatch.setattr(running_calls, "TURN", 1e9)
-    assert revoked(host, "other") > most()
+    assert revoke_and_time(host, "other") > most()

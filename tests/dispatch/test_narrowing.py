@@ -134,15 +134,15 @@ DELEGATION: dict[str, Callable[[], dict[str, Any]]] = {
     "scope": lambda: {"token": delegating.token(scope=["documents:write"])},
     "iat": lambda: {"token": delegating.token(now=NOW() + 900)},
     "exp": lambda: {"token": delegating.token(now=NOW() - 900)},
-    "nbf": lambda: {"token": _claimed(nbf=int(NOW()) + 900)},
-    "jti": lambda: {"token": _claimed(jti="used")},
+    "nbf": lambda: {"token": _token_with_claims(nbf=int(NOW()) + 900)},
+    "jti": lambda: {"token": _token_with_claims(jti="used")},
     "task_id": lambda: {"task_id": None},
     "depth": lambda: {"token": delegating.token(depth=2, parent="0" * 64)},
     "parent": lambda: {"token": delegating.token(depth=2, parent="f" * 64)},
 }
 
 
-def _claimed(**changes: Any) -> str:
+def _token_with_claims(**changes: Any) -> str:
     """A good token with claims that ``issue`` does not take."""
     from agtphost.identity import jws
     from agtphost.identity.canonical import canonical
@@ -168,7 +168,7 @@ def _delegate(
 def test_each_claim_of_a_delegation_token(claim: str) -> None:
     """551 for each, and nothing is called; a token without the change delegates."""
     host = delegating.DelegationHost()
-    assert _delegate(host, _claimed(jti="used")).status == 200, "the control"
+    assert _delegate(host, _token_with_claims(jti="used")).status == 200, "the control"
     response = _delegate(host, **DELEGATION[claim]())
     assert response.status == 551, response.body
     assert len(host.seen) == 1
@@ -177,7 +177,7 @@ def test_each_claim_of_a_delegation_token(claim: str) -> None:
 def test_a_delegation_token_has_no_other_claims() -> None:
     """Unknown ones are refused by the parser."""
     assert DELEGATION.keys() == delegation._REQUIRED | delegation._OPTIONAL
-    assert _delegate(delegating.DelegationHost(), _claimed(only_on="sundays")).status == 551
+    assert _delegate(delegating.DelegationHost(), _token_with_claims(only_on="sundays")).status == 551
 
 
 # Governance tokens
@@ -208,7 +208,7 @@ ACTION: dict[str, Any] = {
 @each_row("claim", GOVERNANCE)
 def test_each_claim_of_a_governance_token(claim: str) -> None:
     """401, or 403 for DENY, with DELEGATE as with any other method; nothing acts."""
-    host = governing.governed()
+    host = governing.governed_host()
     assert governing.ask(host, governing.token(jti="used"))[0] == 200, "the control"
     assert governing.ask(host, governing.token(**GOVERNANCE[claim]()))[0] in (401, 403)
     assert len(host.recorder.calls) == 1
@@ -223,7 +223,7 @@ def test_each_claim_of_a_governance_token(claim: str) -> None:
 @each_row("member", ACTION)
 def test_each_member_of_a_governed_action(member: str) -> None:
     """A verdict on another action is none on this one: 401, and 262 for scopes; nothing acts."""
-    host = governing.governed()
+    host = governing.governed_host()
     status, _ = governing.ask(host, governing.token(action={member: ACTION[member]}))
     assert status == (262 if member == SCOPE else 401)
     assert not host.recorder.calls
@@ -235,7 +235,7 @@ def test_each_member_of_a_governed_action(member: str) -> None:
 
 def test_a_governed_scope_bounds_what_is_used_and_handed_on() -> None:
     """The request claims no scope, and the verdict's counts: for the handler, and for what is delegated."""
-    host = governing.governed()
+    host = governing.governed_host()
     held = host.caller.scopes
     assert len(held) > 1
     granted = sorted(held)[:1]
@@ -261,10 +261,10 @@ def test_a_governance_token_has_no_other_members(monkeypatch: pytest.MonkeyPatch
         return verdict(self, text, agent_id, action, bound=bound)
 
     monkeypatch.setattr(Governance, "verdict", noting)
-    assert governing.ask(governing.governed(), governing.token())[0] == 200
+    assert governing.ask(governing.governed_host(), governing.token())[0] == 200
     assert _delegate(delegating.DelegationHost(), context={"governance_token": delegating.governance()}).status == 200
     assert compared == ACTION.keys() - {"max_amount"}
-    assert governing.ask(governing.governed(), governing.token(room="7"))[0] == 401
+    assert governing.ask(governing.governed_host(), governing.token(room="7"))[0] == 401
 
 
 # Continuation-Tokens
@@ -367,7 +367,7 @@ def _commit(table: NegotiatingHost, contract: str, **changed: Any) -> None:
     table.ledger._change([known.to_change(**changed)])
 
 
-def _after(table: NegotiatingHost, contract: str, **changed: Any) -> Response:
+def _call_after_change(table: NegotiatingHost, contract: str, **changed: Any) -> Response:
     """A call under a contract that was committed with some members changed."""
     _commit(table, contract, **changed)
     return table.under(contract)
@@ -376,13 +376,17 @@ def _after(table: NegotiatingHost, contract: str, **changed: Any) -> Response:
 CONTRACT: dict[str, tuple[Callable[[NegotiatingHost, str], Response], int, str]] = {
     "agent_id": (lambda table, name: table.under(name, who=BOB), 464, "contract-not-yours"),
     "definition": (lambda table, name: table.under(name, path="/hall"), 404, "contract-mismatch"),
-    "scope": (lambda table, name: _after(table, name, scope="connection"), 404, "contract-unknown"),
-    "session_id": (lambda table, name: _after(table, name, scope="session", session_id="s"), 404, "contract-unknown"),
-    "expires_at": (lambda table, name: _after(table, name, expires_at=1), 464, "contract-revoked"),
-    "preview_until": (lambda table, name: _lapsed(table), 404, "contract-unknown"),
-    "revoked": (lambda table, name: _after(table, name, revoked=True), 464, "contract-revoked"),
+    "scope": (lambda table, name: _call_after_change(table, name, scope="connection"), 404, "contract-unknown"),
+    "session_id": (
+        lambda table, name: _call_after_change(table, name, scope="session", session_id="s"),
+        404,
+        "contract-unknown",
+    ),
+    "expires_at": (lambda table, name: _call_after_change(table, name, expires_at=1), 464, "contract-revoked"),
+    "preview_until": (lambda table, name: _accept_late(table), 404, "contract-unknown"),
+    "revoked": (lambda table, name: _call_after_change(table, name, revoked=True), 464, "contract-revoked"),
     "required_scopes": (
-        lambda table, name: _restarted(table, name, required_scopes=["payments:all"]),
+        lambda table, name: _call_after_restart(table, name, required_scopes=["payments:all"]),
         262,
         "scope-required",
     ),
@@ -390,14 +394,14 @@ CONTRACT: dict[str, tuple[Callable[[NegotiatingHost, str], Response], int, str]]
 }
 
 
-def _lapsed(table: NegotiatingHost) -> Response:
+def _accept_late(table: NegotiatingHost) -> Response:
     """A preview that was not accepted in its time."""
     name = body_of(table.opted(who=BOB))["synthesis_id"]
     table.clock.advance(301)
     return table.under(name, who=BOB)
 
 
-def _restarted(table: NegotiatingHost, name: str, **changed: Any) -> Response:
+def _call_after_restart(table: NegotiatingHost, name: str, **changed: Any) -> Response:
     """A binding is made once: what changes in the store counts after a restart."""
     _commit(table, name, **changed)
     return NegotiatingHost(BOTH, ledger=table.ledger, clock=table.clock).under(name)

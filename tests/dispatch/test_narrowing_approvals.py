@@ -43,47 +43,47 @@ it by ``message_task_id``.
 """
 
 
-def _escalated(host: FloorHost, task: str = "t-1", **options: Any) -> str:
+def _escalate(host: FloorHost, task: str = "t-1", **options: Any) -> str:
     given = {"task_id": task, "reason": "scope_limit", "context": {}}
     return str(host.result("ESCALATE", code=202, **{**given, **options})["escalation_id"])
 
 
-def _paused(host: FloorHost, task: str = "t-1", **options: Any) -> bool:
+def _is_paused(host: FloorHost, task: str = "t-1", **options: Any) -> bool:
     return host.ask("ECHO", "/text", headers={"Task-ID": task}, **options).status == 409
 
 
 def _of_another_task(host: FloorHost, number: str) -> bool:
-    _escalated(host, "t-2")
+    _escalate(host, "t-2")
     host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
-    return _paused(host, "t-2") and not _paused(host)
+    return _is_paused(host, "t-2") and not _is_paused(host)
 
 
 def _of_another_agent(host: FloorHost, number: str) -> bool:
-    _escalated(host, by=OTHER)
+    _escalate(host, by=OTHER)
     host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
-    return _paused(host, by=OTHER) and not _paused(host)
+    return _is_paused(host, by=OTHER) and not _is_paused(host)
 
 
 def _by_who_was_not_asked(host: FloorHost, number: str) -> bool:
     refused = [host.ask("CONFIRM", target_id=number, status="accepted", by=who).status for who in (OTHER, None)]
-    return _paused(host) and all(status >= 400 for status in refused)
+    return _is_paused(host) and all(status >= 400 for status in refused)
 
 
 def _once(host: FloorHost, number: str) -> bool:
     host.result("CONFIRM", target_id=number, status="rejected", by=JUDGE)
     again = host.ask("CONFIRM", target_id=number, status="accepted", by=JUDGE)
-    return (again.status, body_of(again)["reason"]) == (409, "already-decided") and _paused(host)
+    return (again.status, body_of(again)["reason"]) == (409, "already-decided") and _is_paused(host)
 
 
 def _by_the_key_that_asked(host: FloorHost, number: str) -> bool:
     """An operator decides it, and one whose key is the agent's own does not."""
     key = KEYS[CALLER.agent_id]
     own = FloorHost({"audit": {"operators": [key.public.fingerprint, *OPERATORS]}})
-    same = _escalated(own)
+    same = _escalate(own)
     refused = own.ask("CONFIRM", target_id=same, status="accepted", by=of_key(key)).status
-    held = _paused(own)
+    held = _is_paused(own)
     own.result("CONFIRM", target_id=same, status="accepted", by=OPERATOR)
-    return refused == 403 and held and not _paused(own)
+    return refused == 403 and held and not _is_paused(own)
 
 
 ESCALATION: dict[str, Callable[[FloorHost, str], bool]] = {
@@ -99,18 +99,18 @@ ESCALATION: dict[str, Callable[[FloorHost, str], bool]] = {
 def test_each_member_of_an_escalation(member: str) -> None:
     """Only what was decided, for whom it was decided, goes on."""
     host = FloorHost()
-    assert ESCALATION[member](host, _escalated(host))
+    assert ESCALATION[member](host, _escalate(host))
 
 
 def test_an_escalation_has_no_other_members() -> None:
     """What is kept of one is what the rows are about."""
     host = FloorHost()
-    number = _escalated(host)
+    number = _escalate(host)
     item = host.held.get("escalation", number)
     assert item is not None and item.value.keys() == ESCALATION.keys() | ESCALATION_SAYS
-    assert _paused(host), "the control"
+    assert _is_paused(host), "the control"
     host.result("CONFIRM", target_id="t-1", status="accepted", by=JUDGE)
-    assert not _paused(host), "named by its task, it is the same decision"
+    assert not _is_paused(host), "named by its task, it is the same decision"
 
 
 # Resuming what was suspended
@@ -119,7 +119,7 @@ SUSPENSION_SAYS = {"suspension_id", "agent_id", "reason", "checkpoint", "suspend
 """``resume_by`` is ``until`` as text; ``agent_id`` is whom operators are shown."""
 
 
-def _suspended(host: FloorHost, name: str = "t-1", **options: Any) -> str:
+def _suspend(host: FloorHost, name: str = "t-1", **options: Any) -> str:
     return str(host.result("SUSPEND", task_id=name, **options)["resumption_nonce"])
 
 
@@ -146,7 +146,7 @@ def _another_kind(host: FloorHost, nonce: str) -> Response:
 
 
 def _another_name(host: FloorHost, nonce: str) -> Response:
-    _suspended(host, "t-2")
+    _suspend(host, "t-2")
     return _resume(host, nonce, "t-2")
 
 
@@ -159,7 +159,7 @@ SUSPENSION: dict[str, tuple[Callable[[FloorHost, str], Response], int]] = {
 }
 
 
-def _soon() -> str:
+def _in_a_minute() -> str:
     return (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
 
 
@@ -167,7 +167,7 @@ def _soon() -> str:
 def test_each_member_of_a_suspension(member: str) -> None:
     """A nonce resumes what it was issued for, once, in its time."""
     host = FloorHost()
-    nonce = _suspended(host, resume_by=_soon())
+    nonce = _suspend(host, resume_by=_in_a_minute())
     call, status = SUSPENSION[member]
     assert call(host, nonce).status == status
 
@@ -176,17 +176,17 @@ def test_each_member_of_a_suspension(member: str) -> None:
 def test_a_resumption_leaves_nothing_out(left_out: str) -> None:
     """Without the name, or without the nonce, nothing is resumed; nor by another agent that has both."""
     host = FloorHost()
-    given = {"workflow_id": "t-1", "resumption_nonce": _suspended(host)}
+    given = {"workflow_id": "t-1", "resumption_nonce": _suspend(host)}
     assert host.ask("RESUME", by=OTHER, **given).status == 404
     assert host.ask("RESUME", **{name: value for name, value in given.items() if name != left_out}).status == 422
-    assert _paused(host)
-    assert host.ask("RESUME", **given).status == 200 and not _paused(host), "the control"
+    assert _is_paused(host)
+    assert host.ask("RESUME", **given).status == 200 and not _is_paused(host), "the control"
 
 
 def test_a_suspension_has_no_other_members() -> None:
     """What is kept of one is what the rows are about."""
     host = FloorHost()
-    _suspended(host)
+    _suspend(host)
     (item,) = host.held.all("suspension")
     assert item.value.keys() == SUSPENSION.keys() | SUSPENSION_SAYS
 

@@ -42,7 +42,7 @@ class Plugin:
         return self._verdict(call)
 
 
-def guarded(verdict: Callable[[CallView], Any], after: str = LAST) -> tuple[DispatchHost, Plugin]:
+def host_with_gate(verdict: Callable[[CallView], Any], after: str = LAST) -> tuple[DispatchHost, Plugin]:
     host, plugin = DispatchHost(), Plugin(verdict)
     gate = OperatorGate(plugin, host.clock, SECONDS)
     assert verifyObject(IGate, gate)
@@ -56,7 +56,7 @@ def refusing(view: CallView) -> None:
 
 def test_it_sees_what_was_proven_and_nothing_of_the_credentials() -> None:
     """A frozen view without header fields; None lets the call pass."""
-    host, plugin = guarded(lambda view: None)
+    host, plugin = host_with_gate(lambda view: None)
     assert host.ask(body=GOOD, headers={"Authorization": SECRET}).status == 200
     (view,) = plugin.seen
     assert view.caller is not None and (view.caller.agent_id, view.path, view.input) == (CALLER, "/desk", GOOD)
@@ -67,7 +67,7 @@ def test_it_sees_what_was_proven_and_nothing_of_the_credentials() -> None:
 
 def test_its_refusal_is_sealed() -> None:
     """With status, reason, explanation and remedy; no handler runs."""
-    host, _ = guarded(refusing)
+    host, _ = host_with_gate(refusing)
     assert host.ask(body=GOOD).status == 403
     assert (payload(host)["status"], payload(host)["reason"]) == (403, "shelf-closed")
     assert host.recorder.calls == []
@@ -94,7 +94,7 @@ def test_it_may_wait_and_not_for_ever() -> None:
         waiting.append(Deferred())
         return waiting[-1]
 
-    host, _ = guarded(later)
+    host, _ = host_with_gate(later)
     answers: list[Any] = []
     host.start(body=GOOD).addCallback(answers.append)
     assert answers == []
@@ -116,11 +116,11 @@ class Faults(SynchronousTestCase):
     def test_a_verdict_that_is_none(self) -> None:
         """False is no refusal and True is no admission: 500."""
         for verdict in (False, True, "no", {}):
-            host, _ = guarded(lambda view, verdict=verdict: verdict)
+            host, _ = host_with_gate(lambda view, verdict=verdict: verdict)
             self.assertEqual(host.ask(body=GOOD).status, 500)
             self.assertEqual(host.recorder.calls, [])
             self.assertEqual(len(self.flushLoggedErrors(Overstepped)), 1)
-        host, _ = guarded(lambda view: coroutine())
+        host, _ = host_with_gate(lambda view: coroutine())
         self.assertEqual(host.ask(body=GOOD).status, 500)
         self.assertEqual(len(self.flushLoggedErrors(Overstepped)), 1)
 
@@ -130,7 +130,7 @@ class Faults(SynchronousTestCase):
         def broken(view: CallView) -> None:
             raise KeyError("the key under the mat")
 
-        host, _ = guarded(broken)
+        host, _ = host_with_gate(broken)
         response = host.ask(body=GOOD)
         self.assertEqual(response.status, 500)
         self.assertNotIn(b"the mat", response.body)
@@ -145,7 +145,7 @@ class Faults(SynchronousTestCase):
                 ForeignReason("no", Status.FORBIDDEN), "No.", changes=(put,), extra={"synthesis_id": "forged"}
             )
 
-        host, _ = guarded(forging)
+        host, _ = host_with_gate(forging)
         self.assertEqual(host.ask(body=GOOD).status, 500)
         (draft,) = host.ledger.drafts
         self.assertNotIn("forged", repr((draft.payload, draft.changes)))

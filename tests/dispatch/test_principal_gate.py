@@ -38,7 +38,7 @@ def exchange(credential: str | None, *, at: float = NOW, method: str = "BOOK", p
     return made
 
 
-def refused(gate: ActingPrincipalGate, asked: Exchange) -> Refusal:
+def refusal_of(gate: ActingPrincipalGate, asked: Exchange) -> Refusal:
     with pytest.raises(Refusal) as caught:
         gate.check(asked)
     assert asked.acting_principal is None
@@ -54,7 +54,7 @@ def test_a_verdict_is_remembered_until_the_token_expires() -> None:
         gate.check(asked)
         assert asked.acting_principal == "alice"
     assert tokens.looked <= 3
-    assert refused(gate, exchange(f"Bearer {token()}", at=NOW + 661)).details["detail"] == "oauth-expired"
+    assert refusal_of(gate, exchange(f"Bearer {token()}", at=NOW + 661)).details["detail"] == "oauth-expired"
 
 
 def test_what_is_remembered_is_bounded_and_forgotten_with_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,13 +82,13 @@ def test_a_call_inside_a_call_acts_for_the_same_principal() -> None:
     gate.check(inner)
     assert inner.acting_principal == "alice"
     outer = exchange(None, peer=Peer(address="127.0.0.1", acting_principal="alice"))
-    assert refused(gate, outer).reason == "oauth-required"
+    assert refusal_of(gate, outer).reason == "oauth-required"
 
 
 @each_row("credential", ["Basic YTpi", "Bearer", "Bearer ", "", "bearer\t" + "x"])
 def test_other_schemes_are_refused(credential: str) -> None:
     """Even on methods that need no credential: what is presented has to be valid."""
-    refusal = refused(ActingPrincipalGate(counting(), []), exchange(credential, method="QUERY"))
+    refusal = refusal_of(ActingPrincipalGate(counting(), []), exchange(credential, method="QUERY"))
     assert (refusal.status, refusal.reason) == (401, "oauth-invalid")
 
 
@@ -96,5 +96,5 @@ def test_an_unknown_key_is_reported_once_per_request() -> None:
     """So that the provider's keys are fetched again."""
     told: list[int] = []
     gate = ActingPrincipalGate(counting(), [], lambda: told.append(1))
-    refused(gate, exchange(f"Bearer {token(header={'kid': 'new'})}"))
+    refusal_of(gate, exchange(f"Bearer {token(header={'kid': 'new'})}"))
     assert told == [1]

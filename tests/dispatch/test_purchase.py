@@ -30,7 +30,7 @@ from tests.rows import each_row
 STRANGER = "c" * 64
 
 
-def refused(market: PurchaseHost, response: Any, status: int, reason: str) -> dict[str, Any]:
+def require_refusal(market: PurchaseHost, response: Any, status: int, reason: str) -> dict[str, Any]:
     """The refusal it should be, sealed, with no handler called."""
     body = document(response)
     assert (response.status, body["reason"]) == (status, reason), body
@@ -68,7 +68,7 @@ def test_an_assertion_is_optional_unless_the_operator_asks_for_it() -> None:
     assert market.buy().status == 200
     assert "intent_assertion_jti" not in payload(market)
     strict = PurchaseHost(intent_required=True)
-    refused(strict, strict.buy(), 458, "intent-assertion-required")
+    require_refusal(strict, strict.buy(), 458, "intent-assertion-required")
 
 
 WRONG: list[tuple[str, dict[str, str | None], str, bool]] = [
@@ -94,7 +94,7 @@ WRONG: list[tuple[str, dict[str, str | None], str, bool]] = [
 def test_an_unverified_counterparty(what: str, headers: dict[str, str | None], reason: str, retryable: bool) -> None:
     """AGTP-295, AGTP-296: each is 458 that names its check and whether trying again can help."""
     market = PurchaseHost()
-    body = refused(market, market.buy(**headers), 458, reason)
+    body = require_refusal(market, market.buy(**headers), 458, reason)
     assert (body["check"], body["retryable"]) == (reason, retryable)
     assert payload(market)["extra"]["counterparty"]["check"] == reason  # type: ignore[index]
     assert "merchant_id" not in payload(market)
@@ -112,16 +112,18 @@ def test_the_fingerprint_is_that_of_the_present_document() -> None:
     before = market.fingerprint
     market.put(market.hosted.agent_id, "active")
     assert market.fingerprint != before
-    refused(market, market.buy(Merchant_Manifest_Fingerprint=before), 458, "merchant-manifest-fingerprint-mismatch")
+    require_refusal(
+        market, market.buy(Merchant_Manifest_Fingerprint=before), 458, "merchant-manifest-fingerprint-mismatch"
+    )
     assert market.buy().status == 200
 
 
 def test_only_a_merchant_sells() -> None:
     """AGTP-146: without the role the same Agent-ID sells nothing, with it again everything."""
     plain = PurchaseHost(shop=merchant(role="agent"))
-    refused(plain, plain.buy(), 458, "not-a-merchant")
+    require_refusal(plain, plain.buy(), 458, "not-a-merchant")
     unknown = PurchaseHost(shop=merchant(role="emperor"))
-    refused(unknown, unknown.buy(), 458, "not-a-merchant")
+    require_refusal(unknown, unknown.buy(), 458, "not-a-merchant")
 
 
 @pytest.mark.parametrize("status", [LifecycleStatus.SUSPENDED, LifecycleStatus.DEPRECATED, LifecycleStatus.RETIRED])
@@ -129,7 +131,7 @@ def test_only_an_active_merchant_sells(status: LifecycleStatus) -> None:
     """AGTP-296: every other state is 458, whatever other methods would get; only a suspension may pass."""
     market = PurchaseHost()
     market.put(market.hosted.agent_id, status.value)
-    body = refused(market, market.buy(), 458, "merchant-not-active")
+    body = require_refusal(market, market.buy(), 458, "merchant-not-active")
     assert body["lifecycle_state"] == status.value
     assert body["retryable"] is (status is LifecycleStatus.SUSPENDED)
     others = market.ask("QUERY", "/words").status
@@ -171,34 +173,34 @@ def test_an_altered_manifest_sells_nothing(member: str) -> None:
     gate = MerchantGate(served.states.state_of, manifests)
     served.rewire([gate if each.name == gate.name else each for each in served.gates])
     fingerprint = sha256(canonical(forged)).hexdigest()
-    refused(served, served.buy(Merchant_Manifest_Fingerprint=fingerprint), 458, "manifest-signature-invalid")
+    require_refusal(served, served.buy(Merchant_Manifest_Fingerprint=fingerprint), 458, "manifest-signature-invalid")
     received = PurchaseHost(shop=replace(honest, document_octets=json.dumps(forged).encode()))
-    refused(received, received.buy(), 458, "manifest-signature-invalid")
+    require_refusal(received, received.buy(), 458, "manifest-signature-invalid")
 
 
 def test_trust_tier_3_sells_nothing_in_production() -> None:
     """Nor does a document that nobody signed."""
     unsigned = PurchaseHost(shop=merchant(signed=False))
-    refused(unsigned, unsigned.buy(), 458, "manifest-signature-invalid")
+    require_refusal(unsigned, unsigned.buy(), 458, "manifest-signature-invalid")
     assert PurchaseHost(settings={"host": {"profile": "development"}}, shop=merchant(signed=False)).buy().status == 200
     shop = merchant()
     low = replace(shop, posture=replace(shop.posture, trust_tier=3))
     production = PurchaseHost(shop=low)
-    refused(production, production.buy(), 458, "merchant-trust-insufficient")
+    require_refusal(production, production.buy(), 458, "merchant-trust-insufficient")
 
 
 def test_without_the_scope_nothing_else_is_looked_at() -> None:
     """METH-055: 455 that names payments:purchase, before the counterparty and before the handler."""
     for market in (PurchaseHost(scopes=frozenset({"documents:query"})), PurchaseHost()):
         response = market.ask("PURCHASE", "/goods", {"item": "x"}, headers={"Authority-Scope": "documents:query"})
-        body = refused(market, response, 455, "scope-required")
+        body = require_refusal(market, response, 455, "scope-required")
         assert body["missing_scopes"] == ["payments:purchase"]
 
 
 def test_nobody_buys_anonymously() -> None:
     """A caller without a name is 401."""
     market = PurchaseHost()
-    refused(market, market.buy(peer=Peer(address="127.0.0.1")), 401, "agent-unauthenticated")
+    require_refusal(market, market.buy(peer=Peer(address="127.0.0.1")), 401, "agent-unauthenticated")
 
 
 @each_row(
@@ -222,15 +224,15 @@ def test_nobody_buys_anonymously() -> None:
 def test_parameters_say_what_is_bought(change: dict[str, Any], name: str, reason: str) -> None:
     """METH-026: item, principal_id and amount, whatever the endpoint's own schema has."""
     market = PurchaseHost()
-    assert refused(market, market.buy(change), 422, reason)["parameter"] == name
+    assert require_refusal(market, market.buy(change), 422, reason)["parameter"] == name
 
 
 def test_a_hold_is_refused_where_the_merchant_does_not_know_it() -> None:
     """``confirm_immediately: false`` is never taken for a purchase; true and nothing are one, as ever."""
     market = PurchaseHost()
-    body = refused(market, market.buy({"confirm_immediately": False}), 422, "invalid-parameter")
+    body = require_refusal(market, market.buy({"confirm_immediately": False}), 422, "invalid-parameter")
     assert body["parameter"] == "confirm_immediately" and not market.seller.calls
-    refused(market, market.buy({"confirm_immediately": "no"}), 422, "invalid-parameter")
+    require_refusal(market, market.buy({"confirm_immediately": "no"}), 422, "invalid-parameter")
     assert market.buy({"confirm_immediately": True}).status == 200
     names = {name: {"type": "string"} for name in ("item", "principal_id", "amount")}
     properties = {**names, "confirm_immediately": {"type": "boolean"}}
@@ -285,7 +287,7 @@ MUTATIONS: list[tuple[str, dict[str, Any], str, str]] = [
 def test_a_mutated_claim(what: str, change: dict[str, Any], reason: str, fault: str) -> None:
     """Every claim that is wrong, missing or of another type is refused, and no handler runs."""
     market = PurchaseHost()
-    body = refused(market, market.buy(Intent_Assertion=market.assertion(**change)), 458, reason)
+    body = require_refusal(market, market.buy(Intent_Assertion=market.assertion(**change)), 458, reason)
     assert (body["fault"], body["retryable"]) == (fault, False)
     assert payload(market)["merchant_id"] == market.hosted.agent_id
     assert "intent_assertion_jti" not in payload(market)
@@ -297,7 +299,7 @@ def test_an_assertion_for_several_merchants() -> None:
     shop = market.hosted.agent_id
     assert market.buy(Intent_Assertion=market.assertion(aud=[shop])).status == 200
     both = PurchaseHost()
-    refused(
+    require_refusal(
         both, both.buy(Intent_Assertion=both.assertion(aud=[shop, STRANGER])), 458, "intent-assertion-audience-mismatch"
     )
 
@@ -368,7 +370,7 @@ def test_a_used_assertion_survives_a_restart() -> None:
     text = first.assertion()
     first.buy(Intent_Assertion=text)
     second = PurchaseHost(shop=first.hosted, ledger=first.ledger)
-    refused(second, second.buy(Intent_Assertion=text), 458, "intent-assertion-replayed")
+    require_refusal(second, second.buy(Intent_Assertion=text), 458, "intent-assertion-replayed")
 
 
 def test_of_two_at_once_one_runs() -> None:
@@ -495,13 +497,13 @@ def test_the_budget_is_held_before_anything_is_charged(limit: str, status: int, 
     response = market.buy(Budget_Limit=limit)
     assert response.status == status
     if reason:
-        refused(market, response, status, reason)
+        require_refusal(market, response, status, reason)
 
 
 # Carts
 
 
-def bound(market: PurchaseHost, quoted: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def body_for_quote(market: PurchaseHost, quoted: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """The body of a purchase of a quote."""
     return {"item": None, "cart_quote_id": quoted["quote_id"], "amount": quoted["total"], **changes}
 
@@ -512,9 +514,9 @@ def test_a_quoted_cart_is_bought() -> None:
     quoted = document(market.quote())["result"]
     digest = quoted["cart_digest"]
     assert quoted["total"] == {"value": "20.00", "currency": "EUR"}
-    assert market.buy(bound(market, quoted), Cart_Digest=digest).status == 200
+    assert market.buy(body_for_quote(market, quoted), Cart_Digest=digest).status == 200
     assert market.buy({}, Cart_Digest=digest).status == 200
-    assert market.buy(bound(market, quoted, cart=CART), Cart_Digest=digest).status == 200
+    assert market.buy(body_for_quote(market, quoted, cart=CART), Cart_Digest=digest).status == 200
     assert payload(market)["extra"]["purchase"]["cart_quote_id"] == quoted["quote_id"]  # type: ignore[index]
 
 
@@ -525,20 +527,22 @@ def test_what_was_not_quoted_is_409() -> None:
     digest = quoted["cart_digest"]
     altered = {**CART, "lines": [{"sku": "tea", "qty": 3, "unit_price": "4.50"}]}
     cases: list[tuple[dict[str, Any], str | None, str]] = [
-        (bound(market, quoted), "sha256:" + "0" * 64, "cart-digest-mismatch"),
+        (body_for_quote(market, quoted), "sha256:" + "0" * 64, "cart-digest-mismatch"),
         ({}, "sha256:" + "0" * 64, "cart-quote-unknown"),
         ({}, "0" * 64, "cart-digest-malformed"),
-        (bound(market, quoted, cart_quote_id="unknown"), digest, "cart-quote-unknown"),
-        (bound(market, quoted, cart_quote_id={"a": 1}), digest, "cart-quote-unknown"),
-        (bound(market, quoted, cart=altered), digest, "cart-digest-mismatch"),
-        (bound(market, quoted, cart="tea"), digest, "cart-digest-mismatch"),
-        (bound(market, quoted, amount="19.99 EUR"), digest, "cart-amount-mismatch"),
-        (bound(market, quoted, amount="20.00 USD"), digest, "cart-amount-mismatch"),
+        (body_for_quote(market, quoted, cart_quote_id="unknown"), digest, "cart-quote-unknown"),
+        (body_for_quote(market, quoted, cart_quote_id={"a": 1}), digest, "cart-quote-unknown"),
+        (body_for_quote(market, quoted, cart=altered), digest, "cart-digest-mismatch"),
+        (body_for_quote(market, quoted, cart="tea"), digest, "cart-digest-mismatch"),
+        (body_for_quote(market, quoted, amount="19.99 EUR"), digest, "cart-amount-mismatch"),
+        (body_for_quote(market, quoted, amount="20.00 USD"), digest, "cart-amount-mismatch"),
     ]
     for body, header, reason in cases:
-        refused(market, market.buy(body, Cart_Digest=header), 409, reason)
+        require_refusal(market, market.buy(body, Cart_Digest=header), 409, reason)
     stranger = PurchaseHost(shop=market.hosted, ledger=FakeLedger())
-    refused(stranger, stranger.buy(bound(market, quoted), Cart_Digest=digest), 409, "cart-quote-unknown")
+    require_refusal(
+        stranger, stranger.buy(body_for_quote(market, quoted), Cart_Digest=digest), 409, "cart-quote-unknown"
+    )
 
 
 def test_a_quote_that_has_ended_is_409() -> None:
@@ -546,7 +550,9 @@ def test_a_quote_that_has_ended_is_409() -> None:
     market = PurchaseHost()
     quoted = document(market.quote())["result"]
     market.clock.advance(901)
-    refused(market, market.buy(bound(market, quoted), Cart_Digest=quoted["cart_digest"]), 409, "cart-quote-unknown")
+    require_refusal(
+        market, market.buy(body_for_quote(market, quoted), Cart_Digest=quoted["cart_digest"]), 409, "cart-quote-unknown"
+    )
 
 
 def test_the_assertion_is_about_the_cart() -> None:
@@ -555,12 +561,16 @@ def test_the_assertion_is_about_the_cart() -> None:
     quoted = document(market.quote())["result"]
     digest = quoted["cart_digest"]
     wrong = market.assertion(item_digest="sha256:" + "1" * 64)
-    body = refused(market, market.buy({}, Cart_Digest=digest, Intent_Assertion=wrong), 458, "intent-assertion-invalid")
+    body = require_refusal(
+        market, market.buy({}, Cart_Digest=digest, Intent_Assertion=wrong), 458, "intent-assertion-invalid"
+    )
     assert body["fault"] == "item_digest"
     named = market.assertion(item_digest="sha256:" + "1" * 64)
-    refused(market, market.buy(bound(market, quoted), Intent_Assertion=named), 458, "intent-assertion-invalid")
+    require_refusal(
+        market, market.buy(body_for_quote(market, quoted), Intent_Assertion=named), 458, "intent-assertion-invalid"
+    )
     unnamed = market.assertion(item_digest=digest)
-    refused(market, market.buy({}, Intent_Assertion=unnamed), 458, "intent-assertion-invalid")
+    require_refusal(market, market.buy({}, Intent_Assertion=unnamed), 458, "intent-assertion-invalid")
     right = market.assertion(item_digest=digest)
     assert market.buy({}, Cart_Digest=digest, Intent_Assertion=right).status == 200
 

@@ -81,7 +81,7 @@ class Counted:
         return len(self.memory.ledger.drafts)
 
 
-def certified(address: str = "203.0.113.9") -> Peer:
+def certified_peer(address: str = "203.0.113.9") -> Peer:
     return Peer(address=address, certificate=certificate())
 
 
@@ -150,9 +150,9 @@ def test_an_agent_has_an_allowance_of_its_own_and_a_larger_one() -> None:
         host.ask(Agent_ID=STRANGER)
     before = host.recorded
     for _ in range(LIMITS.agent):
-        assert host.ask(path="/nowhere", peer=certified()).headers.get("audit-summary") is None
+        assert host.ask(path="/nowhere", peer=certified_peer()).headers.get("audit-summary") is None
     assert host.recorded == before + LIMITS.agent
-    assert host.ask(path="/nowhere", peer=certified()).headers.get("audit-summary")
+    assert host.ask(path="/nowhere", peer=certified_peer()).headers.get("audit-summary")
     kinds = {summary.fields["origin"]["kind"] for summary in host.summaries.take()}
     assert kinds == {"address", "agent"}
 
@@ -198,7 +198,7 @@ def test_a_revoked_agent_is_rated_too() -> None:
     host = Counted()
     host.memory.put(CALLER, "retired")
     for _ in range(LIMITS.agent + 5):
-        assert host.ask(peer=certified()).status == 410
+        assert host.ask(peer=certified_peer()).status == 410
     assert host.recorded == LIMITS.agent
 
 
@@ -211,12 +211,12 @@ def test_what_may_have_had_an_effect_is_recorded_each() -> None:
     host = Counted(fail)
     for number in range(LIMITS.agent + 10):
         body = json.dumps({"text": str(number)})
-        assert host.ask("RESERVE", "/desk", certified(), body=body).status == 409
+        assert host.ask("RESERVE", "/desk", certified_peer(), body=body).status == 409
     assert host.recorded == LIMITS.agent + 10
     # What only reads is summed up.
     host = Counted(fail)
     for _ in range(LIMITS.agent + 10):
-        assert host.ask(peer=certified()).status == 409
+        assert host.ask(peer=certified_peer()).status == 409
     assert host.recorded == LIMITS.agent
 
 
@@ -253,8 +253,8 @@ def test_reads_of_all_addresses_together_are_bounded() -> None:
 @each_row(
     "given",
     [
-        {"path": "/public", "peer": certified()},
-        {"path": "/public", "peer": certified(), "Agent_ID": CALLER},
+        {"path": "/public", "peer": certified_peer()},
+        {"path": "/public", "peer": certified_peer(), "Agent_ID": CALLER},
         {"method": "RESERVE", "path": "/places", "body": '{"text": "x"}'},
         {"path": "/notes"},
     ],

@@ -31,7 +31,7 @@ COLLECTIONS = ScopeDimensionSection(
 )
 
 
-def bounded(*rules: ScopeDimensionSection) -> DispatchHost:
+def bounded_host(*rules: ScopeDimensionSection) -> DispatchHost:
     priced = Binding(
         method="QUERY",
         path="/priced",
@@ -61,7 +61,7 @@ def bounded(*rules: ScopeDimensionSection) -> DispatchHost:
 )
 def test_a_call_outside_a_scope_dimension_is_455(body: dict[str, Any], path: str, status: int) -> None:
     """AGTP-079: token and query scopes of the operator's; on record with the dimension, and no handler runs."""
-    host = bounded(TOKENS, COLLECTIONS)
+    host = bounded_host(TOKENS, COLLECTIONS)
     narrow = {"Authority-Scope": "documents:query"}
     response = host.ask("QUERY", path, body, headers=narrow)
     assert response.status == status
@@ -81,7 +81,7 @@ def test_a_call_outside_a_scope_dimension_is_455(body: dict[str, Any], path: str
 
 def test_a_scope_lifts_a_dimension() -> None:
     """AGTP-079: who holds the named scope is not bound; the claimed scopes count, not the declared ones."""
-    host = bounded(TOKENS)
+    host = bounded_host(TOKENS)
     assert host.ask("QUERY", "/words", {"max_tokens": 9_999}).status == 200
     narrow = {"Authority-Scope": "documents:query"}
     assert host.ask("QUERY", "/words", {"max_tokens": 9_999}, headers=narrow).status == 455
@@ -101,7 +101,7 @@ def test_a_scope_lifts_a_dimension() -> None:
 )
 def test_a_call_beyond_its_budget_is_456(limit: str | None, status: int, reason: str) -> None:
     """AGTP-080, AGTP-027: never required, held to where a cost is declared, and on record."""
-    host = bounded()
+    host = bounded_host()
     headers = {} if limit is None else {"Budget-Limit": limit}
     response = host.ask("QUERY", "/priced", headers=headers)
     assert (response.status, document(response).get("reason", "")) == (status, reason)
@@ -114,14 +114,14 @@ def test_a_call_beyond_its_budget_is_456(limit: str | None, status: int, reason:
 
 def test_reserved_headers_change_nothing_elsewhere() -> None:
     """AGTP-027: an endpoint without a declared cost ignores Budget-Limit and AGTP-Zone-ID, malformed ones too."""
-    host = bounded()
+    host = bounded_host()
     for headers in ({}, {"Budget-Limit": "tokens=0"}, {"Budget-Limit": "?"}, {"AGTP-Zone-ID": "zone:other"}):
         assert host.ask("QUERY", "/words", headers=headers).status == 200
 
 
 def test_bounds_come_after_authority_and_before_the_schema() -> None:
     """What a caller may not call at all is refused for that, and nothing is told of its bounds."""
-    host = bounded(TOKENS)
+    host = bounded_host(TOKENS)
     assert all(verifyObject(IGate, gate) for gate in host.gates)
     names = [gate.name for gate in host.gates]
     at = names.index("scope dimensions")

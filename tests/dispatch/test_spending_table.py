@@ -161,7 +161,7 @@ def queue(host: Composing, number: int) -> Any:
         host.ask("CONFIRM", {"target_id": item["item_id"], "status": "accepted"})
 
 
-def monitored(host: Composing, number: int) -> Any:
+def monitor_escalations(host: Composing, number: int) -> Any:
     """Fifty subscriptions that each hear of every escalation."""
     if not number:
         given = {"target": "own", "events": ["workflow", "escalation", "approval"], "callback": "inbox"}
@@ -179,26 +179,26 @@ def alarm(host: Composing, number: int) -> Any:
         host.turn(5)
 
 
-def scheduled(host: Composing, number: int) -> Any:
+def schedule_content(host: Composing, number: int) -> Any:
     """Content that is published later."""
     host.ask("PUBLISH", {"channel": "goods", "content": {"n": number}, "schedule_at": later(host, 5)})
     host.turn(6)
 
 
-def connected(host: Composing, number: int) -> Any:
+def open_connection(host: Composing, number: int) -> Any:
     """A connection that is opened and cancelled."""
     opened = host.result("CONNECT", {"source": "a", "destination": "b", "config": {"text": "x" * 3_000}})
     host.ask("CANCEL", {"target_id": opened["connection_id"]})
 
 
-def suspended(host: Composing, number: int) -> Any:
+def suspend_task(host: Composing, number: int) -> Any:
     """A task that is stopped with a checkpoint, and goes on."""
     name = f"task-{number}"
     stopped = host.result("SUSPEND", {"task_id": name, "checkpoint": {"s": LONG}})
     host.ask("RESUME", {"workflow_id": name, "resumption_nonce": stopped["resumption_nonce"]})
 
 
-def delegated(host: Composing, number: int, **more: Any) -> Any:
+def delegate_task(host: Composing, number: int, **more: Any) -> Any:
     """A task that is handed to another agent."""
     task, scope = {"method": "QUERY", "path": "/tall/0", "parameters": {}}, ["documents:query"]
     token = delegation.issue(
@@ -247,14 +247,14 @@ WAYS: Mapping[str, Way] = {
         lambda host, n: host.ask("ROUTE", {"payload": {"a": LONG}, "criteria": {"text": "x"}, "fallback": "desk"})
     ),
     "SUBMIT, PULL and CONFIRM": Way(queue, repeats=30),
-    "CONNECT": Way(connected, repeats=30),
-    "DELEGATE": Way(delegated, repeats=20),
+    "CONNECT": Way(open_connection, repeats=30),
+    "DELEGATE": Way(delegate_task, repeats=20),
     "DELEGATE in the background": Way(
-        lambda host, n: delegated(host, n, asynchronous=True, callback=host.caller.agent_id), repeats=20
+        lambda host, n: delegate_task(host, n, asynchronous=True, callback=host.caller.agent_id), repeats=20
     ),
-    "MONITOR": Way(monitored, repeats=30),
+    "MONITOR": Way(monitor_escalations, repeats=30),
     "ALERT": Way(alarm, repeats=2),
-    "PUBLISH later": Way(scheduled, repeats=30),
+    "PUBLISH later": Way(schedule_content, repeats=30),
     "NOTIFY": Way(lambda host, n: host.ask("NOTIFY", {"recipient": "all", "content": {"text": LONG}}), repeats=5),
     "BROADCAST": Way(
         lambda host, n: host.ask(
@@ -267,7 +267,7 @@ WAYS: Mapping[str, Way] = {
         ),
         repeats=3,
     ),
-    "SUSPEND and RESUME": Way(suspended, repeats=30),
+    "SUSPEND and RESUME": Way(suspend_task, repeats=30),
     "ESCALATE": Way(
         lambda host, n: host.ask("ESCALATE", {"task_id": f"t{n}", "reason": "scope_limit", "context": {"text": LONG}}),
         repeats=20,

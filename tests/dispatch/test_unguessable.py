@@ -18,7 +18,7 @@ OTHERS = {ROOT / "adapters" / "acp" / "handlers.py"}
 MAKERS = {"urandom", "token_urlsafe", "token_hex", "token_bytes", "uuid4", "uuid1", "random", "randbytes"}
 
 
-def made(source: str) -> Iterator[tuple[str, int]]:
+def identifier_sources(source: str) -> Iterator[tuple[str, int]]:
     """How identifiers of sessions are made up: the function, and the octets it is asked for (32 unless it is told)."""
     for node in ast.walk(ast.parse(source)):
         targets: list[ast.expr] = []
@@ -39,7 +39,7 @@ def made(source: str) -> Iterator[tuple[str, int]]:
 def weak(source: str) -> list[str]:
     """Those that somebody could guess."""
     sound = {"urandom", "token_urlsafe", "token_hex", "token_bytes"}
-    return [name for name, octets in made(source) if name not in sound or octets < 16]
+    return [name for name, octets in identifier_sources(source) if name not in sound or octets < 16]
 
 
 def test_a_thousand_sessions_of_the_client() -> None:
@@ -53,7 +53,7 @@ def test_every_session_id_has_128_random_bits() -> None:
     sources = [path.read_text() for path in sorted(ROOT.rglob("*.py")) if path not in OTHERS]
     naming = [text for text in sources if "session_id" in text]
     assert [weak(text) for text in naming if weak(text)] == []
-    assert any(list(made(text)) for text in naming), "the search finds what is there"
+    assert any(list(identifier_sources(text)) for text in naming), "the search finds what is there"
 
 
 def test_what_would_be_guessed_is_found() -> None:

@@ -25,12 +25,12 @@ GOOD = {"text": "x"}
 Spoil = Callable[[Path], None]
 
 
-def loaded(folder: Path) -> list[Agent]:
+def load_callers(folder: Path) -> list[Agent]:
     """The callers that a production host admits."""
     return load_agents(folder, hosted=False, production=True, trusted_issuers=[KEY.public])[0]
 
 
-def _edited(name: str, **changes: object) -> Spoil:
+def _edit(name: str, **changes: object) -> Spoil:
     def edit(folder: Path) -> None:
         path = folder / name
         path.write_text(json.dumps({**json.loads(path.read_bytes()), **changes}))
@@ -38,15 +38,15 @@ def _edited(name: str, **changes: object) -> Spoil:
     return edit
 
 
-def _gone(name: str) -> Spoil:
+def _remove(name: str) -> Spoil:
     return lambda folder: (folder / name).unlink()
 
 
 SPOILED: dict[str, Spoil] = {
-    "no document": _gone("document.json"),
-    "no Genesis": _gone("genesis.json"),
-    "a document that was changed": _edited("document.json", scopes_accepted=["booking:*", "payments:*"]),
-    "a Genesis that was changed": _edited("genesis.json", scope=["payments:*"]),
+    "no document": _remove("document.json"),
+    "no Genesis": _remove("genesis.json"),
+    "a document that was changed": _edit("document.json", scopes_accepted=["booking:*", "payments:*"]),
+    "a Genesis that was changed": _edit("genesis.json", scope=["payments:*"]),
     "no JSON": lambda folder: (folder / "document.json").write_text("{") and None,
 }
 
@@ -63,10 +63,10 @@ def ask(host: DispatchHost, who: str, scope: str, *, method: str = "RESERVE", pa
 def test_a_write_claim_of_an_agent_that_cannot_be_verified(tmp_path: Path, what: str) -> None:
     """AGTP-311: 401 with its reason, for a claim to write; the same agent with its own documents is served."""
     agent_id = place_agent(tmp_path, KEY, name="caller")
-    [good] = loaded(tmp_path)
+    [good] = load_callers(tmp_path)
     assert ask(DispatchHost(caller=good), agent_id, "booking:desk")[0] == 200, "the control"
     SPOILED[what](tmp_path / "caller")
-    assert loaded(tmp_path) == []
+    assert load_callers(tmp_path) == []
     host = DispatchHost(caller=agent(STRANGER, "somebody", hosted=False))
     assert ask(host, agent_id, "booking:desk") == (401, "agent-unauthenticated")
     assert not host.recorder.calls
