@@ -13,7 +13,7 @@ from tests.audit.drafting import BOB, KEY, KEYS, draft, group_writer, sealed
 from tests.rows import each_row
 
 
-def exported(selection: Selection | None = None) -> list[bytes]:
+def export_lines(selection: Selection | None = None) -> list[bytes]:
     store = MemoryStore()
     writer = group_writer(store)
     sealed(writer, *[draft() for _ in range(5)], *[draft(BOB) for _ in range(3)])
@@ -30,7 +30,7 @@ def exported(selection: Selection | None = None) -> list[bytes]:
 
 def test_an_export_verifies_with_its_own_and_with_known_keys() -> None:
     """JSON lines, first a header, last a count; every record is in it."""
-    lines = exported()
+    lines = export_lines()
     assert len(lines) == 10 and all(line.endswith(b"\n") for line in lines)
     assert keys_of(read_header(lines[0])) == KEYS
     assert verify_export(lines).ok
@@ -40,7 +40,7 @@ def test_an_export_verifies_with_its_own_and_with_known_keys() -> None:
 
 def test_every_missing_or_moved_line_is_noticed() -> None:
     """Each line removed in turn, each two neighbours exchanged, the file cut anywhere: all reported."""
-    lines = exported()
+    lines = export_lines()
     for place in range(1, len(lines)):
         assert not verify_export(lines[:place] + lines[place + 1 :], KEYS).ok
         assert not verify_export(lines[:place], KEYS).ok
@@ -64,7 +64,7 @@ def test_every_missing_or_moved_line_is_noticed() -> None:
 )
 def test_a_line_that_is_no_record_is_a_fault(line: bytes, kind: FaultKind) -> None:
     """Damage to one line is reported with its number, and the walk goes on."""
-    lines = exported()
+    lines = export_lines()
     report = verify_export([*lines[:4], line, *lines[4:]], KEYS)
     assert kind in {fault.kind for fault in report.faults}
     assert "line 5" in str(report.faults[0])
@@ -73,13 +73,13 @@ def test_a_line_that_is_no_record_is_a_fault(line: bytes, kind: FaultKind) -> No
 
 def test_what_follows_the_end_is_a_fault() -> None:
     """Nothing may be hidden behind the last line."""
-    lines = exported()
+    lines = export_lines()
     assert not verify_export([*lines, lines[1]], KEYS).ok
 
 
 def test_a_last_line_that_counts_wrongly_is_a_fault() -> None:
     """Count and heads of the last line are compared with what was read."""
-    lines = exported()
+    lines = export_lines()
     end = json.loads(lines[-1])
     for change in (
         {"records": 7},
@@ -99,7 +99,7 @@ def test_another_file_is_refused(first: bytes) -> None:
 
 def test_a_header_with_a_broken_key_is_refused() -> None:
     """Keys that cannot be read are an error, not an empty set of keys."""
-    header = json.loads(exported()[0])
+    header = json.loads(export_lines()[0])
     header["keys"][0]["key"] = "AAAA"
     with pytest.raises(ExportError):
         verify_export([json.dumps(header).encode()])
@@ -107,6 +107,6 @@ def test_a_header_with_a_broken_key_is_refused() -> None:
 
 def test_a_selection_says_so_and_verifies() -> None:
     """An export by caller is no whole chain, and its header says so."""
-    lines = exported(Selection(caller=BOB))
+    lines = export_lines(Selection(caller=BOB))
     assert read_header(lines[0])["whole"] is False
     assert verify_export(lines, KEYS).ok

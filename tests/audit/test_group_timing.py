@@ -73,7 +73,7 @@ async def test_what_waits_is_written_when_the_ledger_stops(monkeypatch: pytest.M
     assert not [call for call in late if "Ledger" in call], "no timer is left"
 
 
-def asked(grouping: Grouping) -> Iterator[bool]:
+def ask_groups(grouping: Grouping) -> Iterator[bool]:
     """Whether each of the next groups of one is held back."""
     while True:
         held = grouping.wait(1) == HOLD
@@ -85,7 +85,7 @@ def asked(grouping: Grouping) -> Iterator[bool]:
 
 def test_holding_back_in_vain_becomes_rare() -> None:
     """Many calls that last for minutes delay the one that comes and goes beside them in a few cases only."""
-    each = asked(Grouping(lambda: 100))
+    each = ask_groups(Grouping(lambda: 100))
     first = [next(each) for _ in range(12)]
     assert first == [True, False, True, False, False, False, True, *[False] * 5]
     assert sum(next(each) for _ in range(20 * (MOST_SKIPPED + 1))) <= 25

@@ -40,7 +40,7 @@ def answer(writer: GroupWriter, which: ReservationKey, body: bytes) -> None:
     writer.write([Submission(made)])
 
 
-def used(store: IChainStore, agent: str = ALICE) -> tuple[int, int] | None:
+def space_of(store: IChainStore, agent: str = ALICE) -> tuple[int, int] | None:
     row = store.read_usage([owner_name(key("", agent))]).get(owner_name(key("", agent)))
     return None if row is None else (row.keys, row.octets)
 
@@ -62,7 +62,7 @@ def test_an_agent_has_so_many_keys_and_others_theirs(store: IChainStore) -> None
     assert full.retry_after == 86_400 - 3_600
     assert claim(writer, key("a")).state is ReservationState.RUNNING
     assert claim(writer, key("d", BOB)).state is ReservationState.NEW
-    assert used(store) == (3, 0)
+    assert space_of(store) == (3, 0)
 
 
 def test_in_one_group_they_are_counted_as_well(store: IChainStore) -> None:
@@ -126,12 +126,12 @@ def test_expired_answers_give_their_room_back_a_thousand_at_a_time(tmp_path: Pat
     for start in range(0, 2_500, 500):
         writer.write([Claim(key(str(start + number)), b"d") for number in range(500)])
     writer.running.clear()
-    assert used(store) == (2_500, 0)
+    assert space_of(store) == (2_500, 0)
     now[0] += 86_401
     assert [writer.tidy() for _ in range(3)] == [True, True, False]
-    assert used(store) is None
+    assert space_of(store) is None
     assert claim(writer, key("0")).state is ReservationState.NEW
-    assert used(store) == (1, 0)
+    assert space_of(store) == (1, 0)
 
 
 def test_all_agents_together_have_so_many_and_the_next_one_its_share(store: IChainStore) -> None:
@@ -185,7 +185,7 @@ def test_the_count_of_all_follows_what_expires(store: IChainStore) -> None:
     writer.running.clear()
     now[0] += 86_400 - 30
     writer.forget()
-    assert store.read_usage([ALL])[ALL].keys == 1 and used(store) is None
+    assert store.read_usage([ALL])[ALL].keys == 1 and space_of(store) is None
     now[0] += 60
     writer.forget()
     assert store.read_usage([ALL]) == {}
@@ -199,7 +199,7 @@ def test_a_key_that_is_used_anew_after_its_time_counts_once(store: IChainStore) 
     answer(writer, key("a"), b"abc")
     now[0] += 86_401
     assert claim(writer, key("a")).state is ReservationState.NEW
-    assert used(store) == (1, 0)
+    assert space_of(store) == (1, 0)
 
 
 def test_a_count_that_forgets_the_expired_would_refuse_for_ever(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ async def soon(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen within a minute")
 
 
-async def refused(awaitable: Awaitable[object]) -> str:
+async def refusal_text(awaitable: Awaitable[object]) -> str:
     with pytest.raises(LedgerUnavailable) as caught:
         await awaitable
     return str(caught.value)
@@ -225,12 +225,12 @@ async def test_a_failing_store_makes_everything_fail_until_a_probe_succeeds() ->
         store.broken = True
         failing = [ledger.submit(draft()), ledger.submit(transition(None, "retired"))]
         for answer in failing:
-            assert "no space left" in await refused(answer)
+            assert "no space left" in await refusal_text(answer)
         assert not ledger.healthy
         keyed = draft()
         keyed.reservation = key
-        assert "down" in await refused(ledger.submit(keyed))
-        assert "down" in await refused(ledger.reserve(key, b"d"))
+        assert "down" in await refusal_text(ledger.submit(keyed))
+        assert "down" in await refusal_text(ledger.reserve(key, b"d"))
         await deferLater(reactor, 0.1)  # type: ignore[arg-type]
         assert not ledger.healthy
         store.broken = False
@@ -254,8 +254,8 @@ async def test_drafts_behind_a_failing_group_fail_too() -> None:
         await deferLater(reactor, 0.01)  # type: ignore[arg-type]
         store.broken = True
         store.gate.set()
-        await refused(first)
-        await refused(second)
+        await refusal_text(first)
+        await refusal_text(second)
     assert store.groups == [1] and list(store.records(Selection())) == []
 
 
@@ -285,7 +285,7 @@ async def test_a_full_database_is_503_and_comes_back(tmp_path: Path) -> None:
         assert verify(ledger.submit_undurable(draft()).jws, KEYS)["durable"] is False
         await deferLater(reactor, 0.3)  # type: ignore[arg-type]
         assert not ledger.healthy
-        await refused(ledger.submit(draft()))
+        await refusal_text(ledger.submit(draft()))
         limit = 1_000_000
         await soon(lambda: ledger.healthy)
         accepted.append((await ledger.submit(draft())).audit_id)
@@ -304,7 +304,7 @@ async def test_little_free_space_stops_writing_in_time(monkeypatch: pytest.Monke
         store.free = 999
         await ledger.submit(draft())
         await soon(lambda: not ledger.healthy)
-        await refused(ledger.submit(draft()))
+        await refusal_text(ledger.submit(draft()))
         # A handler that ran before that was noticed did not run in vain.
         performed = draft()
         performed.performed = True
@@ -343,7 +343,7 @@ async def test_stopping_writes_what_waits_and_ends_the_thread(tmp_path: Path) ->
     await stopped
     assert all(isinstance(answer.result, Sealed) for answer in answers)
     assert "agtphost-ledger" not in {thread.name for thread in threading.enumerate()}
-    await refused(ledger.submit(draft()))
+    await refusal_text(ledger.submit(draft()))
     again = sqlite_store(tmp_path)
     assert len(list(again.reader().records(Selection()))) == 10
     assert not (tmp_path / "records.sqlite3-wal").exists() or again.last_number() == 10
@@ -367,8 +367,8 @@ async def test_a_fault_in_the_thread_leaves_nobody_waiting() -> None:
         store.gate.set()
         await last
         await soon(lambda: not ledger.healthy)
-        await refused(waiting)
-        await refused(ledger.submit(draft()))
+        await refusal_text(waiting)
+        await refusal_text(ledger.submit(draft()))
         await ledger.stop()
     finally:
         threading.excepthook = hook
@@ -414,7 +414,7 @@ async def test_control_handing_over_at_every_turn_splits_the_groups(monkeypatch:
 async def test_a_ledger_that_never_started_stops() -> None:
     """A host that fails half way up can still be taken down."""
     ledger = Ledger(MemoryStore(), KEY, reactor, server_id="s", lifecycle=LifecycleTable())  # type: ignore[arg-type]
-    await refused(ledger.submit(draft()))
+    await refusal_text(ledger.submit(draft()))
     await ledger.stop()
 
 
@@ -545,7 +545,7 @@ async def test_watchers_hear_nothing_of_what_failed() -> None:
     async with running(store, probe_seconds=0.01) as ledger:
         ledger.watch(told.append)
         store.broken = True
-        await refused(ledger.submit(draft()))
+        await refusal_text(ledger.submit(draft()))
         store.broken = False
         await soon(lambda: ledger.healthy)
         await ledger.submit(draft())

@@ -72,7 +72,7 @@ def others(value: Any) -> Iterator[tuple[str, Any]]:
         yield "null", None
 
 
-def mutated(whole: Any, here: Any = None, pointer: str = "") -> Iterator[Case]:
+def each_mutation(whole: Any, here: Any = None, pointer: str = "") -> Iterator[Case]:
     """Every mutation of every field of a document, at any depth, by JSON pointer."""
     root = here is None
     here = whole if root else here
@@ -88,7 +88,7 @@ def mutated(whole: Any, here: Any = None, pointer: str = "") -> Iterator[Case]:
             yield f"{name} removed", copy.deepcopy(whole)
             here[key] = value
         if isinstance(value, (dict, list)):
-            yield from mutated(whole, value, name)
+            yield from each_mutation(whole, value, name)
     if root:
         yield "a member more", {**whole, "unheard-of": 1}
 
@@ -164,7 +164,7 @@ def test_no_mutated_field_is_accepted(kind: str) -> None:
     """T-GN, T-CN, T-JW: each field at any depth; the list of what was accepted is empty, and the original is not."""
     original, accepts, least = TABLE[kind]
     assert accepts(copy.deepcopy(original)), "the control"
-    cases = list(mutated(copy.deepcopy(original)))
+    cases = list(each_mutation(copy.deepcopy(original)))
     assert len(cases) >= least
     changed = [(what, members) for what, members in cases if members != original]
     assert len(changed) == len(cases)
@@ -253,10 +253,10 @@ def test_no_mutated_cosignature_is_accepted() -> None:
 @pytest.fixture(scope="module")
 def export(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     """Two chains, records and an event, with proofs."""
-    return exported(tmp_path_factory.mktemp("mutations"))
+    return export_lines(tmp_path_factory.mktemp("mutations"))
 
 
-def exported(folder: Path) -> list[bytes]:
+def export_lines(folder: Path) -> list[bytes]:
     store = sqlite_store(folder)
     tree = TreeKeeper(store, "agtp.test", KEY)
     writer = group_writer(store, tree=tree)
@@ -301,7 +301,7 @@ def accepts_export(lines: list[bytes], proven: int) -> bool:
     return report.ok and report.whole and report.proven == proven and bool(report.log)
 
 
-def resealed(lines: list[bytes]) -> list[bytes]:
+def with_new_digest(lines: list[bytes]) -> list[bytes]:
     """With the digest of its last line made again: whoever changes a file can do that."""
     *kept, end = lines
     members = json.loads(end)
@@ -313,14 +313,14 @@ def resealed(lines: list[bytes]) -> list[bytes]:
 def test_no_mutated_field_of_an_export_is_accepted(export: list[bytes]) -> None:
     """Every member of the first line, of each record and of the last line, the file's digest made anew each time."""
     proven = len(export) - 2
-    assert accepts_export(export, proven) and accepts_export(resealed(export), proven), "the control"
+    assert accepts_export(export, proven) and accepts_export(with_new_digest(export), proven), "the control"
     accepted, count = [], 0
     for number, line in enumerate(export):
-        for what, members in mutated(json.loads(line)):
+        for what, members in each_mutation(json.loads(line)):
             if what.startswith("/sha256"):
                 changed = [*export[:number], jsontext.encode(members) + b"\n"]
             else:
-                changed = resealed([*export[:number], jsontext.encode(members) + b"\n", *export[number + 1 :]])
+                changed = with_new_digest([*export[:number], jsontext.encode(members) + b"\n", *export[number + 1 :]])
             count += 1
             if accepts_export(changed, proven):
                 accepted.append(f"line {number + 1}: {what}")
@@ -332,7 +332,7 @@ def test_a_stripped_proof_does_not_pass_for_a_proven_record(export: list[bytes])
     """Without index and proof a record still verifies, but is not counted as a member of the log."""
     members = json.loads(export[1])
     del members["index"], members["proof"]
-    report = verify_export(resealed([export[0], jsontext.encode(members) + b"\n", *export[2:]]), KEYS)
+    report = verify_export(with_new_digest([export[0], jsontext.encode(members) + b"\n", *export[2:]]), KEYS)
     assert report.ok and report.proven == len(export) - 3
 
 
@@ -342,7 +342,7 @@ def test_a_proof_of_another_record_is_refused(export: list[bytes]) -> None:
     for at in range(1, len(lines) - 1):
         for other in range(1, len(lines) - 1):
             swapped = {**lines[at], "index": lines[other]["index"], "proof": lines[other]["proof"]}
-            changed = resealed([*export[:at], jsontext.encode(swapped) + b"\n", *export[at + 1 :]])
+            changed = with_new_digest([*export[:at], jsontext.encode(swapped) + b"\n", *export[at + 1 :]])
             assert accepts_export(changed, len(export) - 2) == (at == other)
 
 
@@ -365,7 +365,7 @@ def test_one_tampered_record_among_good_ones_is_marked(export: list[bytes]) -> N
     forged = {**json.loads(encoding.decode(payload)), "status": 403}
     lines[1]["signed"] = f"{header}.{encoding.encode(rfc8785.dumps(forged)).decode()}.{signature}"
     lines[1]["audit_id"] = sha256(lines[1]["signed"].encode()).hexdigest()
-    report = verify_export(resealed([jsontext.encode(line) + b"\n" for line in lines]), KEYS)
+    report = verify_export(with_new_digest([jsontext.encode(line) + b"\n" for line in lines]), KEYS)
     assert report.unverified_ids == [lines[1]["audit_id"]]
 
 

@@ -123,12 +123,12 @@ def test_what_cannot_be_known_before_is_left_to_the_transaction() -> None:
         replace(change("a"), value=None),
         replace(change("a"), expected=None),
         replace(change("a"), linked="audit_id"),
-        replace(change("a"), value=nested(KEPT_DEPTH)),
+        replace(change("a"), value=nested_object(KEPT_DEPTH)),
     )
     assert [made.prepared for made in prepare(each)] == [None] * 4
 
 
-def nested(depth: int) -> dict[str, object]:
+def nested_object(depth: int) -> dict[str, object]:
     """An object of arrays inside each other."""
     found: list[object] = []
     for _ in range(depth):

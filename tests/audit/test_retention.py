@@ -26,7 +26,7 @@ DAY = 86_400
 LIBRARIAN = replace(agent(HOSTED, "librarian", hosted=True), genesis=None)
 
 
-def kept(status: LifecycleStatus = LifecycleStatus.RETIRED) -> list[StateItem]:
+def kept_items(status: LifecycleStatus = LifecycleStatus.RETIRED) -> list[StateItem]:
     """What a table holds after the transition."""
     [change] = retention.retention_changes(LIBRARIAN, status, {"reason": "over"}, NOW)
     assert change.expires_at is None and change.value is not None, "it never expires"
@@ -41,13 +41,13 @@ def kept(status: LifecycleStatus = LifecycleStatus.RETIRED) -> list[StateItem]:
 )
 def test_how_long_at_the_least(status: LifecycleStatus, until: str) -> None:
     """AGTP-178: ten years, seven years; the item itself never expires, even a hundred years later."""
-    [item] = kept(status)
+    [item] = kept_items(status)
     assert item.value["keep_until"] == until and item.value["status"] == status.value
 
 
 def test_what_is_not_there() -> None:
     """AGTP-180: no sessions, packages or grants; and nothing is retained of agents that go on."""
-    [item] = kept()
+    [item] = kept_items()
     assert not {"scopes", "sessions", "package", "authority_scope"} & item.value.keys()
     assert "booking" not in json.dumps(dict(item.value))
     for status in (LifecycleStatus.ACTIVE, LifecycleStatus.SUSPENDED):
@@ -57,7 +57,7 @@ def test_what_is_not_there() -> None:
 @each_row(("days", "free"), [(0, False), (1, False), (89, False), (90, True), (91, True)])
 def test_a_label_is_free_after_ninety_days(days: int, free: bool) -> None:
     """AGTP-171: for another agent; the one that had it comes back under it at any time."""
-    items, later = kept(), NOW + days * DAY
+    items, later = kept_items(), NOW + days * DAY
     assert (retention.reserved_by("librarian", "f" * 64, items, later) is None) is free
     assert retention.reserved_by("librarian", HOSTED, items, later) is None
     assert retention.reserved_by("another", "f" * 64, items, later) is None
@@ -71,7 +71,7 @@ def test_years_after_a_leap_day() -> None:
 
 def test_activate_refuses_a_label_that_is_kept() -> None:
     """AGTP-171: 409 label-reserved, naming when the agent before ended; another label passes."""
-    items = kept()
+    items = kept_items()
     handler = Lifecycle(
         AgentDirectory([]),
         LifecycleTable().state_of,

@@ -118,7 +118,7 @@ def signed_again(record: StoredRecord, key: SigningKey, **members: Any) -> Store
     )
 
 
-def appended(records: Sequence[StoredRecord], key: SigningKey, chain: str, **members: Any) -> list[StoredRecord]:
+def append_record(records: Sequence[StoredRecord], key: SigningKey, chain: str, **members: Any) -> list[StoredRecord]:
     """One more record at the end of a chain."""
     last = [record for record in records if record.chain == chain][-1]
     more = signed_again(last, key, previous_audit_id=last.audit_id, **members)
@@ -167,7 +167,7 @@ def test_what_an_ended_key_signs_later_is_refused(tmp_path: Path) -> None:
     sealed(host.writer, draft("c0" * 32))
     host.change(KEYS[0], KEYS[1])
     late = moment(host.now + 60).replace("Z", ".000Z")
-    hostile = appended(host.records(), KEYS[0], "c0" * 32, issued_at=late)
+    hostile = append_record(host.records(), KEYS[0], "c0" * 32, issued_at=late)
     report = verify_records(hostile, FIRST)
     assert kinds(report) == {FaultKind.KEY} and len(report.unverified_ids) == 1
     assert kinds(verify_export(host.export(hostile, proofs=False), FIRST)) == {FaultKind.KEY}
@@ -186,9 +186,9 @@ def test_a_record_dated_back_is_found_behind_its_successors(tmp_path: Path) -> N
         last = [record for record in host.records() if record.chain == chain][-1]
         time = envelope.parse_unverified(last.format, last.signed)["issued_at"]
         for key in KEYS[:2]:
-            hostile = appended(host.records(), key, chain, issued_at=time)
+            hostile = append_record(host.records(), key, chain, issued_at=time)
             assert FaultKind.KEY in kinds(verify_records(hostile, FIRST))
-        control = appended(host.records(), KEYS[2], chain, issued_at=time)
+        control = append_record(host.records(), KEYS[2], chain, issued_at=time)
         assert verify_records(control, FIRST).ok
 
 
@@ -268,13 +268,13 @@ def test_one_flipped_bit_anywhere_is_found_by_both(tmp_path: Path) -> None:
         hostile = bytearray(whole)
         hostile[place] ^= 1 << chance.randrange(8)
         lines = bytes(hostile).splitlines(keepends=True)
-        assert not accepted(lines), place
+        assert not is_accepted(lines), place
         with pytest.raises((independent.Refuted, ValueError)):
             independent.verify(lines, raw)
-    assert accepted(whole.splitlines(keepends=True)), "the control"
+    assert is_accepted(whole.splitlines(keepends=True)), "the control"
 
 
-def accepted(lines: list[bytes]) -> bool:
+def is_accepted(lines: list[bytes]) -> bool:
     try:
         return verify_export(lines, FIRST).ok
     except ExportError:

@@ -23,7 +23,7 @@ from tests.programmes import seed_of_chance
 HERE = Origin("address", "203.0.113.9")
 
 
-def refused(status: int = 401, reason: str = "agent-unauthenticated", **claimed: str) -> RefusedCall:
+def refused_call(status: int = 401, reason: str = "agent-unauthenticated", **claimed: str) -> RefusedCall:
     return RefusedCall(status=status, reason=reason, address="203.0.113.9", claimed=claimed)
 
 
@@ -35,9 +35,9 @@ def test_one_origin_is_one_record_that_says_all() -> None:
     """Count, reasons, times and claims; the id is that of every answer it stands for."""
     now = 1_800_000_000.0
     summaries = Summaries(lambda: now)
-    ids = {summaries.add(HERE, refused(agent_id="a" * 64)) for _ in range(1_203)}
+    ids = {summaries.add(HERE, refused_call(agent_id="a" * 64)) for _ in range(1_203)}
     now += 59
-    ids.add(summaries.add(HERE, refused(400, "malformed-request")))
+    ids.add(summaries.add(HERE, refused_call(400, "malformed-request")))
     [event] = summaries.take()
     assert ids == {event.fields["summary_id"]}
     assert event.fields["explanation"] == (
@@ -51,7 +51,7 @@ def test_one_origin_is_one_record_that_says_all() -> None:
     ]
     assert event.fields["claimed"] == [{"agent_id": "a" * 64, "count": 1_203}]
     assert summaries.take() == []
-    assert summaries.add(HERE, refused()) not in ids
+    assert summaries.add(HERE, refused_call()) not in ids
 
 
 def test_a_million_from_everywhere_stay_few_and_are_all_counted() -> None:
@@ -60,7 +60,7 @@ def test_a_million_from_everywhere_stay_few_and_are_all_counted() -> None:
     summaries = Summaries()
     for number in range(40_000):
         origin = Origin("address", f"2001:db8:{chance.randrange(5_000):x}::/64")
-        summaries.add(origin, refused(400 + number % 99, f"reason-{number % 777}", agent_id=f"{number:064x}"))
+        summaries.add(origin, refused_call(400 + number % 99, f"reason-{number % 777}", agent_id=f"{number:064x}"))
         assert len(summaries) <= MOST_ORIGINS + 1
     assert summaries.waiting == 40_000
     events = summaries.take()
@@ -94,7 +94,7 @@ def test_refusals_and_reads_are_told_apart() -> None:
     summaries = Summaries(lambda: now)
     ids = {summaries.add(HERE, AnsweredRead(status=200, method="DISCOVER", path="/methods", address="203.0.113.9"))}
     ids |= {summaries.add(HERE, AnsweredRead(status=200, method="DESCRIBE", path="/")) for _ in range(2)}
-    ids.add(summaries.add(HERE, refused()))
+    ids.add(summaries.add(HERE, refused_call()))
     assert summaries.waiting == 4
     refusals, reads = summaries.take()
     assert ids == {refusals.fields["summary_id"]} == {reads.fields["summary_id"]}

@@ -55,7 +55,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder / "records.sqlite3"
 
 
-def verified(path: Path, witness: Path) -> Report:
+def verify_store(path: Path, witness: Path) -> Report:
     """What ``agtp audit verify`` finds in a store."""
     verifier = Verifier(KEYS)
     with closing(RecordReader(str(path), connect)) as reader:
@@ -64,7 +64,7 @@ def verified(path: Path, witness: Path) -> Report:
     return verifier.finish()
 
 
-def started(path: Path, witness: Path) -> str:
+def start_fault(path: Path, witness: Path) -> str:
     """What a start says of a store: the reason for which it refuses; empty where it serves."""
     try:
         store = open_store(f"sqlite:{path}", create=False)
@@ -124,7 +124,7 @@ def mutations(mutator: Mutator, chance: random.Random, copy: Path) -> Iterator[M
 
 def test_a_whole_store_verifies_and_starts(rich: Path) -> None:
     """The control: nothing is found in a store that nobody changed, and there is a row in each table."""
-    report = verified(rich, rich.with_name("checkpoint.txt"))
+    report = verify_store(rich, rich.with_name("checkpoint.txt"))
     assert report.ok, report.faults[:5]
     assert report.records > 256
     schema = Schema(rich)
@@ -145,13 +145,13 @@ def test_each_change_of_a_table_is_named_with_table_and_row(rich: Path, tmp_path
     assert head is not None
     missed: list[tuple[Mutation, list[str]]] = []
     for mutation in islice(mutations(mutator, chance, copy), MUTATIONS):
-        report = verified(copy, witness)
+        report = verify_store(copy, witness)
         if not any(mutation.is_named_by(fault.table, fault.row) for fault in report.faults):
             missed.append((mutation, [str(fault) for fault in report.faults[:4]]))
         read_everywhere(copy, head.audit_id)
         # A start that serves may issue a checkpoint, which the witness file sees.
         shutil.copy(witness, tmp_path / "checkpoint.txt")
-        started(copy, tmp_path / "checkpoint.txt")
+        start_fault(copy, tmp_path / "checkpoint.txt")
     assert not missed, "\n".join(f"{mutation}\n    {found}" for mutation, found in missed)
 
 
@@ -191,9 +191,9 @@ def test_what_a_start_notices_of_changed_tables(
     shutil.copy(rich.with_name("checkpoint.txt"), witness)
     with closing(sqlite3.connect(copy)) as database, database:
         assert database.execute(statement).rowcount > 0
-    assert any(fault.table for fault in verified(copy, witness).faults)
+    assert any(fault.table for fault in verify_store(copy, witness).faults)
     with capturedLogs() as logged:
-        refused = started(copy, witness)
+        refused = start_fault(copy, witness)
     told = [str(event["finding"]) for event in logged if "finding" in event]
     assert (FATAL if refused else TOLD if told else UNSEEN) == verdict, (refused, told)
     assert not table or f"table {table}, row " in (refused or told[0])
@@ -219,8 +219,8 @@ def test_a_row_that_its_index_lacks_is_named_and_no_start_serves(
     shutil.copy(rich.with_name("checkpoint.txt"), witness)
     key = unindex(copy, table, condition)[0]
     named = row or (key.hex() if isinstance(key, bytes) else str(key))
-    assert (table, named) in {(fault.table, fault.row) for fault in verified(copy, witness).faults}
-    assert f"table {table}, row {named}: " in started(copy, witness)
+    assert (table, named) in {(fault.table, fault.row) for fault in verify_store(copy, witness).faults}
+    assert f"table {table}, row {named}: " in start_fault(copy, witness)
 
 
 @pytest.mark.release
@@ -240,7 +240,7 @@ def test_every_line_of_a_checkpoint_is_the_hosts(rich: Path, tmp_path: Path) -> 
             shutil.copy(rich, copy)
             with closing(sqlite3.connect(copy)) as database, database:
                 database.execute("UPDATE checkpoint SET note = ? WHERE size = ?", (changed, size))
-            faults = {(fault.table, fault.row) for fault in verified(copy, witness).faults}
+            faults = {(fault.table, fault.row) for fault in verify_store(copy, witness).faults}
             assert ("checkpoint", str(size)) in faults, (size, line)
 
 
@@ -281,10 +281,10 @@ def test_what_verification_and_a_start_notice_of_a_changed_schema(
     shutil.copy(rich.with_name("checkpoint.txt"), witness)
     with closing(sqlite3.connect(copy)) as database:
         database.executescript(script)
-    named = [fault.row for fault in verified(copy, witness).faults if fault.table == "sqlite_schema"]
+    named = [fault.row for fault in verify_store(copy, witness).faults if fault.table == "sqlite_schema"]
     assert named[:1] == [row] if row else not named
     with capturedLogs() as logged:
-        refused = started(copy, witness)
+        refused = start_fault(copy, witness)
     told = [str(event["finding"]) for event in logged if "finding" in event]
     assert (FATAL if refused else TOLD if told else UNSEEN) == verdict, (refused, told)
     assert row in (refused or str(told))
@@ -297,8 +297,8 @@ def test_a_schema_that_sqlite_cannot_read_is_named(rich: Path, tmp_path: Path) -
     with closing(sqlite3.connect(copy, isolation_level=None)) as database:
         database.execute("PRAGMA writable_schema=ON")
         database.execute("DELETE FROM sqlite_schema WHERE name = 'lifecycle'")
-    assert "sqlite_schema" in {fault.table for fault in verified(copy, witness).faults}
-    assert "its schema is damaged, at " in started(copy, witness)
+    assert "sqlite_schema" in {fault.table for fault in verify_store(copy, witness).faults}
+    assert "its schema is damaged, at " in start_fault(copy, witness)
 
 
 def test_a_store_that_is_written_meanwhile_verifies(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_a_store_that_is_written_meanwhile_verifies(tmp_path: Path) -> None:
         assert list(check_tables(rows, expected, meanwhile)) == []
     assert written > 5
     rich.close()
-    assert verified(path, witness).ok
+    assert verify_store(path, witness).ok
 
 
 def test_requests_from_before_the_version_are_taken_and_later_ones_need_their_seal(tmp_path: Path) -> None:
@@ -342,17 +342,17 @@ def test_requests_from_before_the_version_are_taken_and_later_ones_need_their_se
         for each in (owner, b""):
             database.execute("INSERT INTO keyed (owner, keys, octets, since) VALUES (?, 3, 51, ?)", (each, now - 5_000))
     rich.checkpoint()
-    assert verified(path, witness).ok
+    assert verify_store(path, witness).ok
     rich.answer(BOB, "first", 20)
     rich.write(Claim(ReservationKey(agent_id=BOB, key="second"), b"d" * 32))
     rich.checkpoint()
     rich.close()
-    assert verified(path, witness).ok
+    assert verify_store(path, witness).ok
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(
             "UPDATE reservation SET seal = X'', reserved_at = reserved_at + 1 WHERE record = 0 AND seal <> X''"
         )
-    (fault,) = verified(path, witness).faults
+    (fault,) = verify_store(path, witness).faults
     assert fault.table == "reservation" and "seal is empty" in fault.explanation
 
 

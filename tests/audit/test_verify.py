@@ -109,7 +109,7 @@ def test_every_swap_is_noticed() -> None:
         assert not verify_records(swapped, KEYS).ok
 
 
-def resigned(record: StoredRecord, **members: object) -> StoredRecord:
+def resign_record(record: StoredRecord, **members: object) -> StoredRecord:
     """A record of the right key but the wrong content."""
     content = payload(record.chain, issued_at="2027-01-01T00:00:00.000Z")
     content["previous_audit_id"] = record.previous_audit_id
@@ -127,11 +127,11 @@ def resigned(record: StoredRecord, **members: object) -> StoredRecord:
         (lambda record: replace(record, kind="event"), FaultKind.PLACE),
         (lambda record: replace(record, format="xml"), FaultKind.FORM),
         (lambda record: replace(record, signed=b"\xff"), FaultKind.SIGNATURE),
-        (lambda record: resigned(record, agent_id=ALICE), FaultKind.PLACE),
-        (lambda record: resigned(record, previous_audit_id="f" * 64), FaultKind.PLACE),
-        (lambda record: resigned(record, durable=False), FaultKind.PLACE),
-        (lambda record: resigned(record, issued_at="1999-01-01T00:00:00.000Z"), FaultKind.TIME),
-        (lambda record: resigned(record, issued_at=7), FaultKind.TIME),
+        (lambda record: resign_record(record, agent_id=ALICE), FaultKind.PLACE),
+        (lambda record: resign_record(record, previous_audit_id="f" * 64), FaultKind.PLACE),
+        (lambda record: resign_record(record, durable=False), FaultKind.PLACE),
+        (lambda record: resign_record(record, issued_at="1999-01-01T00:00:00.000Z"), FaultKind.TIME),
+        (lambda record: resign_record(record, issued_at=7), FaultKind.TIME),
     ],
 )
 def test_each_kind_of_damage_has_its_name(change: Callable[[StoredRecord], StoredRecord], kind: FaultKind) -> None:
