@@ -33,12 +33,12 @@ T0 = 1_800_000_000.0
 DAY = 86_400
 
 
-def issued(name: str, *, hosted: bool = True, status: str = "active") -> Agent:
+def issue_agent(name: str, *, hosted: bool = True, status: str = "active") -> Agent:
     """An agent with its registrar's statement."""
     return replace(agent(name, hosted=hosted, status=status), issue={"label": name})
 
 
-DESK = issued("desk")
+DESK = issue_agent("desk")
 
 
 class AdmittingHost:
@@ -101,7 +101,7 @@ async def running(folder: Path, *agents: Agent) -> AsyncIterator[AdmittingHost]:
 @pytest_twisted.ensureDeferred
 async def test_what_was_issued_before_the_start_is_recorded_once(tmp_path: Path) -> None:
     """AGTP-170: of issued agents that are active; a suspended one is recorded by its ACTIVATE, as ever."""
-    asleep, plain = issued("asleep", status="suspended"), agent("plain", hosted=True)
+    asleep, plain = issue_agent("asleep", status="suspended"), agent("plain", hosted=True)
     async with running(tmp_path, DESK, asleep, plain) as host:
         host.admission.startService()
         await host.done()
@@ -120,7 +120,7 @@ async def test_new_agents_are_admitted_once(tmp_path: Path) -> None:
     known = agent("known", hosted=True)
     async with running(tmp_path, known) as host:
         assert host.directory.only is known
-        caller = issued("caller", hosted=False)
+        caller = issue_agent("caller", hosted=False)
         await host.admit(DESK, caller, replace(known, description="another"))
         await host.admit(DESK, caller)
         assert host.entries(DESK) == host.entries(caller) == host.changes == 1
@@ -133,7 +133,7 @@ async def test_new_agents_are_admitted_once(tmp_path: Path) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_label_that_is_kept(tmp_path: Path, days: int, free: bool) -> None:
     """AGTP-171: on day 1 nobody else gets it; after 90 days an agent with another Agent-ID does."""
-    heir = issued("desk")
+    heir = issue_agent("desk")
     heir = replace(heir, agent_id="f" * 64)
     async with running(tmp_path) as host:
         await host.end(DESK)
@@ -179,7 +179,7 @@ async def test_nobody_is_admitted_without_the_entry(tmp_path: Path) -> None:
         assert host.directory.by_id(DESK.agent_id) is DESK and host.entries(DESK) == 1
 
 
-def restored(value: Mapping[str, Any]) -> Agent | None:
+def restore_agent(value: Mapping[str, Any]) -> Agent | None:
     """As a host of the development profile, which trusts everybody, judges an item."""
     agent, problems = agent_of_item(value, production=False, trusted_issuers=TrustedIssuers())
     assert problems == []
@@ -189,13 +189,13 @@ def restored(value: Mapping[str, Any]) -> Agent | None:
 @pytest_twisted.ensureDeferred
 async def test_an_agent_is_admitted_by_the_store_where_its_files_are_not(tmp_path: Path) -> None:
     """AGTP-170: its documents are put with the entry; a start without the files has the agent as it was."""
-    caller = issued("caller", hosted=False)
+    caller = issue_agent("caller", hosted=False)
     async with running(tmp_path) as host:
         await host.admit(DESK, caller)
         assert {item.key for item in host.held.all(AGENT)} == {DESK.agent_id, caller.agent_id}
         assert [item.version for item in host.held.all(AGENT)] == [1, 1]
     async with running(tmp_path) as host:
-        host.admission._restore = restored
+        host.admission._restore = restore_agent
         host.admission.startService()
         await host.done()
         for before in (DESK, caller):
@@ -215,11 +215,11 @@ async def test_a_revoked_agent_is_known_by_the_store(tmp_path: Path) -> None:
         await host.admit(DESK)
         await host.ledger.submit(transition("active", "retired", "agent-genesis-revoked", DESK.agent_id))
     async with running(tmp_path) as host:
-        host.admission._restore = restored
+        host.admission._restore = restore_agent
         host.admission.startService()
         assert host.directory.by_id(DESK.agent_id) is not None
     async with running(tmp_path, replace(DESK, agent_id="f" * 64)) as host:
-        host.admission._restore = restored
+        host.admission._restore = restore_agent
         host.admission.startService()
         assert host.directory.by_id(DESK.agent_id) is None
 
@@ -232,7 +232,7 @@ async def test_the_store_admits_no_agent_that_files_would_not(tmp_path: Path) ->
     async with running(folder) as host:
         await host.admit(DESK)
     async with running(folder, replace(DESK, agent_id="f" * 64)) as host:
-        host.admission._restore = restored
+        host.admission._restore = restore_agent
         host.admission.startService()
         assert host.directory.by_id(DESK.agent_id) is None
     async with running(folder) as host:

@@ -53,14 +53,14 @@ def ear() -> Iterator[Ear]:
     assert CALL.get() is None, "a call that ended is still named"
 
 
-def answered(host: DispatchHost, waiting: Deferred[Response]) -> dict[str, str]:
+def identifiers_of(host: DispatchHost, waiting: Deferred[Response]) -> dict[str, str]:
     found: list[Response] = []
     waiting.addCallback(found.append)
     [response] = found
     return {name: response.headers.get(name) or "" for name in ("audit-id", "response-id")}
 
 
-def named(ids: dict[str, str]) -> str:
+def line_end(ids: dict[str, str]) -> str:
     """What its lines end with: who called what, and by which names it is found."""
     told = f"Audit-ID {ids['audit-id']}, Response-ID {ids['response-id']}, Agent-ID {CALLER}, Task-ID {TASK}"
     return f"[caller called RESERVE /desk, {told}]"
@@ -74,9 +74,9 @@ def failing(context: EndpointContext) -> Any:
 def test_a_traceback_is_found_by_its_audit_id(ear: Ear) -> None:
     """What the 500 promises: the failure, and all else that was logged of the call, under the answer's Audit-ID."""
     host = DispatchHost(failing)
-    ids = answered(host, host.start(body=GOOD, headers={"Task-ID": TASK}))
+    ids = identifiers_of(host, host.start(body=GOOD, headers={"Task-ID": TASK}))
     [mine], [failure] = ear.about("about to fail"), ear.about("the handler of RESERVE /desk failed")
-    assert mine.endswith(named(ids)) and failure.endswith(named(ids))
+    assert mine.endswith(line_end(ids)) and failure.endswith(line_end(ids))
     [event] = [event for event in ear.events if "log_failure" in event]
     assert (event["audit_id"], event["response_id"], event["task_id"]) == (ids["audit-id"], ids["response-id"], TASK)
 
@@ -99,8 +99,10 @@ def test_a_coroutine_and_what_it_awaits(ear: Ear) -> None:
     waits[1].callback(None)
     waits[0].callback(None)
     for waiting, text in ((first, "one"), (second, "two")):
-        ids = answered(host, waiting)
-        assert [line.endswith(named(ids)) for line in (*ear.about(f"began {text}"), *ear.about(f"ended {text}"))] == [
+        ids = identifiers_of(host, waiting)
+        assert [
+            line.endswith(line_end(ids)) for line in (*ear.about(f"began {text}"), *ear.about(f"ended {text}"))
+        ] == [
             True,
             True,
         ]
@@ -145,8 +147,8 @@ def test_a_call_inside_a_call_has_its_own(ear: Ear) -> None:
         return {}
 
     host = DispatchHost(outer)
-    ids = answered(host, host.start(body=GOOD, headers={"Task-ID": TASK}))
-    assert [line.endswith(named(ids)) for line in ear.about("before") + ear.about("after")] == [True, True]
+    ids = identifiers_of(host, host.start(body=GOOD, headers={"Task-ID": TASK}))
+    assert [line.endswith(line_end(ids)) for line in ear.about("before") + ear.about("after")] == [True, True]
     [inside] = ear.about("inside")
     assert "Audit-ID" in inside and ids["audit-id"] not in inside
 
@@ -168,9 +170,9 @@ def test_a_long_call_is_heard_in_time(ear: Ear) -> None:
     [began] = ear.about("began")
     assert "Audit-ID" not in began
     waits.callback(None)
-    ids = answered(host, waiting)
+    ids = identifiers_of(host, waiting)
     [made] = ear.about("the record of a call is made")
-    assert ids["response-id"] in began and made.endswith(named(ids))
+    assert ids["response-id"] in began and made.endswith(line_end(ids))
     [went_on] = ear.about("went on")
     assert ids["response-id"] in went_on
 
@@ -185,7 +187,7 @@ def test_a_call_that_says_much_is_not_kept(ear: Ear) -> None:
         return {}
 
     host = DispatchHost(talking)
-    answered(host, host.start(body=GOOD))
+    identifiers_of(host, host.start(body=GOOD))
     assert len(ear.about("number")) == 3 * MOST_WAITING
 
 
@@ -227,7 +229,7 @@ def test_the_author_of_an_undeclared_error_is_told(ear: Ear) -> None:
         raise EndpointError("desk_broken")
 
     host = DispatchHost(raising)
-    ids = answered(host, host.start(body=GOOD, headers={"Task-ID": TASK}))
+    ids = identifiers_of(host, host.start(body=GOOD, headers={"Task-ID": TASK}))
     [line] = ear.about("desk_broken")
     for part in ("RESERVE /desk", "EndpointError('desk_broken')", "to errors of the endpoint", "declared: desk_taken"):
         assert part in line

@@ -65,7 +65,7 @@ def reads(source: str) -> Iterator[str]:
         yield from walk(ast.parse(source), "")
 
 
-def listed(module: str, function: str) -> bool:
+def is_listed(module: str, function: str) -> bool:
     """Whether a function is on the list."""
     return module in DIRECT or any(
         place.partition(":")[0] == module and place.rpartition(":")[2].rpartition(".")[2] == function
@@ -81,7 +81,7 @@ def test_who_reads_the_systems_clock_is_on_the_list() -> None:
         if path.relative_to(ROOT).parts[0] not in OUTSIDE
         for function in reads(path.read_text())
     }
-    assert {place for place in found if not listed(*place)} == set()
+    assert {place for place in found if not is_listed(*place)} == set()
     modules = {module for module, _ in found} | {"vocabulary/times.py", "host/certificate_notices.py"}
     assert {place.partition(":")[0] for place in DIRECT} <= modules, "nothing on the list that reads it no more"
 

@@ -16,7 +16,7 @@ from tests.methods.standard.orchestration.hosts import Workshop, book
 from tests.methods.standard.orchestration.mortal import MortalStore
 
 
-def restarted(before: Workshop, ahead: float) -> Workshop:
+def restart(before: Workshop, ahead: float) -> Workshop:
     """Another process over the same store, as late as the one before, whose system clock differs by so much."""
     before.close()
     host = Workshop(store=before.mortal, done=before.done)
@@ -80,13 +80,13 @@ def test_restarts_within_the_jump_run_no_keyed_call_twice() -> None:
     """A start believes a clock that is ahead; the leap is a state item, so a second start knows of it too."""
     host = Workshop(store=MortalStore())
     stay(host, "k-1")
-    host = restarted(host, 5.0 * DAY)
+    host = restart(host, 5.0 * DAY)
     stay(host, "k-1")
     assert events(host) == ["clock-ahead-at-start"]
     host.advance(600)
-    host = restarted(host, 5.0 * DAY)
+    host = restart(host, 5.0 * DAY)
     stay(host, "k-1")
-    host = restarted(host, 0.0)
+    host = restart(host, 0.0)
     stay(host, "k-1")
     assert host.rooms() == ["7"]
     assert events(host)[-1] == "clock-behind-at-start"
@@ -107,7 +107,7 @@ def test_a_second_leap_does_not_end_the_first_one() -> None:
     host = Workshop(store=MortalStore())
     stay(host, "k-1")
     for ahead in (3.0 * DAY, 40.0 * DAY, 41.5 * DAY):
-        host = restarted(host, ahead)
+        host = restart(host, ahead)
         host.advance(60)
         stay(host, "k-1")
         assert host.rooms() == ["7"], f"it ran again {ahead / DAY} days ahead"
@@ -131,7 +131,7 @@ def test_a_host_that_was_off_for_a_week_starts_and_says_so() -> None:
     host = Workshop(store=MortalStore())
     stay(host, "k-1")
     host.clock.advance(7 * DAY)
-    host = restarted(host, 0.0)
+    host = restart(host, 0.0)
     assert stay(host, "k-2").status == 200
     assert events(host) == ["clock-ahead-at-start"]
     assert host.core.services.evidence.held.count(CLOCK_LEAP) == 1

@@ -14,11 +14,11 @@ def close(peer: Peer) -> None:
         leave()
 
 
-def listed(table: NegotiatingHost, who: str = ALICE) -> list[str]:
+def list_contracts(table: NegotiatingHost, who: str = ALICE) -> list[str]:
     return [entry["synthesis_id"] for entry in body_of(table.ask("DISCOVER", "/contracts", who=who))]
 
 
-def inspected(table: NegotiatingHost, synthesis_id: str) -> int:
+def inspection_status(table: NegotiatingHost, synthesis_id: str) -> int:
     return table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": synthesis_id}).status
 
 
@@ -28,7 +28,7 @@ def serving(table: NegotiatingHost) -> ContractCleanup:
     return service
 
 
-def released(table: NegotiatingHost) -> list[str]:
+def released_contracts(table: NegotiatingHost) -> list[str]:
     """Contracts whose end is on record, in the stream of the agent that they are of."""
     found = []
     for draft in table.ledger.drafts:
@@ -48,11 +48,11 @@ def test_a_closed_connection_ends_its_contracts() -> None:
     peer, other = table.peer(ALICE), table.peer(BOB)
     mine = [body_of(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"] for _ in range(2)]
     theirs = body_of(table.propose(BOOK_ROOM, who=BOB, peer=other))["synthesis_id"]
-    assert set(listed(table)) == set(mine) and inspected(table, mine[0]) == 200
+    assert set(list_contracts(table)) == set(mine) and inspection_status(table, mine[0]) == 200
     close(peer)
-    assert listed(table) == [] and listed(table, ROOT) == [theirs]
-    assert inspected(table, mine[0]) == 404
-    assert sorted(released(table)) == sorted(mine)
+    assert list_contracts(table) == [] and list_contracts(table, ROOT) == [theirs]
+    assert inspection_status(table, mine[0]) == 404
+    assert sorted(released_contracts(table)) == sorted(mine)
     assert table.ledger.held.get("contract", mine[0]) is None
     assert not peer.leaving
 
@@ -77,7 +77,7 @@ def test_what_is_revoked_first_is_ended_once() -> None:
     synthesis_id = body_of(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
     assert table.ask("REVOKE", "/", {"target": "contract", "synthesis_id": synthesis_id}, peer=peer).status == 200
     close(peer)
-    assert released(table) == [] and not peer.leaving
+    assert released_contracts(table) == [] and not peer.leaving
     assert table.under(synthesis_id, peer=peer).status == 464
 
 
@@ -91,9 +91,9 @@ def test_after_a_restart_none_is_left() -> None:
     ]
     table = NegotiatingHost(ledger=first.ledger, clock=first.clock)
     # Even before it is on record.
-    assert set(listed(table)) == set(kept)
+    assert set(list_contracts(table)) == set(kept)
     serving(table)
-    assert released(table) == [lost] and set(listed(table)) == set(kept)
+    assert released_contracts(table) == [lost] and set(list_contracts(table)) == set(kept)
 
 
 def test_while_the_store_is_down_they_wait() -> None:
@@ -105,9 +105,9 @@ def test_while_the_store_is_down_they_wait() -> None:
     table.ledger.failing = True
     close(peer)
     table.ledger.failing = False
-    assert released(table) == [] and listed(table) == []
+    assert released_contracts(table) == [] and list_contracts(table) == []
     table.clock.advance(RETRY_SECONDS)
-    assert released(table) == [synthesis_id]
+    assert released_contracts(table) == [synthesis_id]
     service.stopService()
 
 
@@ -121,7 +121,7 @@ def test_the_end_of_the_host_ends_them() -> None:
     close(peer)
     table.ledger.failing = False
     service.stopService()
-    assert released(table) == [synthesis_id]
+    assert released_contracts(table) == [synthesis_id]
     assert not table.clock.getDelayedCalls()
 
 
@@ -131,4 +131,4 @@ def test_without_the_service_the_store_keeps_them() -> None:
     peer = table.peer(ALICE)
     synthesis_id = body_of(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
     close(peer)
-    assert table.ledger.held.get("contract", synthesis_id) is not None and released(table) == []
+    assert table.ledger.held.get("contract", synthesis_id) is not None and released_contracts(table) == []

@@ -38,15 +38,17 @@ DAY = 86_400.0
 OWN = "agtp.test"
 
 
-def under(domain: str, name: str, owner: str = "acme.tld", *, hosted: bool = True, status: str = "active") -> Agent:
+def agent_under(
+    domain: str, name: str, owner: str = "acme.tld", *, hosted: bool = True, status: str = "active"
+) -> Agent:
     """An agent whose document names its domain."""
     made = agent(name, hosted=hosted, status=status)
     return replace(made, owner_id=owner, document={**made.document, "org_domain": domain})
 
 
-DESK = under("example.com", "desk")
-SUB = under("eu.example.com", "sub", hosted=False)
-LIKE = under("notexample.com", "like")
+DESK = agent_under("example.com", "desk")
+SUB = agent_under("eu.example.com", "sub", hosted=False)
+LIKE = agent_under("notexample.com", "like")
 PLAIN = agent("plain", hosted=True)
 """Names no domain, so it stands under the host's own."""
 
@@ -237,7 +239,7 @@ async def test_a_new_owner_inherits_nothing(tmp_path: Path) -> None:
 
     The domain's return to the owner before is told like any change of hands.
     """
-    own = under("example.com", "fresh", owner="newcorp")
+    own = agent_under("example.com", "fresh", owner="newcorp")
     async with running(tmp_path, DESK, SUB, PLAIN, own) as host:
         assert set(await host.namespace()) == set(await host.discovered()) == {"desk", "fresh", "plain"}
         status, _ = await host.tell("REINSTATE", org_domain="example.com", owner_id="newcorp")

@@ -83,7 +83,7 @@ notify_key = "peer.key"
 
 
 @contextmanager
-def heard() -> Iterator[list[tuple[str, str]]]:
+def log_lines() -> Iterator[list[tuple[str, str]]]:
     """Levels and lines of the log."""
     lines: list[tuple[str, str]] = []
 
@@ -153,7 +153,7 @@ def test_what_ends_soon_is_logged_at_start_and_once_a_day(deployment: Path, tmp_
         (folder / path).unlink()
     on: Any = SimpleNamespace(config=config, rights=host.core.services.rights, seconds=now)
     watch = ExpiryWatch(clock, lambda: on, host.directory.list_known)
-    with heard() as lines:
+    with log_lines() as lines:
         watch.startService()
         clock.advance(0)
         assert lines == []
@@ -194,7 +194,7 @@ def test_grants_are_among_what_ends() -> None:
     host.grant("files.*", until=until.strftime("%Y-%m-%dT%H:%M:%SZ"))
     host.grant("QUERY /words")
     watch = ExpiryWatch(host.clock, lambda: host.core.services, host.directory.list_known)
-    with heard() as lines:
+    with log_lines() as lines:
         watch.startService()
         host.clock.advance(0)
     assert [(each.kind, each.name) for each in watch.upcoming if each.kind == "grant"] == [("grant", "demo files.*")]

@@ -48,7 +48,7 @@ type = "object"
 ENVIRONMENT = {"WEATHER_TOKEN": "canary-1"}
 
 
-def gathered(folder: Path, environ: dict[str, str], **edits: str) -> LoadedHost:
+def load_sample_host(folder: Path, environ: dict[str, str], **edits: str) -> LoadedHost:
     """The sample host with the endpoint above."""
     file = sample(folder)
     endpoints = file.parent / "endpoints"
@@ -66,7 +66,7 @@ def gathered(folder: Path, environ: dict[str, str], **edits: str) -> LoadedHost:
 def problems(folder: Path, environ: dict[str, str], **edits: str) -> list[str]:
     """Why the host does not start."""
     with pytest.raises(ConfigurationError) as caught:
-        gathered(folder, environ, **edits)
+        load_sample_host(folder, environ, **edits)
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -75,7 +75,7 @@ def test_every_kind_of_handler_is_made(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "etc/endpoints/text.toml").read_text()
     slow = text.replace('"/text"', '"/slow"')
     slow = slow.replace('handlers.text.echo"', 'handlers.library.look_up"\nblocking = true')
-    loaded = gathered(
+    loaded = load_sample_host(
         tmp_path,
         ENVIRONMENT,
         **{"reading.toml": slow},
@@ -97,7 +97,7 @@ def test_every_kind_of_handler_is_made(tmp_path: Path) -> None:
 
 def test_a_composition_carries_the_union_and_its_lineage(tmp_path: Path) -> None:
     """API-128: the sample's endpoint; its records name the recipe's version (AGTP-API section 10.5)."""
-    loaded = gathered(tmp_path, ENVIRONMENT)
+    loaded = load_sample_host(tmp_path, ENVIRONMENT)
     from twisted.internet import reactor
 
     (prepared,) = [one for one in loaded.bound if one.endpoint.path == "/reading"]

@@ -52,7 +52,7 @@ DEMO: dict[int, TestAgent] = {}
 """The agent of each host."""
 
 
-def made(settings: dict[str, Any]) -> MemoryHost:
+def make_host(settings: dict[str, Any]) -> MemoryHost:
     host = MemoryHost({"registry": {}, "methods": {"standard": ["REPLY"]}, **settings})
     DEMO[id(host)] = host.agent("demo")
     return host
@@ -63,9 +63,9 @@ def demo(host: MemoryHost) -> TestAgent:
 
 
 @cache
-def staffed() -> MemoryHost:
+def staffed_host() -> MemoryHost:
     """A host with one operator of each role."""
-    return made({"operator": [entry(name) for name in ROLES]})
+    return make_host({"operator": [entry(name) for name in ROLES]})
 
 
 def certificate(host: MemoryHost, name: str) -> Any:
@@ -86,7 +86,7 @@ def record_of(answer: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["stranger", *ROLES])
 def test_a_role_may_do_what_the_table_says(action: OperatorAction, name: str) -> None:
     """One table decides about every request; a refusal names the setting that would allow it."""
-    host = staffed()
+    host = staffed_host()
     asked = {"task_id": f"task-{name}", "reason": "ethical_flag", "context": {}}
     assert host.call("ESCALATE", "/", asked, caller=demo(host)).status == 202
     role = OperatorRole[ROLES[name].upper()] if name in ROLES else 0
@@ -104,7 +104,7 @@ def test_a_role_may_do_what_the_table_says(action: OperatorAction, name: str) ->
 
 def test_an_agents_record_names_no_operator() -> None:
     """Only operators are named; the record of an agent is as before."""
-    host = staffed()
+    host = staffed_host()
     agent = host.agent("other")
     assert "operator" not in record_of(host.call("DISCOVER", "/", caller=agent))
     assert "operator" not in record_of(host.call("DISCOVER", "/"))
@@ -134,7 +134,7 @@ def test_an_agents_record_names_no_operator() -> None:
 )
 def test_older_settings_map_to_roles(settings: dict[str, Any], name: str, role: OperatorRole) -> None:
     """``[audit] operators`` are administrators, ``[admin] viewers`` viewers; ``[[operator]]`` counts before both."""
-    host = made(settings)
+    host = make_host(settings)
     answer = ask(host, "adam", "INSPECT", "/", {"target": "chains"})
     assert answer.status == 200, answer.body
     told = record_of(answer)["operator"]
@@ -145,19 +145,19 @@ def test_older_settings_map_to_roles(settings: dict[str, Any], name: str, role: 
 def test_a_registrar_is_an_administrator_of_a_development_host_without_one() -> None:
     """The fallback has a name in records, and ends with the first administrator that the configuration lists."""
     development = {"host": {"profile": "development"}}
-    host = made(development)
+    host = make_host(development)
     registrar = host.identities.of_key(host.identities.registrar)
     answer = host.call("AUTHORIZE", "/grants", REQUESTS[OperatorAction.GRANT][0][2], caller=registrar, wait=5)
     assert answer.status == 200, answer.body
     assert record_of(answer)["operator"]["name"] == "registrar"
-    listing = made({**development, "operator": [entry("adam")]})
+    listing = make_host({**development, "operator": [entry("adam")]})
     answer = listing.call("QUERY", "/grants", {}, caller=listing.identities.of_key(listing.identities.registrar))
     assert answer.status == 403 and "operator" not in record_of(answer)
 
 
 def test_an_operator_replies_with_its_certificate_alone() -> None:
     """REPLY and REGISTER need no Agent-ID of an operator, and no remedy asks for one."""
-    host = staffed()
+    host = staffed_host()
     for name in ("anna", "adam"):
         answer = ask(host, name, "REPLY", "/", {"in_reply_to": "esc-1", "content": {"text": "done"}})
         assert answer.reason == "target-unknown", answer.body
@@ -263,7 +263,7 @@ def test_an_agent_that_is_an_operator_is_named_as_both() -> None:
 
 def test_a_registrar_of_a_production_host_has_no_role() -> None:
     """Without an administrator it limits its own agents and reloads, and reads and decides nothing."""
-    host = made({})
+    host = make_host({})
     registrar = host.identities.of_key(host.identities.registrar)
     for method, path, given in (REQUESTS[OperatorAction.READ][0], ("REGISTER", "/cards", {"card": CARD})):
         answer = host.call(method, path, given, caller=registrar)

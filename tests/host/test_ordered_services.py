@@ -42,7 +42,7 @@ class Told(Service):
         return self._stopping
 
 
-def ordered(*services: Service) -> OrderedServices:
+def ordered_services(*services: Service) -> OrderedServices:
     host = OrderedServices()
     for service in services:
         service.setServiceParent(host)
@@ -53,7 +53,7 @@ def test_the_last_one_stops_first_and_each_waits() -> None:
     """Connections need the ledger: nothing stops before what uses it is gone."""
     diary: list[str] = []
     draining: Deferred[None] = Deferred()
-    host = ordered(Told("ledger", diary), Told("server", diary), Told("listening", diary, draining))
+    host = ordered_services(Told("ledger", diary), Told("server", diary), Told("listening", diary, draining))
     host.startService()
     done: list[object] = []
     host.stopService().addCallback(done.append)
@@ -71,9 +71,11 @@ def test_a_service_that_fails_to_stop_keeps_no_other_from_stopping() -> None:
             raise RuntimeError("it cannot stop")
 
     diary: list[str] = []
-    host = ordered(Told("ledger", diary), Raises("first", diary), Told("second", diary, fail(RuntimeError("late"))))
+    host = ordered_services(
+        Told("ledger", diary), Raises("first", diary), Told("second", diary, fail(RuntimeError("late")))
+    )
     host.startService()
-    events, close = observed()
+    events, close = observe_log()
     done: list[object] = []
     host.stopService().addCallback(done.append)
     close()
@@ -122,7 +124,7 @@ def test_a_ledger_is_kept_from_start_to_stop() -> None:
 # Ready
 
 
-def observed() -> tuple[list[Any], Callable[[], None]]:
+def observe_log() -> tuple[list[Any], Callable[[], None]]:
     """What is logged from now on, and how to stop listening."""
     events: list[Any] = []
     globalLogPublisher.addObserver(events.append)
@@ -170,7 +172,7 @@ def announcing(*states: UpstreamState) -> tuple[Running, Port, list[Upstream], A
 
 def test_ready_is_said_once_the_port_accepts_and_the_servers_are_up() -> None:
     """Interface section 1: one line with address, server id and counts, not before both."""
-    events, close = observed()
+    events, close = observe_log()
     try:
         clock, port, servers, _ = announcing(UpstreamState.STARTING, UpstreamState.IDLE)
         assert lines(events) == []
@@ -189,7 +191,7 @@ def test_ready_is_said_once_the_port_accepts_and_the_servers_are_up() -> None:
 
 def test_a_slow_server_holds_the_line_back_for_a_while_only() -> None:
     """One bad upstream does not keep the others from being used; what the line waits for is said."""
-    events, close = observed()
+    events, close = observe_log()
     try:
         clock, port, _, _ = announcing(UpstreamState.STARTING)
         port.bound.callback(IPv6Address("TCP", "::1", 4480))
@@ -206,7 +208,7 @@ def test_a_slow_server_holds_the_line_back_for_a_while_only() -> None:
 
 def test_a_server_that_cannot_be_reached_does_not_hold_the_line_back() -> None:
     """Interface section 1: ready once the port accepts; an upstream that failed is not waited for again."""
-    events, close = observed()
+    events, close = observe_log()
     try:
         clock, port, servers, _ = announcing(UpstreamState.BACKOFF, UpstreamState.STARTING, UpstreamState.UP)
         port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
@@ -222,7 +224,7 @@ def test_a_server_that_cannot_be_reached_does_not_hold_the_line_back() -> None:
 
 def test_a_host_that_takes_no_records_says_so_and_is_ready_later() -> None:
     """Interface section 1: another line with the reason; the line itself follows once there is room."""
-    events, close = observed()
+    events, close = observe_log()
     try:
         clock, port, why, told = Running(), Port(), ["the disk is nearly full"], []
         announcement = Announcement(clock, port, [], lambda: SUMMARY, told.append, lambda: why[0])  # type: ignore[arg-type]
@@ -243,7 +245,7 @@ def test_a_host_that_takes_no_records_says_so_and_is_ready_later() -> None:
 
 def test_a_host_that_stopped_meanwhile_says_nothing() -> None:
     """No ready line after the end, and no timer left."""
-    events, close = observed()
+    events, close = observe_log()
     try:
         clock, port, _, announcement = announcing(UpstreamState.STARTING)
         port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
@@ -257,7 +259,7 @@ def test_a_host_that_stopped_meanwhile_says_nothing() -> None:
 
 def test_a_port_that_cannot_be_had_is_said() -> None:
     """The operator reads why nothing listens."""
-    events, close = observed()
+    events, close = observe_log()
     try:
         _, port, _, _ = announcing()
         port.bound.errback(OSError("address in use"))
@@ -330,7 +332,7 @@ def test_a_second_sigterm_ends_at_once(handlers: None, monkeypatch: pytest.Monke
 def test_services_that_succeed_at_once_are_fine() -> None:
     """A Deferred that has fired already is waited for too."""
     diary: list[str] = []
-    host = ordered(Told("a", diary, succeed(None)), Told("b", diary))
+    host = ordered_services(Told("a", diary, succeed(None)), Told("b", diary))
     host.startService()
     assert host.running
     host.stopService()

@@ -27,25 +27,25 @@ from tests.dispatch.hosts import CALLER, DispatchHost
 HEAD = '[host]\nserver_id = "h"\nprofile = "development"\nstate_dir = "state"\n'
 
 
-def configured(folder: Path, text: str) -> Config:
+def load_text(folder: Path, text: str) -> Config:
     """A configuration that passes."""
     path = folder / "host.toml"
     path.write_text(HEAD + text)
     return load(path, {"TOKEN": "s3cret-bearer", "KEY": "s3cret-key"})
 
 
-async def unused(changes: object, events: object) -> None:
+async def fail_on_change(changes: object, events: object) -> None:
     """Nothing is pinned before the host runs."""
     raise AssertionError("nothing was asked for")
 
 
-STORE = PinStore(held=StateTable(), submit=unused, clock=Clock())
+STORE = PinStore(held=StateTable(), submit=fail_on_change, clock=Clock())
 
 
 def test_an_agent_is_configured(tmp_path: Path) -> None:
     """Secrets are opened for the upstream they were named for, and shown nowhere else."""
     key = SigningKey.generate().public
-    config = configured(
+    config = load_text(
         tmp_path,
         f"""
 [[a2a.agent]]
@@ -96,7 +96,7 @@ def test_a_card_key_is_read_in_each_form(tmp_path: Path) -> None:
 
 def test_a_key_that_cannot_be_used_is_a_start_error(tmp_path: Path) -> None:
     """The message names the agent and the key."""
-    config = configured(
+    config = load_text(
         tmp_path, '[[a2a.agent]]\nname = "h"\nurl = "https://h.example"\ncard_keys = { k = "file:absent" }\n'
     )
     with pytest.raises(ConfigurationError, match='"h" card_keys'):
@@ -119,13 +119,13 @@ def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
         return front_facts(config, host.directory, None, list, {}, lambda method, path: None)
 
     with pytest.raises(ConfigurationError) as caught:
-        made(configured(tmp_path, front("e" * 64, "nobody")))
+        made(load_text(tmp_path, front("e" * 64, "nobody")))
     assert [problem.message for problem in caught.value.problems] == [
         '[[a2a.front.agent]] "nobody" is not a hosted agent',
         "[a2a.front] agent_id names an agent that this host does not know: " + "e" * 64,
     ]
-    assert made(configured(tmp_path, front(CALLER, "librarian"))) is not None
-    assert made(configured(tmp_path, "")) is None
+    assert made(load_text(tmp_path, front(CALLER, "librarian"))) is not None
+    assert made(load_text(tmp_path, "")) is None
 
 
 async def _keep(changes: object) -> None:

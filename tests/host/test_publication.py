@@ -41,7 +41,7 @@ def ticking() -> Callable[[], str]:
     return lambda: f"2026-06-01T00:00:{next(seconds):02d}Z"
 
 
-def published(
+def make_publication(
     loaded: LoadedHost,
     box: Toolbox | None = None,
     now: Callable[[], str] | None = None,
@@ -90,25 +90,25 @@ def form(
     return outcomes[0]
 
 
-def served(publication: Publication, disclosed: bool = True) -> EndpointResponse:
+def serve_manifest(publication: Publication, disclosed: bool = True) -> EndpointResponse:
     """The manifest as it is sent."""
     return form(publication, disclosed).response
 
 
 def document(publication: Publication, disclosed: bool = True) -> Mapping[str, Any]:
     """The manifest as a reader of the octets has it."""
-    octets = served(publication, disclosed).body
+    octets = serve_manifest(publication, disclosed).body
     assert octets is not None
     found: Mapping[str, Any] = json.loads(octets)
     assert found == form(publication, disclosed).document
     return found
 
 
-def restarted(loaded: LoadedHost, append: str = "") -> Publication:
+def restart_publication(loaded: LoadedHost, append: str = "") -> Publication:
     """The publication of a host that starts again, with more in its configuration."""
     file = loaded.config.file
     file.write_text(file.read_text() + append)
-    return published(load_host(reloaded(file)))
+    return make_publication(load_host(reloaded(file)))
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def a_tool(name: str, description: str = "Does it.") -> Binding:
 
 def test_the_manifest_is_signed_by_the_hosts_key(loaded: LoadedHost) -> None:
     """API-081: the signature verifies with the host's key, covers every member, and fails with another key."""
-    manifest = dict(document(published(loaded)))
+    manifest = dict(document(make_publication(loaded)))
     assert loaded.key is not None
     keys = {loaded.key.kid: loaded.key.public}
     verify_manifest(manifest, keys)
@@ -152,7 +152,7 @@ def test_a_complete_manifest_is_sound(tmp_path: Path) -> None:
     )
     box = Toolbox()
     box.hosted_protocols = lambda: [{"protocol": "MCP", "method": "EXECUTE", "path": "/mcp/files"}]  # type: ignore[method-assign]
-    manifest = document(published(load_host(config), box))
+    manifest = document(make_publication(load_host(config), box))
     assert [finding for finding in examine(manifest) if finding.fault] == []
     assert manifest["custom_methods"] == ["PRESCRIBE"]
     assert manifest["server"]["domain"] == "agents.example"
@@ -170,34 +170,34 @@ def test_features_are_those_the_host_has(tmp_path: Path) -> None:
     """AGTP-API section 8.3: no MCP server, no key, no synthesis: none of them is claimed."""
     without = (("synthesis_enabled = true", "synthesis_enabled = false"),)
     config = configured(tmp_path, edit=without, append="\n[audit]\nsigning = false\n")
-    manifest = document(published(load_host(config)))
+    manifest = document(make_publication(load_host(config)))
     assert manifest["server"]["supported_features"] == ["endpoint-registry"]
 
 
 def test_the_same_content_keeps_its_version_over_restarts(loaded: LoadedHost) -> None:
     """API-073, API-085: a restart changes neither version, times, ETag nor a single octet."""
     clock = ticking()
-    first = published(loaded, now=clock)
+    first = make_publication(loaded, now=clock)
     before = version(document(first))
-    again = published(load_host(reloaded(loaded.config.file)), now=clock)
+    again = make_publication(load_host(reloaded(loaded.config.file)), now=clock)
     assert version(document(again)) == before
-    assert served(again, True).body == served(first, True).body
-    assert served(again, True).headers == served(first, True).headers
+    assert serve_manifest(again, True).body == serve_manifest(first, True).body
+    assert serve_manifest(again, True).headers == serve_manifest(first, True).headers
 
 
 def test_changed_content_gets_the_next_version(loaded: LoadedHost) -> None:
     """API-073, API-085: a changed endpoint moves version, ``updated`` and ETag; ``issued`` and server_id stay."""
     clock = ticking()
-    before = published(loaded, now=clock)
-    first, tag = document(before), served(before, True).headers[0]
+    before = make_publication(loaded, now=clock)
+    first, tag = document(before), serve_manifest(before, True).headers[0]
     (loaded.config.file.parent / "endpoints" / "text.toml").unlink()
-    after = published(load_host(reloaded(loaded.config.file)), now=clock)
+    after = make_publication(load_host(reloaded(loaded.config.file)), now=clock)
     second = document(after)
     assert second["document_version"] != first["document_version"]
     assert second["server"]["issued"] == first["server"]["issued"]
     assert second["server"]["server_id"] == first["server"]["server_id"]
     assert second["server"]["updated"] > first["server"]["updated"]
-    assert served(after, True).headers[0] != tag
+    assert serve_manifest(after, True).headers[0] != tag
 
 
 def test_a_version_is_never_used_for_two_contents(loaded: LoadedHost) -> None:
@@ -208,9 +208,9 @@ def test_a_version_is_never_used_for_two_contents(loaded: LoadedHost) -> None:
     seen = []
     for change in (lambda: None, text.unlink, lambda: text.write_text(content)):
         change()
-        publication = published(load_host(reloaded(loaded.config.file)), now=clock)
+        publication = make_publication(load_host(reloaded(loaded.config.file)), now=clock)
         seen.append(
-            (document(publication)["document_version"], served(publication).headers[0], publication.api_version)
+            (document(publication)["document_version"], serve_manifest(publication).headers[0], publication.api_version)
         )
     versions, tags, numbers = zip(*seen, strict=True)
     assert (len(set(versions)), len(set(tags)), list(numbers)) == (3, 3, [1, 2, 3])
@@ -218,10 +218,10 @@ def test_a_version_is_never_used_for_two_contents(loaded: LoadedHost) -> None:
 
 def test_the_two_forms_are_two_documents(loaded: LoadedHost) -> None:
     """API-075: with and without the hosted agents: different contents never share a version or an ETag."""
-    publication = published(loaded)
+    publication = make_publication(loaded)
     open_form, reserved = document(publication, True), document(publication, False)
     assert open_form["document_version"] != reserved["document_version"]
-    assert served(publication).headers[0] != served(publication, False).headers[0]
+    assert serve_manifest(publication).headers[0] != serve_manifest(publication, False).headers[0]
     assert "librarian" in str(open_form)
     assert loaded.directory.list_hosted()[0].agent_id not in str(reserved)
 
@@ -237,7 +237,7 @@ def test_the_two_forms_are_two_documents(loaded: LoadedHost) -> None:
 )
 def test_cache_headers(tmp_path: Path, edit: tuple[tuple[str, str], ...], expected: str) -> None:
     """API-085: Cache-Control from the configuration, private where the answer depends on who asks; a strong ETag."""
-    headers = dict(served(published(load_host(configured(tmp_path, edit=edit))), False).headers)
+    headers = dict(serve_manifest(make_publication(load_host(configured(tmp_path, edit=edit))), False).headers)
     assert headers["Cache-Control"] == expected
     assert headers["ETag"].startswith('"')
     assert headers["ETag"].endswith('"')
@@ -246,13 +246,13 @@ def test_cache_headers(tmp_path: Path, edit: tuple[tuple[str, str], ...], expect
 def test_max_age_is_configured(tmp_path: Path) -> None:
     """API-085: ``[manifest] max_age``."""
     config = configured(tmp_path, append="\n[manifest]\nmax_age = 5\n")
-    assert dict(served(published(load_host(config))).headers)["Cache-Control"] == "max-age=5"
+    assert dict(serve_manifest(make_publication(load_host(config))).headers)["Cache-Control"] == "max-age=5"
 
 
 def test_a_private_host_shows_no_agent(tmp_path: Path) -> None:
     """API-075: whoever asks."""
     edit = (('agent_disclosure = "public"', 'agent_disclosure = "private"'),)
-    publication = published(load_host(configured(tmp_path, edit=edit)))
+    publication = make_publication(load_host(configured(tmp_path, edit=edit)))
     assert document(publication, True)["hosted_agents"] == document(publication, False)["hosted_agents"] == []
 
 
@@ -268,11 +268,11 @@ def many(loaded: LoadedHost, number: int) -> LoadedHost:
 
 def test_a_thousand_endpoints_are_encoded_once(loaded: LoadedHost) -> None:
     """The manifest of 1,000 endpoints is served from a cache: the very same octets, one build for each form."""
-    publication = published(many(loaded, 1000))
-    answers = [served(publication) for _ in range(50)]
+    publication = make_publication(many(loaded, 1000))
+    answers = [serve_manifest(publication) for _ in range(50)]
     assert all(answer is answers[0] for answer in answers)
     assert len(document(publication)["endpoints"]) == 1000
-    served(publication, False)
+    serve_manifest(publication, False)
     assert publication.builds == 2
 
 
@@ -283,7 +283,7 @@ def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded
     hosted = [
         dataclasses.replace(agent, agent_id=f"{number:064x}", name=f"a{number}", genesis=None) for number in range(5000)
     ]
-    publication = published(many(loaded, 5000), hosted=lambda: hosted)
+    publication = make_publication(many(loaded, 5000), hosted=lambda: hosted)
     publication.announce_to(lambda number: None)
     form(publication)
     longest = []
@@ -308,7 +308,7 @@ def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded
 def test_who_asks_after_a_change_is_not_told_what_was_being_built(loaded: LoadedHost) -> None:
     """Who asked before it may be; of those who ask meanwhile, each has the agents of a moment after its question."""
     hosted = list(loaded.directory.list_hosted())
-    publication = published(many(loaded, 3000), hosted=lambda: tuple(hosted))
+    publication = make_publication(many(loaded, 3000), hosted=lambda: tuple(hosted))
     publication.announce_to(lambda number: None)
     outcomes: list[ManifestForm] = []
     for _ in range(2):
@@ -330,25 +330,25 @@ def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(loaded: LoadedHo
     """Serving the manifest of 1,000 endpoints takes no longer than that of 10, the octets aside."""
 
     def cost(publication: Publication) -> float:
-        served(publication)
+        serve_manifest(publication)
         rounds = []
         for _ in range(5):
             began = time.process_time()
             for _ in range(400):
-                served(publication)
+                serve_manifest(publication)
             rounds.append(time.process_time() - began)
         return min(rounds)
 
-    few, lots = published(many(loaded, 10)), published(many(loaded, 1000))
+    few, lots = make_publication(many(loaded, 10)), make_publication(many(loaded, 1000))
     assert cost(lots) < 5 * cost(few) + 0.01
 
 
 def test_a_manifest_encoded_anew_would_be_noticed(loaded: LoadedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a publication that forgets its forms builds other octets objects each time, and counts them."""
-    publication = published(loaded)
-    first = served(publication)
+    publication = make_publication(loaded)
+    first = serve_manifest(publication)
     monkeypatch.setattr(publication, "_forms", {})
-    second = served(publication)
+    second = serve_manifest(publication)
     assert second.body is not first.body
     assert publication.builds == 2
 
@@ -359,7 +359,7 @@ def test_a_manifest_encoded_anew_would_be_noticed(loaded: LoadedHost, monkeypatc
 def test_the_api_version_is_a_number_that_outlives_the_host(loaded: LoadedHost) -> None:
     """AGTP-269: 1 at first, announced once, and the same after a restart without changes."""
     heard: list[int] = []
-    publication = published(loaded)
+    publication = make_publication(loaded)
     publication.announce_to(heard.append)
     publication.refresh()
     assert heard == [publication.api_version] == [1]
@@ -368,13 +368,13 @@ def test_the_api_version_is_a_number_that_outlives_the_host(loaded: LoadedHost) 
 
 def restarted_number(loaded: LoadedHost, append: str = "") -> int:
     heard: list[int] = []
-    restarted(loaded, append).announce_to(heard.append)
+    restart_publication(loaded, append).announce_to(heard.append)
     return heard[-1]
 
 
 def test_what_raises_the_api_version(loaded: LoadedHost) -> None:
     """AGTP-269: a new endpoint, a changed semantic block, a custom method and a data class each raise it."""
-    published(loaded).refresh()
+    make_publication(loaded).refresh()
     endpoints = loaded.config.file.parent / "endpoints"
     text = endpoints / "text.toml"
     content = text.read_text()
@@ -395,9 +395,9 @@ def test_what_raises_the_api_version(loaded: LoadedHost) -> None:
 
 def test_what_does_not_raise_the_api_version(loaded: LoadedHost) -> None:
     """The control of AGTP-269: operator and fronted APIs change the document, and not what can be called."""
-    first = published(loaded)
+    first = make_publication(loaded)
     before = document(first)["document_version"]
-    again = restarted(loaded, '\n[[api]]\nname = "shop"\nbase_url = "https://shop.example/"\n')
+    again = restart_publication(loaded, '\n[[api]]\nname = "shop"\nbase_url = "https://shop.example/"\n')
     assert document(again)["document_version"] != before
     assert again.api_version == first.api_version == 1
 
@@ -405,23 +405,23 @@ def test_what_does_not_raise_the_api_version(loaded: LoadedHost) -> None:
 def test_the_state_of_an_upstream_is_no_content(loaded: LoadedHost) -> None:
     """A tool server that restarts moves neither version: what was last known of it is shown."""
     box = Toolbox(a_tool("files.list"))
-    publication = published(loaded, box)
-    first = served(publication)
+    publication = make_publication(loaded, box)
+    first = serve_manifest(publication)
     tools, box.bound, box.state = box.bound, (), "backoff"
-    assert served(publication) is first
+    assert serve_manifest(publication) is first
     box.bound, box.state = tools, "ready"
-    assert served(publication) is first
+    assert serve_manifest(publication) is first
     assert publication.api_version == 1
     assert "ready" not in str(document(publication)["hosted_protocols"])
 
 
 def test_an_upstream_that_is_not_up_yet_is_as_before_the_restart(loaded: LoadedHost) -> None:
     """AGTP-269: a restart with slow tool servers is no change; neither is their coming up."""
-    publication = published(loaded, Toolbox(a_tool("files.list")))
+    publication = make_publication(loaded, Toolbox(a_tool("files.list")))
     publication.refresh()
     box = Toolbox()
     box.state = "starting"
-    again = published(load_host(reloaded(loaded.config.file)), box)
+    again = make_publication(load_host(reloaded(loaded.config.file)), box)
     heard: list[int] = []
     again.announce_to(heard.append)
     box.bound, box.state = (a_tool("files.list"),), "ready"
@@ -432,7 +432,7 @@ def test_an_upstream_that_is_not_up_yet_is_as_before_the_restart(loaded: LoadedH
 def test_changed_tools_move_both_versions_while_the_host_runs(loaded: LoadedHost) -> None:
     """AGTP-269: a new tool, and another definition of a known one; each is announced, and the manifest is new."""
     box = Toolbox(a_tool("files.list"))
-    publication = published(loaded, box)
+    publication = make_publication(loaded, box)
     heard: list[int] = []
     publication.announce_to(heard.append)
     versions = [document(publication)["document_version"]]
@@ -450,7 +450,7 @@ def test_changed_tools_move_both_versions_while_the_host_runs(loaded: LoadedHost
 def test_a_number_that_cannot_be_written_is_not_seen(loaded: LoadedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """AGTP-268 in spirit: with a full disk the old number stays, and the next look tries again."""
     box = Toolbox(a_tool("files.list"))
-    publication = published(loaded, box)
+    publication = make_publication(loaded, box)
     heard: list[int] = []
     publication.announce_to(heard.append)
 
@@ -463,7 +463,7 @@ def test_a_number_that_cannot_be_written_is_not_seen(loaded: LoadedHost, monkeyp
         publication.refresh()
         assert heard == [1]
         with pytest.raises(Refusal) as refused:
-            served(publication)
+            serve_manifest(publication)
         assert (refused.value.status, refused.value.reason) == (503, "manifest-unavailable")
     publication.refresh()
     assert heard == [1, 2]
@@ -474,14 +474,14 @@ def test_a_number_that_cannot_be_written_is_not_seen(loaded: LoadedHost, monkeyp
 
 def test_the_history_is_private_and_replaced_whole(loaded: LoadedHost) -> None:
     """What was published when is for the host alone."""
-    served(published(loaded))
+    serve_manifest(make_publication(loaded))
     history = loaded.config.host.state_dir / HISTORY
     assert history.stat().st_mode & 0o077 == 0
 
 
 def test_an_unsigned_host_publishes_an_unsigned_manifest(tmp_path: Path) -> None:
     """API-082: without a key the member is null, and verification says so."""
-    manifest = document(published(load_host(configured(tmp_path, append="\n[audit]\nsigning = false\n"))))
+    manifest = document(make_publication(load_host(configured(tmp_path, append="\n[audit]\nsigning = false\n"))))
     assert manifest["manifest_signature"] is None
     with pytest.raises(JWSError):
         verify_manifest(manifest, {})
@@ -489,7 +489,7 @@ def test_an_unsigned_host_publishes_an_unsigned_manifest(tmp_path: Path) -> None
 
 def test_the_directory_is_part_of_what_is_signed_and_counted(loaded: LoadedHost) -> None:
     """Spec reading 35: the manifest carries the directory; a host with another one has another content."""
-    manifest = document(published(loaded))
+    manifest = document(make_publication(loaded))
     assert {"path": "/methods", "tier": "A"} in manifest["directory"]
     assert content_digest(manifest) != content_digest({**manifest, "directory": []})
 
@@ -505,7 +505,7 @@ sensitivity = "high"
 
 def test_strangers_are_told_less_of_data_classes(loaded: LoadedHost) -> None:
     """AGIS-058: two forms, each with its own ETag; the full one is for no shared cache, and counts no version."""
-    publication = restarted(loaded, CLASS)
+    publication = restart_publication(loaded, CLASS)
     publication.refresh()
     version = publication.api_version
     forms = [form(publication, True, known) for known in (False, True)]
@@ -517,13 +517,13 @@ def test_strangers_are_told_less_of_data_classes(loaded: LoadedHost) -> None:
     assert heads[0]["ETag"] != heads[1]["ETag"]
     assert "private" not in heads[0]["Cache-Control"] and "private" in heads[1]["Cache-Control"]
     assert publication.api_version == version
-    assert form(published(loaded), True, True) is not None
+    assert form(make_publication(loaded), True, True) is not None
 
 
 def test_without_data_classes_there_is_one_form(loaded: LoadedHost) -> None:
     """Nothing is signed twice for the same content."""
     bare = dataclasses.replace(loaded, config=loaded.config.model_copy(update={"data_class": ()}))
-    publication = published(bare)
+    publication = make_publication(bare)
     assert form(publication, True, True) is form(publication, True, False)
 
 
@@ -545,8 +545,8 @@ def test_many_endpoints_are_published_in_signed_parts(tmp_path: Path, monkeypatc
     monkeypatch.setattr("agtphost.host.publication.SINGLE_OCTETS", 100)
     monkeypatch.setattr("agtphost.contract.manifest_parts.split_items.__defaults__", (100,))
     loaded = load_host(configured(tmp_path))
-    publication = published(loaded)
-    first = json.loads(served(publication).body or b"")
+    publication = make_publication(loaded)
+    first = json.loads(serve_manifest(publication).body or b"")
     parts = [first]
     while token := next_part(parts[-1], len(parts), 0):
         answer = ask(publication, token)
@@ -567,8 +567,8 @@ def test_tokens_are_of_what_this_reader_is_shown_now(tmp_path: Path, monkeypatch
     """Nobody reads a part of the manifest of others, and a token of an earlier manifest says to begin again."""
     monkeypatch.setattr("agtphost.host.publication.SINGLE_OCTETS", 100)
     monkeypatch.setattr("agtphost.contract.manifest_parts.split_items.__defaults__", (100,))
-    publication = published(load_host(configured(tmp_path)))
-    token = next_part(json.loads(served(publication).body or b""), 1, 0)
+    publication = make_publication(load_host(configured(tmp_path)))
+    token = next_part(json.loads(serve_manifest(publication).body or b""), 1, 0)
     assert token is not None and not isinstance(ask(publication, token), Refusal)
     for asked, disclosed in ((token, False), ("0" * 36, True)):
         refused = ask(publication, asked, disclosed)
@@ -581,7 +581,7 @@ def test_parts_are_encoded_when_they_are_asked_for(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("agtphost.host.publication.SINGLE_OCTETS", 100)
     monkeypatch.setattr("agtphost.contract.manifest_parts.split_items.__defaults__", (100,))
     loaded = load_host(configured(tmp_path))
-    publication = published(loaded)
+    publication = make_publication(loaded)
     made = form(publication)
     assert loaded.key is not None
     tokens = list(made.further)

@@ -29,7 +29,7 @@ def key_of(provider: Provider) -> VerifyingKey:
     return VerifyingKey.from_text(provider.key.as_dict(private=False)["x"])
 
 
-def anchored(provider: Provider, changes: list[int], issuer: str | None = None) -> AnchorKeys:
+def anchor_keys(provider: Provider, changes: list[int], issuer: str | None = None) -> AnchorKeys:
     """What keeps the provider's keys."""
     from twisted.internet import reactor
 
@@ -44,7 +44,7 @@ def anchored(provider: Provider, changes: list[int], issuer: str | None = None) 
 async def test_keys_come_by_discovery_and_go(provider: Provider) -> None:
     """AGTP-294: the published key counts; one that was removed does not after the next refresh."""
     changes: list[int] = []
-    keys = anchored(provider, changes)
+    keys = anchor_keys(provider, changes)
     await keys._check()
     first = key_of(provider)
     assert keys.keys == {first} and changes == [1]
@@ -59,7 +59,7 @@ async def test_keys_come_by_discovery_and_go(provider: Provider) -> None:
 async def test_an_unreachable_provider_changes_nothing(provider: Provider) -> None:
     """AGTP-294: a network failure is not fatal; keys that were fetched before stay."""
     changes: list[int] = []
-    keys = anchored(provider, changes)
+    keys = anchor_keys(provider, changes)
     await keys._check()
     provider.server.shutdown()
     provider.server.server_close()
@@ -71,7 +71,7 @@ async def test_an_unreachable_provider_changes_nothing(provider: Provider) -> No
 async def test_another_issuers_document_is_refused(provider: Provider) -> None:
     """The discovery document has to name the trusted issuer."""
     changes: list[int] = []
-    keys = anchored(provider, changes, issuer="https://else.test")
+    keys = anchor_keys(provider, changes, issuer="https://else.test")
     await keys._check()
     assert keys.keys == frozenset() and changes == []
 
