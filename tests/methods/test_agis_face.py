@@ -34,7 +34,9 @@ def own(method: str, path: str, intent: str, **options: Any) -> Binding:
     return replace(bound, details={**bound.details, "semantic": said}, **options)
 
 
-def asked(host: MethodHost, method: str = "DISCOVER", query: str = "format=agis", **options: Any) -> dict[str, Any]:
+def ask_document(
+    host: MethodHost, method: str = "DISCOVER", query: str = "format=agis", **options: Any
+) -> dict[str, Any]:
     """The document as JSON, which conforms."""
     response = host.ask(method, "/", query=query, **{"certificate": ME, **options})
     assert response.status == 200, response.body
@@ -44,7 +46,7 @@ def asked(host: MethodHost, method: str = "DISCOVER", query: str = "format=agis"
     return document
 
 
-def listed(document: Mapping[str, Any]) -> set[str]:
+def listed_names(document: Mapping[str, Any]) -> set[str]:
     """What is in it."""
     return {f"{each['method']} {each['path']}" for each in document["endpoints"]}
 
@@ -60,14 +62,14 @@ def test_what_is_listed_is_what_can_be_called() -> None:
         ],
         adapter=Toolbox(tool),
     )
-    document = asked(host)
-    assert listed(document) == {"BOOK /room", "QUERY /library/{isbn}", "EXECUTE /mcp/files"}
+    document = ask_document(host)
+    assert listed_names(document) == {"BOOK /room", "QUERY /library/{isbn}", "EXECUTE /mcp/files"}
     assert document["vocabulary"]["declared_verbs"] == ["BOOK", "QUERY", "EXECUTE"]
     assert document["prepared_for"] == {"agent_id": CALLER.agent_id, "assurance": "certificate"}
-    assert asked(host, "DESCRIBE") == document
-    whole = asked(host, query="format=agis&built_ins=true")
+    assert ask_document(host, "DESCRIBE") == document
+    whole = ask_document(host, query="format=agis&built_ins=true")
     callable_here = {f"{each['method']} {each['path']}" for each in methods(host, certificate=ME)}
-    assert listed(whole) | set(whole["left_out"]) == callable_here
+    assert listed_names(whole) | set(whole["left_out"]) == callable_here
     assert not {"BOOK /room", "FIND /room"} & set(whole["left_out"])
 
 
@@ -86,8 +88,8 @@ def test_who_may_do_less_gets_less() -> None:
         ]
     )
     for _ in range(2):
-        assert listed(asked(host)) == {"QUERY /desk", "FIND /shelf"}
-        assert listed(asked(host, headers={"Authority-Scope": ""})) == {"FIND /shelf"}
+        assert listed_names(ask_document(host)) == {"QUERY /desk", "FIND /shelf"}
+        assert listed_names(ask_document(host, headers={"Authority-Scope": ""})) == {"FIND /shelf"}
 
 
 CLASSES = {
@@ -108,17 +110,17 @@ CLASSES = {
 def test_a_stranger_reads_what_there_is_and_no_more() -> None:
     """AGIS-039, AGIS-057, AGIS-064: without credentials class, description and formats; sensitivity for the known."""
     host = MethodHost(CLASSES, endpoints=[own("BOOK", "/bed", "Book a bed.")])
-    document = asked(host, certificate=None)
+    document = ask_document(host, certificate=None)
     assert document["data_manifest"] == {
         "available_data": [{"class": "patient-record", "description": "What was found.", "formats": ["json"]}],
         "pre_auth_discovery": True,
     }
     # Nothing of the operator's can be called without a name: what is listed is what every host answers, and can be.
     callable_here = {f"{each['method']} {each['path']}" for each in methods(host)}
-    assert "BOOK /bed" not in callable_here and "DISCOVER /methods" in listed(document) <= callable_here
-    known = asked(host)
+    assert "BOOK /bed" not in callable_here and "DISCOVER /methods" in listed_names(document) <= callable_here
+    known = ask_document(host)
     assert known["data_manifest"]["available_data"][0]["sensitivity"] == "high"
-    assert listed(known) == {"BOOK /bed"}
+    assert listed_names(known) == {"BOOK /bed"}
     said = [known[name] for name in ("service", "description", "agtp")]
     assert said == ["Ward", "Beds of the ward.", "agtp://agtp.test"]
     block = known["vocabulary"]
@@ -129,7 +131,7 @@ def test_what_is_closed_to_strangers_is_closed_here_too() -> None:
     """With ``anonymous_discovery = false`` nobody without a name reads the document."""
     host = MethodHost({"policies": {"anonymous_discovery": False}}, endpoints=[own("BOOK", "/bed", "Book a bed.")])
     assert host.ask("DISCOVER", "/", query="format=agis").status == 262
-    assert listed(asked(host)) == {"BOOK /bed"}
+    assert listed_names(ask_document(host)) == {"BOOK /bed"}
 
 
 JSON, YAML = "application/agis; version=1.0", "application/agis+yaml; version=1.0"
@@ -172,7 +174,7 @@ def test_the_form_that_is_asked_for(host: MethodHost, query: str, accept: str | 
         assert response.headers.get("content-type") == label
         assert told == 'deprecated="format=agis"; use="DISCOVER /"'
         read = json.loads(response.body) if label == JSON else yaml.safe_load(response.body)
-        assert read == asked(host) and validate(response.body).conforms
+        assert read == ask_document(host) and validate(response.body).conforms
 
 
 def test_a_version_that_is_not_served(host: MethodHost) -> None:
@@ -188,7 +190,7 @@ def test_what_will_go_is_marked() -> None:
     going = {"deprecated_in": "2.0", "successor": {"path": "/suite"}}
     bound = own("BOOK", "/room", "Book a room.")
     entry = {**project_binding(bound, CATALOG), "deprecated": going}
-    (shown,) = asked(MethodHost(endpoints=[replace(bound, details=entry)]))["endpoints"]
+    (shown,) = ask_document(MethodHost(endpoints=[replace(bound, details=entry)]))["endpoints"]
     assert shown["deprecated"] == going
 
 
@@ -202,10 +204,10 @@ def test_what_cannot_be_said_is_left_out_and_told() -> None:
         ]
     )
     with capturedLogs() as logs:
-        document = asked(host)
+        document = ask_document(host)
     said = [text for event in logs if "is not in AGIS documents" in (text := formatEvent(event) or "")]
     assert len(said) == 2 and any("AGIS-P4-" in text for text in said)
-    assert listed(document) == {"BOOK /room"}
+    assert listed_names(document) == {"BOOK /room"}
     assert document["left_out"] == ["FIND /table", "QUERY /getRoom"]
 
 
@@ -213,4 +215,4 @@ def test_what_one_agent_alone_offers_is_where_that_agent_is() -> None:
     """An endpoint of one agent of several stands below it, as it is called."""
     mine, theirs = own("QUERY", "/notes", "Look up notes."), own("QUERY", "/shelf", "Look up a shelf.")
     host = MethodHost(endpoints=[replace(mine, agents=frozenset({DESK.agent_id})), theirs])
-    assert listed(asked(host)) == {"QUERY /agents/desk/notes", "QUERY /shelf"}
+    assert listed_names(ask_document(host)) == {"QUERY /agents/desk/notes", "QUERY /shelf"}

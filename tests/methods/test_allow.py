@@ -248,11 +248,11 @@ def test_an_older_certificate_and_document_give_nothing_back() -> None:
     assert host.use(TOOL, wide, connection=link).reason == "scope-required", "on the connection that is open"
     # The operator's files are of the time before: a host that starts with them goes by the record.
     again = Issuing(store=host.store)
-    restored = scope_statement.apply_statement(agent, **recorded(again, host.bare.agent_id))
+    restored = scope_statement.apply_statement(agent, **statement_on_record(again, host.bare.agent_id))
     assert restored.scopes == frozenset()
 
 
-def recorded(host: Issuing, agent_id: str) -> dict[str, str]:
+def statement_on_record(host: Issuing, agent_id: str) -> dict[str, str]:
     """Return statement and document on record."""
     value = host.core.services.scopes.find(agent_id)
     assert value is not None

@@ -300,7 +300,7 @@ def test_the_index_follows_what_there_is() -> None:
 # Zones
 
 
-def zoned() -> list[Agent]:
+def zoned_agents() -> list[Agent]:
     """Hosted agents of two zones and of none, and the caller in the first zone."""
     near = agent("near", hosted=True, zone="zone:a")
     far = agent("far", hosted=True, zone="zone:b")
@@ -348,14 +348,14 @@ def test_every_word_of_the_drafts_table_alone(word: str, value: Any, wanted: lis
 
 def test_agents_of_other_zones_are_never_candidates() -> None:
     """AGTP-188, unless the operator lets the zone look there."""
-    everyone = zoned()
+    everyone = zoned_agents()
     found = search(MethodHost(agents=everyone), criteria="agent", filter={"kinds": ["agent"]})
     assert sorted(names(found)) == ["free", "near"]
     wider = MethodHost({"policies": {"zones": {"zone:a": ["zone:b"]}}}, agents=everyone)
     assert sorted(names(search(wider, criteria="agent", filter={"kinds": ["agent"]}))) == ["far", "free", "near"]
 
 
-def listed(on: MethodHost, **options: Any) -> list[str]:
+def listed_names(on: MethodHost, **options: Any) -> list[str]:
     response = on.ask("DISCOVER", "/agents", **options)
     assert response.status == 200 and isinstance(body_of(response), list)
     return sorted(entry["name"] for entry in body_of(response))
@@ -363,10 +363,11 @@ def listed(on: MethodHost, **options: Any) -> list[str]:
 
 def test_the_list_of_agents_withholds_silently_where_the_operator_says_so() -> None:
     """API-047: no error and no marker."""
-    everyone = zoned()
+    everyone = zoned_agents()
     for filtering, names_ in ((False, ["far", "free", "near"]), (True, ["free", "near"])):
         assert (
-            listed(MethodHost({"policies": {"zone_filtering": filtering}}, agents=everyone), certificate=ME) == names_
+            listed_names(MethodHost({"policies": {"zone_filtering": filtering}}, agents=everyone), certificate=ME)
+            == names_
         )
 
 
@@ -377,20 +378,20 @@ def found_anonymously(on: MethodHost) -> list[str]:
 
 def test_leaving_agent_id_out_opens_no_zone() -> None:
     """Fail closed: where zones are filtered, a caller of no zone sees no zone, in lists, searches and manifest."""
-    on = MethodHost({"policies": {"zone_filtering": True}}, agents=zoned())
-    assert listed(on) == found_anonymously(on) == ["free"]
+    on = MethodHost({"policies": {"zone_filtering": True}}, agents=zoned_agents())
+    assert listed_names(on) == found_anonymously(on) == ["free"]
     assert not body_of(on.ask("DISCOVER", "/"))["hosted_agents"]
     assert not body_of(on.ask("DISCOVER", "/", certificate=ME))["hosted_agents"]
-    unbound = MethodHost(agents=zoned())
-    assert listed(unbound) == found_anonymously(unbound) == ["far", "free", "near"]
+    unbound = MethodHost(agents=zoned_agents())
+    assert listed_names(unbound) == found_anonymously(unbound) == ["far", "free", "near"]
     assert body_of(unbound.ask("DISCOVER", "/"))["hosted_agents"]
 
 
 def test_a_zone_may_be_open_to_everybody() -> None:
     """``zones."*"``: for callers of every zone, and of none."""
-    on = MethodHost({"policies": {"zone_filtering": True, "zones": {"*": ["zone:b"]}}}, agents=zoned())
-    assert listed(on) == found_anonymously(on) == ["far", "free"]
-    assert listed(on, certificate=ME) == ["far", "free", "near"]
+    on = MethodHost({"policies": {"zone_filtering": True, "zones": {"*": ["zone:b"]}}}, agents=zoned_agents())
+    assert listed_names(on) == found_anonymously(on) == ["far", "free"]
+    assert listed_names(on, certificate=ME) == ["far", "free", "near"]
     assert body_of(on.ask("DISCOVER", "/", certificate=ME))["hosted_agents"]
 
 
@@ -399,7 +400,7 @@ def test_tier_3_is_not_discoverable() -> None:
     other = agent("other", hosted=True)
     experimental = replace(other, posture=replace(other.posture, trust_tier=3))
     on = MethodHost(agents=(DESK, experimental, CALLER))
-    assert listed(on) == listed(on, certificate=ME) == ["desk"]
+    assert listed_names(on) == listed_names(on, certificate=ME) == ["desk"]
     assert names(search(on, criteria="agent other", filter={"kinds": ["agent"]})) == ["desk"]
     assert on.ask("DESCRIBE", "/agents/other").status == 200
 

@@ -100,7 +100,7 @@ class Host:
         return await self.ask("QUERY", {"origin": "log.test"})
 
 
-async def refused(asking: Any) -> Refusal:
+async def refusal_of(asking: Any) -> Refusal:
     with pytest.raises(Refusal) as caught:
         await asking
     return caught.value
@@ -110,7 +110,7 @@ async def refused(asking: Any) -> Refusal:
 async def test_a_log_that_grows_is_cosigned(tmp_path: Path) -> None:
     """The first checkpoint on its signature, each later one with its proof; the same again is no fault."""
     log, host = Log(tmp_path), Host()
-    before = await refused(host.seen())
+    before = await refusal_of(host.seen())
     assert (before.status, before.reason) == (404, "checkpoint-unseen")
     seen = 0
     for count in (3, 1, 300):
@@ -131,7 +131,7 @@ async def test_a_proof_from_another_size_is_sent_back_with_the_size(tmp_path: Pa
     log, host = Log(tmp_path), Host()
     first, second, third = log.grow(2), log.grow(2), log.grow(2)
     await host.confirm(second)
-    refusal = await refused(host.confirm(third, first.size, log.proof(first.size, third.size)))
+    refusal = await refusal_of(host.confirm(third, first.size, log.proof(first.size, third.size)))
     assert (refusal.status, refusal.reason, refusal.details["size"]) == (409, "checkpoint-proof-outdated", 4)
     assert (await host.seen())["contradictions"] == []
 
@@ -152,7 +152,7 @@ async def test_a_rollback_or_fork_is_refused_and_both_notes_are_kept(kind: str, 
         "fork with another's proof": (grown, log.proof(5, honest.size)),
     }[kind]
     for _ in range(3):
-        refusal = await refused(host.confirm(offered, 5, proof))
+        refusal = await refusal_of(host.confirm(offered, 5, proof))
         assert (refusal.status, refusal.reason) == (409, "checkpoint-inconsistent")
         assert refusal.details["kind"] == kind.split(" ", 1)[0] and refusal.remedy
     answer = await host.seen()
@@ -171,7 +171,7 @@ async def test_evidence_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     log, host = Log(tmp_path / "seen"), Host()
     await host.confirm(log.grow(3))
     for number in range(4):
-        await refused(host.confirm(Log(tmp_path / str(number)).grow(3)))
+        await refusal_of(host.confirm(Log(tmp_path / str(number)).grow(3)))
     assert len((await host.seen())["contradictions"]) == 2
 
 
@@ -216,7 +216,7 @@ async def test_what_a_witness_does_not_take(change: dict[str, Any], status: int,
         given["attestation"] = {**attestation, "checkpoint": notes.get(attestation["checkpoint"], "nonsense")}
     elif "attestation" not in given:
         given["attestation"] = {"checkpoint": following.note, "first": 2, "proof": log.proof(2, 5)}
-    refusal = await refused(host.ask("CONFIRM", given))
+    refusal = await refusal_of(host.ask("CONFIRM", given))
     assert (refusal.status, refusal.reason) == (status, reason)
     assert not refusal.changes
     assert (await host.seen())["checkpoint"] == seen.note
@@ -227,15 +227,15 @@ async def test_a_log_can_be_bound_to_a_client_certificate(tmp_path: Path) -> Non
     """Then an old note of it, which anybody may have, makes no false evidence."""
     log, host = Log(tmp_path), Host(frozenset({REGISTRAR.public.fingerprint}))
     issued = log.grow(2)
-    assert (await refused(host.confirm(issued))).status == 401
-    assert (await refused(host.confirm(issued, certificate=of_key(STRANGER)))).status == 403
+    assert (await refusal_of(host.confirm(issued))).status == 401
+    assert (await refusal_of(host.confirm(issued, certificate=of_key(STRANGER)))).status == 403
     assert (await host.confirm(issued, certificate=of_key(REGISTRAR)))["size"] == 2
 
 
 # A log that changes its key
 
 
-def linked(old: SigningKey, new: SigningKey, host: str = "log.test") -> dict[str, str]:
+def link_keys(old: SigningKey, new: SigningKey, host: str = "log.test") -> dict[str, str]:
     """What a host says of two of its keys."""
     return dict(succeed(old, new, server_id=host, rotated_at="2026-11-21T00:00:00Z").statement)
 
@@ -248,12 +248,12 @@ async def test_the_key_of_a_log_is_followed(tmp_path: Path) -> None:
     seen = 0
     for before, key in ((None, KEY), (KEY, second), (second, third)):
         if before is not None:
-            links.append(linked(before, key))
+            links.append(link_keys(before, key))
             log.adopt(key)
         issued = log.grow(2)
         proof = log.proof(seen, issued.size)
         if links:
-            control = await refused(host.confirm(issued, seen, proof))
+            control = await refusal_of(host.confirm(issued, seen, proof))
             assert (control.status, control.reason) == (422, "checkpoint-unverified"), "without the link"
         await host.confirm(issued, seen, proof, links=links)
         seen = issued.size
@@ -271,14 +271,14 @@ async def test_the_earlier_key_counts_no_longer(tmp_path: Path) -> None:
     await host.confirm(first)
     log.adopt(second)
     issued = log.grow(1)
-    await host.confirm(issued, 1, log.proof(1, 2), links=[linked(KEY, second)])
+    await host.confirm(issued, 1, log.proof(1, 2), links=[link_keys(KEY, second)])
     log.adopt(KEY)
     stale = log.grow(1)
-    late = await refused(host.confirm(stale, 2, log.proof(2, 3)))
+    late = await refusal_of(host.confirm(stale, 2, log.proof(2, 3)))
     assert (late.status, late.reason) == (409, "checkpoint-key-retired")
     log.adopt(thief)
     other = log.grow(1)
-    forked = await refused(host.confirm(other, 2, log.proof(2, 4), links=[linked(KEY, thief)]))
+    forked = await refusal_of(host.confirm(other, 2, log.proof(2, 4), links=[link_keys(KEY, thief)]))
     assert (forked.status, forked.reason, forked.details["kind"]) == (409, "checkpoint-inconsistent", "keys")
     (kept,) = (await host.seen())["contradictions"]
     assert second.public.text in kept["seen"] and thief.public.text in kept["offered"]
@@ -291,12 +291,12 @@ async def test_a_forged_link_counts_for_nothing(tmp_path: Path) -> None:
     log, host, new, thief = Log(tmp_path), Host(), SigningKey.generate(), SigningKey.generate()
     log.adopt(new)
     issued = log.grow(1)
-    good, stolen = linked(KEY, new), linked(thief, new)
+    good, stolen = link_keys(KEY, new), link_keys(thief, new)
     hostile: list[Any] = [
         [{**good, "old_signature": stolen["old_signature"]}],
         [{**good, "new_key": thief.public.text, "new_kid": thief.kid}],
         [{**good, "rotated_at": "2027-01-01T00:00:00Z"}],
-        [linked(KEY, new, "other.test")],
+        [link_keys(KEY, new, "other.test")],
         [stolen],
         [good, 1],
         [{}],
@@ -305,9 +305,9 @@ async def test_a_forged_link_counts_for_nothing(tmp_path: Path) -> None:
         [good] * 1_000,
     ]
     for links in hostile:
-        refusal = await refused(host.confirm(issued, links=links))
+        refusal = await refusal_of(host.confirm(issued, links=links))
         assert (refusal.status, refusal.reason) == (422, "checkpoint-unverified"), links
-    assert (await refused(host.seen())).reason == "checkpoint-unseen"
+    assert (await refusal_of(host.seen())).reason == "checkpoint-unseen"
     assert (await host.confirm(issued, links=[good]))["status"] == "accepted", "the control"
 
 

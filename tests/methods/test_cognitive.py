@@ -24,7 +24,7 @@ PARKING = ReadableDocument(name="parking.txt", text="Cars are parked in the yard
 SECRET = endpoint("FETCH", "/vault", "Opens the vault of holidays.", required_scopes=("vault:open",))
 
 
-def informed() -> FloorHost:
+def host_with_documents() -> FloorHost:
     tool = Binding(
         method="EXECUTE",
         path="/mcp/files",
@@ -39,7 +39,7 @@ def informed() -> FloorHost:
 
 def test_results_have_source_and_confidence() -> None:
     """A question is answered from the documents, with provenance and confidence (AGTP-060, AGTP-185, AGTP-186)."""
-    found = informed().result("QUERY", intent="How many days of holiday does an employee have?")
+    found = host_with_documents().result("QUERY", intent="How many days of holiday does an employee have?")
     first = found["results"][0]
     assert first["source"] == "document:staff/leave.md"
     assert "28 days of holiday" in first["text"]
@@ -50,8 +50,8 @@ def test_results_have_source_and_confidence() -> None:
 def test_the_threshold_leaves_out(threshold: float) -> None:
     """Results below the threshold are left out, and those above it are not (AGTP-186)."""
     question = "parked cars in the yard"
-    every = informed().result("QUERY", intent=question)["results"]
-    shown = informed().result("QUERY", intent=question, confidence_threshold=threshold)["results"]
+    every = host_with_documents().result("QUERY", intent=question)["results"]
+    shown = host_with_documents().result("QUERY", intent=question, confidence_threshold=threshold)["results"]
     assert shown == [result for result in every if result["confidence"] >= threshold]
     assert len(every) > 1
 
@@ -77,7 +77,7 @@ def test_the_threshold_leaves_out(threshold: float) -> None:
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each bad value is 422 and names its parameter (AGTP-185)."""
-    answer = informed().ask("QUERY", **{"intent": "cars", name: value})
+    answer = host_with_documents().ask("QUERY", **{"intent": "cars", name: value})
     assert answer.status == 422
     assert f'"parameter":"{name}"'.encode() in answer.body.replace(b": ", b":")
 
@@ -94,7 +94,7 @@ def test_bad_parameters_are_422(name: str, value: Any) -> None:
 )
 def test_scope_includes_and_excludes(scope: Any, kinds: set[str]) -> None:
     """``scope`` says what is asked, down to a folder or document (AGTP-185)."""
-    found = informed().result("QUERY", intent="parked cars", scope=scope)["results"]
+    found = host_with_documents().result("QUERY", intent="parked cars", scope=scope)["results"]
     assert {result["kind"] for result in found} <= kinds
     assert bool(found) is bool(kinds & {"documents", "tools"})
 
@@ -113,13 +113,15 @@ def test_formats() -> None:
 
 def test_a_structured_intent() -> None:
     """An intent may be an object; its words are what is asked (core v08 section 7.2.1)."""
-    found = informed().result("QUERY", intent={"about": "holiday", "who": ["employee"]}, scope="documents")["results"]
+    found = host_with_documents().result("QUERY", intent={"about": "holiday", "who": ["employee"]}, scope="documents")[
+        "results"
+    ]
     assert found[0]["title"] == "staff/leave.md"
 
 
 def test_nobody_finds_what_he_may_not_call() -> None:
     """Endpoints without whose scopes the caller is are not told of (design decision 14)."""
-    assert "FETCH /vault" not in str(informed().result("QUERY", intent="open the vault"))
+    assert "FETCH /vault" not in str(host_with_documents().result("QUERY", intent="open the vault"))
     allowed = FloorHost(endpoints=[endpoint("FETCH", "/vault", "Opens the vault.", required_scopes=("booking:room",))])
     assert "FETCH /vault" in str(allowed.result("QUERY", intent="open the vault", by=CALLER))
     assert "FETCH /vault" not in str(allowed.result("QUERY", intent="open the vault", by=OTHER))
@@ -138,7 +140,7 @@ def test_agents_are_shown_to_whom_the_operator_shows_them(disclosure: str, certa
 
 def test_the_same_question_has_the_same_answer() -> None:
     """QUERY is idempotent (core v08 section 7.2.1)."""
-    host = informed()
+    host = host_with_documents()
     first, second = (host.ask("QUERY", intent="cars or holiday").body for _ in range(2))
     assert first == second
 

@@ -30,7 +30,7 @@ def parts(host: FloorHost, method: str, path: str, member: str, *, by: Any = CAL
         headers = {"Continuation-Token": token}
 
 
-def sent(host: FloorHost, count: int, to: Any = OTHER) -> None:
+def send_messages(host: FloorHost, count: int, to: Any = OTHER) -> None:
     for number in range(count):
         host.result("NOTIFY", code=202, recipient=to.agent_id, content={"n": number})
 
@@ -38,7 +38,7 @@ def sent(host: FloorHost, count: int, to: Any = OTHER) -> None:
 def test_an_inbox_is_read_in_parts() -> None:
     """AGTP-052: the parts together are the list, in its order, each item once; the last has no token."""
     host = FloorHost()
-    sent(host, 7)
+    send_messages(host, 7)
     found = parts(host, "QUERY", "/notifications", "notifications", by=OTHER, limit=3)
     assert [len(part) for part in found] == [3, 3, 1]
     whole = host.result("QUERY", "/notifications", by=OTHER)["notifications"]
@@ -50,7 +50,7 @@ def test_an_inbox_is_read_in_parts() -> None:
 def test_items_that_come_and_go_shift_nothing() -> None:
     """What stays between two parts is neither repeated nor left out."""
     host = FloorHost()
-    sent(host, 4)
+    send_messages(host, 4)
     first = host.ask("QUERY", "/notifications", by=OTHER, limit=2)
     token = first.headers.get("continuation-token")
     shown = body_of(first)["result"]["notifications"]
@@ -74,9 +74,9 @@ def test_escalations_come_in_parts() -> None:
 def test_a_token_is_good_for_its_caller_and_query_alone() -> None:
     """AGTP-052: another caller, another query, another method, a changed octet and another host's are 422."""
     host, other = FloorHost(), FloorHost(server_id="other.test")
-    sent(host, 4)
-    sent(other, 4)
-    sent(host, 4, JUDGE)
+    send_messages(host, 4)
+    send_messages(other, 4)
+    send_messages(host, 4, JUDGE)
     token = host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
     good = {"Continuation-Token": token}
     again = host.ask("QUERY", "/notifications", by=OTHER, limit=2, headers=good)
@@ -101,7 +101,7 @@ def test_a_token_is_good_for_its_caller_and_query_alone() -> None:
 def test_the_parameter_does_as_well_as_the_header() -> None:
     """For callers that write no header fields; both together have to agree."""
     host = FloorHost()
-    sent(host, 4)
+    send_messages(host, 4)
     token = host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
     whole = host.result("QUERY", "/notifications", by=OTHER)["notifications"]
     rest = host.result("QUERY", "/notifications", by=OTHER, limit=2, continuation_token=token)
@@ -115,7 +115,7 @@ def test_the_parameter_does_as_well_as_the_header() -> None:
 def test_a_token_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is good for a while, and nothing is kept for it."""
     host = FloorHost()
-    sent(host, 4)
+    send_messages(host, 4)
     token = host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
     host.advance(continuation.LIFE + 2)
     answer = host.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": token})
@@ -125,7 +125,7 @@ def test_a_token_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_token_tells_nothing() -> None:
     """It is opaque: where the list goes on cannot be read from it, and no two are the same."""
     host = FloorHost()
-    sent(host, 4)
+    send_messages(host, 4)
     tokens = {
         host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or "" for _ in range(3)
     }
@@ -160,8 +160,8 @@ def test_candidates_come_in_parts() -> None:
 def test_another_process_of_the_host_reads_its_tokens() -> None:
     """AGTP-052: with the same signing key and ``server_id``, as after a restart."""
     host, other = FloorHost(), FloorHost()
-    sent(host, 4)
-    sent(other, 4)
+    send_messages(host, 4)
+    send_messages(other, 4)
     token = host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
     headers = {"Continuation-Token": token}
     assert other.ask("QUERY", "/notifications", by=OTHER, limit=2, headers=headers).status == 200

@@ -605,7 +605,7 @@ def test_chains_are_bounded() -> None:
 ALICE_KEY = key_of("delegation alice_key")
 
 
-def outside(parent: str | None, **changes: Any) -> str:
+def sub_token(parent: str | None, **changes: Any) -> str:
     """Alice's own token for bob, following from ``parent``."""
     given: dict[str, Any] = {
         "issuer": ALICE.agent_id,
@@ -640,23 +640,23 @@ def test_a_chain_goes_on_over_connections() -> None:
     first = token(scope=grant)
     host = DelegationHost(*agents)
     assert host.delegate(request(authority_scope=grant, delegation_token=first)).status == 200
-    response = follow(host, outside(first))
+    response = follow(host, sub_token(first))
     assert response.status == 200, body_of(response)
     assert body_of(response)["result"]["chain"] == [BOSS.agent_id, ALICE.agent_id, BOB.agent_id]
     # Wider than what the previous hop was granted, although alice herself has it.
     narrow = token(scope=["documents:query"])
     host = DelegationHost(*agents)
     assert host.delegate(request(delegation_token=narrow)).status == 200
-    assert verdict(follow(host, outside(narrow))) == (262, "scope-required")
+    assert verdict(follow(host, sub_token(narrow))) == (262, "scope-required")
     # The hop before is not known here, or was deleted.
-    assert verdict(follow(DelegationHost(*agents), outside(first))) == (551, "delegation-chain-broken")
+    assert verdict(follow(DelegationHost(*agents), sub_token(first))) == (551, "delegation-chain-broken")
     # It outlives the hop before; it says another depth; the first delegator was suspended.
     host = DelegationHost(*agents)
     assert host.delegate(request(authority_scope=grant, delegation_token=first)).status == 200
-    assert verdict(follow(host, outside(first, lifetime=3000))) == (551, "delegation-chain-broken")
-    assert verdict(follow(host, outside(first, depth=3))) == (551, "delegation-chain-broken")
+    assert verdict(follow(host, sub_token(first, lifetime=3000))) == (551, "delegation-chain-broken")
+    assert verdict(follow(host, sub_token(first, depth=3))) == (551, "delegation-chain-broken")
     host.put(BOSS, "suspended")
-    response = follow(host, outside(first))
+    response = follow(host, sub_token(first))
     assert verdict(response) == (551, "delegation-chain-broken")
     assert body_of(response)["link"]["position"] == 1
 

@@ -32,7 +32,7 @@ from tests.rows import each_row
 ONE = (DESK, CALLER)
 
 
-def described(host: MethodHost, **parameters: Any) -> dict[str, Any]:
+def describe_host(host: MethodHost, **parameters: Any) -> dict[str, Any]:
     """The result of DESCRIBE / as demo."""
     response = host.ask("DESCRIBE", body=parameters or None, certificate=of_agent(CALLER.agent_id))
     assert response.status == 200, response.body
@@ -44,7 +44,7 @@ def described(host: MethodHost, **parameters: Any) -> dict[str, Any]:
 def test_the_capability_document() -> None:
     """Core v08 section 7.2.3: methods, modalities, tools, version, budget units and zones, with the trust score."""
     tools = (tool("files.read", (), Assurance.HEADER), tool("files.wipe", ("documents:write",), Assurance.HEADER))
-    result = described(MethodHost(agents=ONE, adapter=Toolbox(*tools)))
+    result = describe_host(MethodHost(agents=ONE, adapter=Toolbox(*tools)))
     assert result["tools"] == ["files.read"]
     assert "DESCRIBE" in result["methods"] and "REVOKE" in result["methods"]
     assert result["zones_accepted"] == ["zone:acme"]
@@ -65,13 +65,13 @@ def test_budget_units_are_those_of_the_costs() -> None:
 
 def test_only_methods_that_something_is_bound_to_are_named() -> None:
     """A method of the floor that nothing answers is not promised."""
-    result = described(MethodHost(agents=ONE))
+    result = describe_host(MethodHost(agents=ONE))
     for method in result["methods"]:
         path = {"QUERY": "/agents", "FETCH": "/agents", "AUTHORIZE": "/grants"}.get(method, "/")
         assert MethodHost(agents=ONE).ask(method, path).status not in (404, 405), method
     without = MethodHost(agents=ONE, policy=MethodPolicy(disallow=frozenset({"PLAN"})))
     assert without.ask("PLAN").status == 405
-    assert "PLAN" in result["methods"] and "PLAN" not in described(without)["methods"]
+    assert "PLAN" in result["methods"] and "PLAN" not in describe_host(without)["methods"]
 
 
 @each_row(
@@ -88,7 +88,7 @@ def test_only_methods_that_something_is_bound_to_are_named() -> None:
 )
 def test_capability_domains_select(domains: str, members: set[str]) -> None:
     """``capability_domains`` narrows the document to the named parts."""
-    assert set(described(MethodHost(agents=ONE), capability_domains=domains)) - {"trust_score"} == members
+    assert set(describe_host(MethodHost(agents=ONE), capability_domains=domains)) - {"trust_score"} == members
 
 
 @pytest.mark.parametrize("domains", ["colours", "methods,,tools", "methods,COLOURS"])
@@ -105,7 +105,7 @@ def test_an_unknown_domain_is_422(domains: str) -> None:
 )
 def test_version_min_compares_numbers(version: str, satisfied: bool) -> None:
     """``version_min`` is compared number by number, not as text."""
-    assert described(MethodHost(agents=ONE), version_min=version)["version_min_satisfied"] is satisfied
+    assert describe_host(MethodHost(agents=ONE), version_min=version)["version_min_satisfied"] is satisfied
 
 
 @each_row("version", ["one", "1.", ".1", "1.0.0.0", "v1", "1.0\n", "٣"])

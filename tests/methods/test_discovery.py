@@ -268,7 +268,7 @@ def situations(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def played(situation: dict[str, Any]) -> tuple[MethodHost, dict[str, Any], list[Binding], list[Binding]]:
+def play_situation(situation: dict[str, Any]) -> tuple[MethodHost, dict[str, Any], list[Binding], list[Binding]]:
     """The host of a situation, and how its caller asks."""
     endpoints = [
         Binding(
@@ -306,7 +306,7 @@ def played(situation: dict[str, Any]) -> tuple[MethodHost, dict[str, Any], list[
 
 def disagreements(situation: dict[str, Any]) -> list[str]:
     """Everything that is listed and cannot be called, or the other way round."""
-    host, options, endpoints, tools = played(situation)
+    host, options, endpoints, tools = play_situation(situation)
     prefix = situation["addressed"]
 
     def listing(path: str) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ ADDRESSES: dict[str, Any] = {
 }
 
 
-def escalated(host: FloorHost, **changes: Any) -> str:
+def escalate(host: FloorHost, **changes: Any) -> str:
     return str(host.result("ESCALATE", code=202, **{**ASK, **changes})["escalation_id"])
 
 
@@ -90,7 +90,7 @@ def test_a_recipient_who_sees_nothing_is_404(recipient: str) -> None:
 def test_an_agent_that_is_stopped_is_no_recipient(status: str) -> None:
     """AGTP-334: it could not see the escalation; an agent that serves can."""
     host = FloorHost(ADDRESSES)
-    assert escalated(host, recipient=OTHER.agent_id)
+    assert escalate(host, recipient=OTHER.agent_id)
     host.put(OTHER, status)
     answer = host.ask("ESCALATE", **{**ASK, "task_id": "t-2"}, recipient=OTHER.agent_id)
     assert (answer.status, status in body_of(answer)["explanation"]) == (404, True)
@@ -100,10 +100,10 @@ def test_a_person_sees_what_is_addressed_to_it_and_nothing_else() -> None:
     """AGTP-334: by certificate alone: a name in a header, and another key, prove nothing."""
     host = FloorHost(ADDRESSES)
     mine, board, other = (
-        escalated(host, task_id=f"t-{number}", recipient=name)
+        escalate(host, task_id=f"t-{number}", recipient=name)
         for number, name in enumerate(("usr-cfo", "board", "usr-audit"))
     )
-    escalated(host, task_id="t-9")
+    escalate(host, task_id="t-9")
 
     def seen(by: Any, **more: Any) -> set[str]:
         listed = host.result("QUERY", "/escalations", by=by, **more)["escalations"]
@@ -128,7 +128,7 @@ def test_a_person_sees_what_is_addressed_to_it_and_nothing_else() -> None:
 def test_the_record_of_a_persons_decision_names_the_key() -> None:
     """AGTP-334: who decided is on record, and the task goes on."""
     host = FloorHost(ADDRESSES)
-    number = escalated(host, recipient="board")
+    number = escalate(host, recipient="board")
     assert host.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
     assert host.result("CONFIRM", by=AUDITOR, target_id="t-1", status="accepted")["escalation_id"] == number
     assert host.ledger.drafts[-1].payload["extra"]["confirmed_by"] == f"key:{AUDITOR.fingerprint}"
@@ -151,7 +151,7 @@ def test_nobody_decides_its_own_by_another_name() -> None:
     assert host.ask("ESCALATE", **ASK, recipient="me").status == 422
     assert host.refused("ESCALATE", **ASK, recipient="only-us") == (404, "recipient-unknown")
     for recipient in ("us", "operator"):
-        number = escalated(host, task_id=f"t-{recipient}", recipient=recipient)
+        number = escalate(host, task_id=f"t-{recipient}", recipient=recipient)
         for by in (me, CALLER):
             assert host.refused("CONFIRM", by=by, target_id=number, status="accepted") == (403, "not-entitled")
     assert host.result("CONFIRM", by=CFO, target_id="t-us", status="accepted")["task_paused"] is False
@@ -161,7 +161,7 @@ def test_a_persons_key_counts_with_an_agents_certificate() -> None:
     """AGTP-334: as with operators, the key is the person's, whatever else the certificate says."""
     settings = {"notify": {"people": {"judge": KEYS[JUDGE.agent_id].public.fingerprint}}}
     host = FloorHost(settings)
-    number = escalated(host, recipient="judge")
+    number = escalate(host, recipient="judge")
     assert host.result("QUERY", "/escalations", by=JUDGE)["count"] == 1
     stolen = of_agent(JUDGE.agent_id, key_of("thief"), ["none:at-all"])
     assert number not in host.ask("QUERY", "/escalations", by=stolen).body.decode()
@@ -171,7 +171,7 @@ def test_a_persons_key_counts_with_an_agents_certificate() -> None:
 def test_a_paused_task_stands_still_until_confirmed() -> None:
     """Its calls are 409 until the decision, and other tasks and agents go on (AGTP-074, AGTP-218)."""
     host = FloorHost()
-    number = escalated(host)
+    number = escalate(host)
     assert host.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
     assert host.ask("ECHO", "/text", headers={"Task-ID": "t-2"}).status == 200
     assert host.ask("ECHO", "/text", headers=TASK, by=OTHER).status == 200
@@ -186,7 +186,7 @@ def test_a_paused_task_stands_still_until_confirmed() -> None:
 def test_a_rejected_task_stays_shut() -> None:
     """Rejected is decided as well: the task is not to go on, and says why."""
     host = FloorHost()
-    number = escalated(host)
+    number = escalate(host)
     host.result("CONFIRM", target_id=number, status="rejected", reason="too dear", by=JUDGE)
     assert host.refused("ECHO", "/text", headers=TASK) == (409, "task-rejected")
     (kept,) = host.result("QUERY", "/escalations", escalation_id=number)["escalations"]
@@ -197,10 +197,10 @@ def test_a_rejected_task_stays_shut() -> None:
 def test_the_same_escalation_is_one() -> None:
     """Repeated it has the same number, and is kept once; another one has another (AGTP-218)."""
     host = FloorHost()
-    numbers = {escalated(host) for _ in range(3)}
+    numbers = {escalate(host) for _ in range(3)}
     assert len(numbers) == 1
     assert len(list(host.held.all("escalation"))) == 1
-    assert escalated(host, context={"resource": "other"}) not in numbers
+    assert escalate(host, context={"resource": "other"}) not in numbers
     assert host.result("ESCALATE", code=202, by=OTHER, **ASK)["escalation_id"] not in numbers
 
 
@@ -244,7 +244,7 @@ def test_who_may_decide(recipient: str | None, by: Any, status: int) -> None:
     The registrar and an operator decide everything, and nobody else anything. Who decides sees it, who doesn't, not.
     """
     host = FloorHost(ADDRESSES)
-    number = escalated(host, **({} if recipient is None else {"recipient": recipient}))
+    number = escalate(host, **({} if recipient is None else {"recipient": recipient}))
     listed = host.ask("QUERY", "/escalations", by=by)
     assert host.ask("CONFIRM", target_id=number, status="accepted", by=by).status == status
     assert (number in listed.body.decode()) is (status != 404)
@@ -253,9 +253,9 @@ def test_who_may_decide(recipient: str | None, by: Any, status: int) -> None:
 def test_a_task_names_its_escalation() -> None:
     """CONFIRM takes the Task-ID too, where one escalation of it waits (core v08 section 7.2.11)."""
     host = FloorHost()
-    number = escalated(host)
+    number = escalate(host)
     assert host.result("CONFIRM", target_id="t-1", status="deferred", by=JUDGE)["escalation_id"] == number
-    escalated(host, reason="ethical_flag")
+    escalate(host, reason="ethical_flag")
     assert host.refused("CONFIRM", target_id="t-1", status="accepted", by=JUDGE) == (409, "target-ambiguous")
     assert host.refused("CONFIRM", target_id="t-1", status="accepted", by=OTHER) == (404, "target-unknown")
 
@@ -263,7 +263,7 @@ def test_a_task_names_its_escalation() -> None:
 def test_a_decision_is_made_once() -> None:
     """The same answer again has the same receipt; another one is 409 (AGTP-074, AGTP-220)."""
     host = FloorHost()
-    number = escalated(host)
+    number = escalate(host)
     first, second = (host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE) for _ in range(2))
     assert first == second
     assert first["attestation_id"] and first["timestamp"]
@@ -273,7 +273,7 @@ def test_a_decision_is_made_once() -> None:
 def test_two_deciders_at_once_are_one_decision() -> None:
     """The second of two decisions on one state is 409: the item carries its version into the commit."""
     host = FloorHost()
-    number = escalated(host)
+    number = escalate(host)
     drafts = len(host.ledger.drafts)
     host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
     (change,) = [each for each in host.ledger.drafts[drafts].changes if each.kind == "escalation"]
@@ -283,7 +283,7 @@ def test_two_deciders_at_once_are_one_decision() -> None:
 def test_the_record_is_the_evidence() -> None:
     """Decision, decider and attestation are in the signed record (core v08 section 7.2.11)."""
     host = FloorHost()
-    number = escalated(host)
+    number = escalate(host)
     receipt = host.result("CONFIRM", target_id=number, status="accepted", attestation={"sig": "x"}, by=JUDGE)
     extra = host.ledger.drafts[-1].payload["extra"]
     assert extra == {
@@ -300,8 +300,8 @@ def test_floods_are_marked_and_queued(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(escalation, "OPEN_PER_AGENT", 4)
     host = FloorHost()
     for number in range(4):
-        escalated(host, task_id=f"t-{number}")
-    last = escalated(host, task_id="t-9", priority="urgent")
+        escalate(host, task_id=f"t-{number}")
+    last = escalate(host, task_id="t-9", priority="urgent")
     assert host.ask("ESCALATE", by=OTHER, **ASK).status == 202
     kept = [item.value for item in host.held.items_of("escalation", CALLER.agent_id)]
     assert [value["flood"] for value in kept] == [False, False, True, True, True]
@@ -310,7 +310,7 @@ def test_floods_are_marked_and_queued(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is queued takes no room of the owner's, and is decided as any other.
     monkeypatch.setattr(escalation, "OPEN_PER_OWNER", 4)
     monkeypatch.setattr(escalation, "URGENT_PER_OWNER", 0)
-    escalated(host, task_id="t-10")
+    escalate(host, task_id="t-10")
     host.result("CONFIRM", target_id=last, status="accepted", by=JUDGE)
 
 
@@ -320,7 +320,7 @@ def test_the_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(quotas.ITEM_KINDS, "escalation", replace(holding, per_owner=3))  # type: ignore[misc]
     host = FloorHost()
     for number in range(3):
-        escalated(host, task_id=f"t-{number}")
+        escalate(host, task_id=f"t-{number}")
     assert host.refused("ESCALATE", **{**ASK, "task_id": "t-9"}) == (429, "too-many-escalations")
     assert host.result("QUERY", "/escalations")["count"] == 3
 
@@ -328,7 +328,7 @@ def test_the_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_listing_is_filtered_and_sorted() -> None:
     """Urgent ones first; by status, task and number; each agent sees its own alone."""
     host = FloorHost()
-    low, urgent = (escalated(host, priority=priority) for priority in ("low", "urgent"))
+    low, urgent = (escalate(host, priority=priority) for priority in ("low", "urgent"))
     host.result("ESCALATE", code=202, by=OTHER, **ASK)
     found = host.result("QUERY", "/escalations")
     assert [each["escalation_id"] for each in found["escalations"]] == [urgent, low]
@@ -342,7 +342,7 @@ def test_listing_is_filtered_and_sorted() -> None:
 def test_escalations_have_no_end_of_their_own() -> None:
     """A pending one never expires; a decided one is kept for a week and then forgotten."""
     host = FloorHost()
-    number = escalated(host)
+    number = escalate(host)
     assert host.held.get("escalation", number).expires_at is None  # type: ignore[union-attr]
     host.result("CONFIRM", target_id=number, status="rejected", by=JUDGE)
     assert host.held.get("escalation", number).expires_at is not None  # type: ignore[union-attr]

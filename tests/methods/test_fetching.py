@@ -23,7 +23,7 @@ def own(path: str) -> Binding:
     return Binding(method="FETCH", path=path, handler=RECORDER, tier="B", min_assurance=Assurance.NONE)
 
 
-def signed(response: Response) -> bytes:
+def verified_octets(response: Response) -> bytes:
     """The octets of a document, once their signature was found to be that of the host over them."""
     assert response.status == 200, response.body
     signature = response.headers.get(detached.HEADER.lower())
@@ -38,7 +38,7 @@ def test_the_octets_are_those_that_were_signed(verb: str, form: str) -> None:
     host = MethodHost()
     described = host.ask("DESCRIBE", "/agents/desk", query=f"format={form}")
     fetched = host.ask(verb, "/agents/desk", query=f"format={form}")
-    assert signed(fetched) == signed(described)
+    assert verified_octets(fetched) == verified_octets(described)
     assert fetched.headers.get("trust-tier") == described.headers.get("trust-tier") is not None
     assert fetched.headers.get("content-type") == described.headers.get("content-type")
 
@@ -48,7 +48,7 @@ def test_the_others_are_there_too() -> None:
     host = MethodHost()
     for path, time in (("/agents", b"generated_at"), ("/agents/desk/status", b"generated_at")):
         one, other = (
-            re.sub(rb'"(%s|signature)":("[^"]*"|\{[^}]*\})' % time, b"", signed(host.ask(verb, path)))
+            re.sub(rb'"(%s|signature)":("[^"]*"|\{[^}]*\})' % time, b"", verified_octets(host.ask(verb, path)))
             for verb in ("DESCRIBE", "GET")
         )
         assert one == other

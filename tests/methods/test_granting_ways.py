@@ -22,7 +22,7 @@ def narrow(host: OpenHost, **things: Iterable[str]) -> None:
     host.core.services.rights.configure(grants)
 
 
-def said(response: object) -> str:
+def body_text(response: object) -> str:
     """A body as text: the refusal of an inner call stands somewhere in it."""
     return json.dumps(body_of(response))  # type: ignore[arg-type]
 
@@ -41,8 +41,8 @@ def test_a_delegated_call_needs_the_grants_of_everybody_in_its_chain() -> None:
         host = DelegationHost()
         narrow(host, **{BOSS.agent_id: boss}, **({DELEGATEE.agent_id: alice} if alice else {}))
         answer = host.delegate(request())
-        assert answer.status == status, (boss, alice, said(answer))
-        assert ("grant-required" in said(answer)) is (status != 200)
+        assert answer.status == status, (boss, alice, body_text(answer))
+        assert ("grant-required" in body_text(answer)) is (status != 200)
         assert len(host.seen) == (status == 200)
 
 
@@ -51,11 +51,11 @@ def test_a_contract_needs_a_grant_and_so_do_its_steps() -> None:
     host = NegotiatingHost(BOTH)
     synthesis_id = accepted(host)
     narrow(host, **{ALICE: ["SUMMARIZE"]})
-    assert said(host.under(synthesis_id)).count("grant-required")
-    assert "grant-required" in said(host.opted())
+    assert body_text(host.under(synthesis_id)).count("grant-required")
+    assert "grant-required" in body_text(host.opted())
     narrow(host, **{ALICE: ["BOOK /room"]})
     answer = host.under(synthesis_id)
-    assert answer.status != 200 and "grant-required" in said(answer), "its steps are calls of their own"
+    assert answer.status != 200 and "grant-required" in body_text(answer), "its steps are calls of their own"
     narrow(host, **{ALICE: ["* /*"]})
     assert host.under(synthesis_id).status == 200
 

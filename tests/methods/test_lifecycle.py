@@ -105,7 +105,7 @@ def hosting(state: str, *, auth: LifecycleAuth, genesis: bool) -> tuple[MethodHo
     return host, target
 
 
-def expected(state: str, method: str, caller: str, auth: LifecycleAuth, genesis: bool) -> tuple[int, str]:
+def expected_answer(state: str, method: str, caller: str, auth: LifecycleAuth, genesis: bool) -> tuple[int, str]:
     """Status, and the reason, ``noop`` or the event type: worked out apart from the code under test."""
     if caller == AS_TARGET and state in ("new", "suspended"):
         return 503, "agent-suspended"
@@ -153,7 +153,7 @@ def wrong_cells(auth: LifecycleAuth, state: str, genesis: bool, callers: Iterabl
         response = host.ask(method, body={"agent_id": target.agent_id, "reason": "policy"}, certificate=CALLERS[caller])
         body = body_of(response)
         draft = host.ledger.drafts[-1]
-        status, outcome = expected(state, method, caller, auth, genesis)
+        status, outcome = expected_answer(state, method, caller, auth, genesis)
         if status != 200:
             got: tuple[object, ...] = (response.status, body.get("reason"), draft.event is None)
             want: tuple[object, ...] = (status, outcome, True)
@@ -341,7 +341,7 @@ def test_the_handler_is_one() -> None:
 
 
 @asynccontextmanager
-async def served(store: IChainStore) -> AsyncIterator[tuple[MethodHost, Ledger]]:
+async def run_host(store: IChainStore) -> AsyncIterator[tuple[MethodHost, Ledger]]:
     """A host whose records are really signed, chained and stored."""
     states = LifecycleTable()
     ledger = Ledger(store, SIGNING, reactor, server_id="agtp.test", lifecycle=states)  # type: ignore[arg-type]
@@ -369,7 +369,7 @@ async def test_a_whole_life_is_signed_chained_and_read_back(kind: str, tmp_path:
         ("ACTIVATE", "active", "agent-lifecycle-reinstated"),
         ("REVOKE", "retired", "agent-genesis-revoked"),
     ]
-    async with served(store) as (host, _):
+    async with run_host(store) as (host, _):
         audit_ids = []
         for method, status, _event in story:
             in_force: list[LifecycleStatus] = []
@@ -412,7 +412,7 @@ async def test_a_whole_life_is_signed_chained_and_read_back(kind: str, tmp_path:
 @pytest_twisted.ensureDeferred
 async def test_two_changes_at_once_cannot_both_win() -> None:
     """Of two different transitions decided on one state, one is committed and the other is 409."""
-    async with served(MemoryStore()) as (host, _):
+    async with run_host(MemoryStore()) as (host, _):
         body = {"agent_id": DESK.agent_id, "reason": "race"}
         first = host.start("DEACTIVATE", body=body, certificate=CALLERS["registrar"])
         second = host.start("DEPRECATE", body=body, certificate=CALLERS["registrar"])

@@ -53,7 +53,9 @@ def host() -> MethodHost:
     return MethodHost(agents=(DESK, CALLER, *agents), endpoints=endpoints)
 
 
-def asked(host: MethodHost, path: str, body: dict[str, Any] | None, method: str = "DISCOVER") -> tuple[Response, float]:
+def ask_and_time(
+    host: MethodHost, path: str, body: dict[str, Any] | None, method: str = "DISCOVER"
+) -> tuple[Response, float]:
     """The answer, and the seconds of CPU of the longest turn."""
     fields = [("Agent-ID", CALLER.agent_id), ("Content-Type", media_types.AGTP_JSON)]
     octets = b"" if body is None else json.dumps(body).encode()
@@ -85,8 +87,8 @@ def asked(host: MethodHost, path: str, body: dict[str, Any] | None, method: str 
 )
 def test_no_list_holds_the_reactor(host: MethodHost, path: str, body: dict[str, Any] | None, least: int) -> None:
     """After the first time; each is as large as it should be."""
-    asked(host, path, body)
-    answers = [asked(host, path, body) for _ in range(3)]
+    ask_and_time(host, path, body)
+    answers = [ask_and_time(host, path, body) for _ in range(3)]
     for answer, _ in answers:
         assert int(answer.status) == 200 and len(answer.body) >= least, answer.body[:200]
     longest = min(seconds for _, seconds in answers)
@@ -97,8 +99,8 @@ def test_no_list_holds_the_reactor(host: MethodHost, path: str, body: dict[str, 
 @measured
 def test_the_namespace_holds_nobody_up(host: MethodHost) -> None:
     """The same of DESCRIBE /agents, whose document is signed anew each time: the signature holds, states are new."""
-    asked(host, "/agents", None, "DESCRIBE")
-    answers = [asked(host, "/agents", None, "DESCRIBE") for _ in range(3)]
+    ask_and_time(host, "/agents", None, "DESCRIBE")
+    answers = [ask_and_time(host, "/agents", None, "DESCRIBE") for _ in range(3)]
     longest = min(seconds for _, seconds in answers)
     print(f"{longest * 1000:.1f} ms")
     assert longest < limit()
@@ -107,6 +109,6 @@ def test_the_namespace_holds_nobody_up(host: MethodHost) -> None:
     signature = document.pop("signature")
     assert SIGNING.public.verify(decode(signature["value"]), canonical(document))
     host.put(DESK, "suspended")
-    answer, _ = asked(host, "/agents", None, "DESCRIBE")
+    answer, _ = ask_and_time(host, "/agents", None, "DESCRIBE")
     assert json.loads(answer.body)["total_active"] == MANY
     host.put(DESK, "active")

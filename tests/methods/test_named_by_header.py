@@ -3,7 +3,8 @@ A caller who only names alice changes nothing that alice, whom her certificate p
 
 The table goes over every request of :mod:`tests.methods.test_unknown_things` with alice's own identifiers, and over
 floods of what is kept for a caller: sessions, tasks, keys, claims, proposals, attempts. What alice can notice is
-:func:`noticed`. :data:`USES` lists where the program reads the Agent-ID of a caller, and why that is no key of state.
+:func:`noticeable_state`. :data:`USES` lists where the program reads the Agent-ID of a caller, and why that is no key of
+state.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateHost]:
     made.close()
 
 
-def noticed(host: PrivateHost) -> Mapping[str, Any]:
+def noticeable_state(host: PrivateHost) -> Mapping[str, Any]:
     """What alice, or an operator who looks at her, can notice."""
     mine = host.alice.agent_id
     held = host.core.services.evidence.held
@@ -141,9 +142,9 @@ def noticed(host: PrivateHost) -> Mapping[str, Any]:
 @each_row("who", ["header", "gateway"])
 def test_who_only_names_an_agent_changes_nothing_of_it(host: PrivateHost, who: str, flood: Flood) -> None:
     """A request whose caller no certificate proves has state of its own, and small shares."""
-    before = noticed(host)
+    before = noticeable_state(host)
     flood(host, host.callers[who])
-    after = noticed(host)
+    after = noticeable_state(host)
     assert {name: after[name] for name in after if after[name] != before[name]} == {}
 
 
@@ -166,9 +167,9 @@ def test_the_same_floods_of_the_agent_are_noticed(tmp_path: Path) -> None:
     host.things()
     host.of_alice("ANNOTATE", "/shared", given={"text": "x"}, headers=KEY)
     for flood in (sessions, proposals, notes):
-        before = noticed(host)
+        before = noticeable_state(host)
         flood(host, host.of_alice)
-        assert noticed(host) != before, flood.__name__
+        assert noticeable_state(host) != before, flood.__name__
     host.close()
 
 

@@ -26,7 +26,7 @@ from tests.methods.test_discovery import tool as bare_tool
 ME = of_agent(CALLER.agent_id)
 
 
-def asked(host: MethodHost, query: str = "", path: str = "/methods", **options: Any) -> dict[str, Any]:
+def ask_document(host: MethodHost, query: str = "", path: str = "/methods", **options: Any) -> dict[str, Any]:
     """The document, which is a sound one."""
     from openapi_spec_validator import validate  # Half a second, which each worker that collects this would take.
 
@@ -49,7 +49,7 @@ def called(document: dict[str, Any]) -> set[str]:
     return found
 
 
-def placed(listed: Mapping[str, Any]) -> str:
+def place_of(listed: Mapping[str, Any]) -> str:
     """What is listed, where the document has it."""
     tool = listed.get("tool")
     return f"{listed['method']} " + (listed["path"] if tool is None else f"/tools/{tool.replace('.', '/')}")
@@ -72,18 +72,18 @@ def test_what_is_listed_is_what_can_be_called() -> None:
     tools = (tool("files.read"), tool("files.wipe", ("documents:write",)))
     endpoints = [own("BOOK", "/room"), own("QUERY", "/room", required_scopes=("vault:open",)), own("FETCH", "/room")]
     host = MethodHost(endpoints=endpoints, adapter=Toolbox(*tools))
-    document = asked(host)
+    document = ask_document(host)
     assert called(document) == {"BOOK /room", "FETCH /room", "EXECUTE /tools/files/read", *DOCUMENTS}
     listed = json.loads(host.ask("DISCOVER", "/methods", certificate=ME).body)
-    beside = {placed(each) for each in listed if each["tier"] != "A"}
+    beside = {place_of(each) for each in listed if each["tier"] != "A"}
     assert called(document) - DOCUMENTS == beside
-    assert called(asked(host, "&built_ins=true")) == {placed(each) for each in listed}
+    assert called(ask_document(host, "&built_ins=true")) == {place_of(each) for each in listed}
 
 
 def test_who_may_do_less_gets_less() -> None:
     """What a claim narrows is narrowed here too, and the documents have other ETags."""
     host = MethodHost(endpoints=[own("QUERY", "/desk", required_scopes=("booking:desk",)), own("QUERY", "/free")])
-    more, less = asked(host), asked(host, headers={"Authority-Scope": ""})
+    more, less = ask_document(host), ask_document(host, headers={"Authority-Scope": ""})
     assert called(more) - called(less) == {"QUERY /desk"}
     tags = {
         host.ask("DISCOVER", "/methods", query="format=openapi", certificate=ME, headers=fields).headers.get("etag")
@@ -96,11 +96,14 @@ def test_what_one_agent_alone_offers_is_where_that_agent_is() -> None:
     """An endpoint of one agent of several is called below it, and stands there."""
     mine, theirs = own("QUERY", "/mine", agents=frozenset({DESK.agent_id})), own("QUERY", "/all")
     host = MethodHost(endpoints=[mine, theirs])
-    assert called(asked(host)) == {"QUERY /agents/desk/mine", "QUERY /all", *DOCUMENTS}
-    assert called(asked(host, path="/agents/desk/methods")) == {"QUERY /agents/desk/mine", "QUERY /agents/desk/all"}
-    assert called(asked(host, path="/agents/bare/methods")) == {"QUERY /agents/bare/all"}
+    assert called(ask_document(host)) == {"QUERY /agents/desk/mine", "QUERY /all", *DOCUMENTS}
+    assert called(ask_document(host, path="/agents/desk/methods")) == {
+        "QUERY /agents/desk/mine",
+        "QUERY /agents/desk/all",
+    }
+    assert called(ask_document(host, path="/agents/bare/methods")) == {"QUERY /agents/bare/all"}
     host.put(DESK, "suspended")
-    assert called(asked(host)) == {"QUERY /all", *DOCUMENTS}
+    assert called(ask_document(host)) == {"QUERY /all", *DOCUMENTS}
 
 
 def test_a_tool_is_an_operation_with_its_own_input_and_answer() -> None:
@@ -108,7 +111,7 @@ def test_a_tool_is_an_operation_with_its_own_input_and_answer() -> None:
     schema = {"type": "object", "properties": {"path": {"$ref": "#/$defs/p"}}, "$defs": {"p": {"type": "string"}}}
     made, other = tool("files.read"), tool("files.list")
     made = replace(made, structured=schema, details={**made.details, "input_schema": schema, "mcp": {"name": "read"}})
-    document = asked(MethodHost(adapter=Toolbox(made, other)))
+    document = ask_document(MethodHost(adapter=Toolbox(made, other)))
     operation = document["paths"]["/tools/files/read"]["post"]
     assert operation["operationId"] == "files_read" and operation["tags"] == ["files"]
     schemas = document["components"]["schemas"]
@@ -125,7 +128,7 @@ def test_a_tool_is_an_operation_with_its_own_input_and_answer() -> None:
 def test_names_that_differ_in_case_and_separators_alone_are_operations_of_other_names() -> None:
     """Generators write one file for each operation: of names that become one, the later ones get a number."""
     names = ("files.Read", "files.read", "files.re_ad", "files.a/b", "files.a.b")
-    document = asked(MethodHost(adapter=Toolbox(*map(tool, names))))
+    document = ask_document(MethodHost(adapter=Toolbox(*map(tool, names))))
     called = [item["post"]["operationId"] for path, item in document["paths"].items() if path.startswith("/tools/")]
     assert called == ["files_Read", "files_read_2", "files_re_ad_3", "files_a_b", "files_a_b_2"]
     assert "/tools/files/a%2Fb" in document["paths"] and "/tools/files/a.b" in document["paths"]
@@ -134,7 +137,7 @@ def test_names_that_differ_in_case_and_separators_alone_are_operations_of_other_
 def test_an_endpoint_at_a_tools_path_is_named() -> None:
     """A plain POST there calls a hosted tool; what POST stands for elsewhere is named by the fields of AGIS."""
     host = MethodHost(endpoints=[own("CREATE", "/tools/hammers/{id}")], adapter=Toolbox(tool("hammers.id")))
-    paths = asked(host)["paths"]
+    paths = ask_document(host)["paths"]
     assert "parameters" not in paths["/tools/hammers/id"]["post"]
     named = {each["name"] for each in paths["/tools/hammers/{id}"]["post"]["parameters"]}
     assert named >= {"X-AGIS-Method", "X-AGIS-Grammar"}
@@ -149,14 +152,14 @@ def test_it_is_kept_and_written_again_once_something_changed(monkeypatch: pytest
     endpoints = [own("QUERY", "/one")]
     host = MethodHost(endpoints=endpoints)
     for _ in range(3):
-        asked(host)
+        ask_document(host)
     assert len(made) == 1
     host.core.services.registry.freeze(
         host.core.services.registry.built_in_bindings(), [*endpoints, own("QUERY", "/two")]
     )
-    assert "QUERY /two" in called(asked(host)) and len(made) == 2
+    assert "QUERY /two" in called(ask_document(host)) and len(made) == 2
     for claim in ("", "booking:desk"):
-        asked(host, headers={"Authority-Scope": claim})
+        ask_document(host, headers={"Authority-Scope": claim})
     handler = next(
         binding.handler for binding in host.core.services.registry.built_in_bindings() if binding.path == "/methods"
     )
@@ -173,7 +176,7 @@ def test_other_formats_are_refused() -> None:
 
 def test_addresses_are_as_strict_as_the_host() -> None:
     """Names of agents have their grammar, and a text in a query has no control characters: the host refuses others."""
-    document = asked(MethodHost())
+    document = ask_document(MethodHost())
     (name,) = [each for each in document["paths"]["/agents/{name}"]["get"]["parameters"] if each["in"] == "path"]
     (form,) = [each for each in document["paths"]["/agents"]["get"]["parameters"] if each["in"] == "query"]
     assert re.search(name["schema"]["pattern"], "desk") and not re.search(name["schema"]["pattern"], "a+b")

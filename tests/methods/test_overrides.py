@@ -21,7 +21,7 @@ from tests.rows import each_row
 ME = of_agent(CALLER.agent_id)
 
 
-def answered(path: str, answer: Any) -> Response:
+def answer_through_override(path: str, answer: Any) -> Response:
     """What a caller gets where the operator's function answers with ``answer``."""
     handlers: dict[str, IHandler] = {path: RegisteredFunction(lambda context: answer)}
     return MethodHost(overrides=handlers).ask("DISCOVER", path, certificate=ME)
@@ -46,12 +46,12 @@ def circular() -> list[Any]:
 )  # fmt: skip
 def test_what_is_no_json_is_a_violation_too(answer: Any) -> None:
     """API-056: whatever a function returns, its caller gets a named refusal, and the log the reason."""
-    assert is_refused(answered("/tools", answer))
+    assert is_refused(answer_through_override("/tools", answer))
 
 
 def test_a_response_object_counts_by_its_result() -> None:
     """Functions may answer as they do elsewhere."""
-    response = answered("/tools", EndpointResponse(result=[{"name": "saw"}]))
+    response = answer_through_override("/tools", EndpointResponse(result=[{"name": "saw"}]))
     assert (response.status, body_of(response)) == (200, [{"name": "saw"}])
 
 
@@ -59,14 +59,14 @@ def test_a_response_object_counts_by_its_result() -> None:
 def test_contracts_have_every_member(missing: str) -> None:
     """AGTP-API section 5.8.7: all seven MUST members."""
     entry = contract(CALLER.agent_id)
-    assert answered("/contracts", [entry]).status == 200
+    assert answer_through_override("/contracts", [entry]).status == 200
     del entry[missing]
-    assert is_refused(answered("/contracts", [entry]))
+    assert is_refused(answer_through_override("/contracts", [entry]))
 
 
 def test_an_override_shows_no_contract_of_another_agent() -> None:
     """API-053: not to a caller without ``inspect:all``."""
-    assert is_refused(answered("/contracts", [contract(CALLER.agent_id), contract(DESK.agent_id)]))
+    assert is_refused(answer_through_override("/contracts", [contract(CALLER.agent_id), contract(DESK.agent_id)]))
 
 
 @each_row(
@@ -77,14 +77,14 @@ def test_an_override_shows_no_contract_of_another_agent() -> None:
 def test_patterns_have_exactly_one_path(paths: dict[str, str], sound: bool) -> None:
     """AGTP-API section 5.8.6."""
     pattern = {"recipe_name": "a", "recipe_version": "1", "method": "BOOK", **paths}
-    response = answered("/patterns", {"rcns_enabled": True, "patterns": [pattern]})
+    response = answer_through_override("/patterns", {"rcns_enabled": True, "patterns": [pattern]})
     assert (response.status == 200) is sound and is_refused(response) is not sound
 
 
 def test_the_address_of_an_api_is_optional() -> None:
     """AGTP-API section 5.8.5: ``name``, and perhaps the rest."""
-    assert answered("/apis", [{"name": "shop"}]).status == 200
-    assert is_refused(answered("/apis", [{"name": "shop", "base_url": 5}]))
+    assert answer_through_override("/apis", [{"name": "shop"}]).status == 200
+    assert is_refused(answer_through_override("/apis", [{"name": "shop", "base_url": 5}]))
 
 
 @each_row(
@@ -93,21 +93,21 @@ def test_the_address_of_an_api_is_optional() -> None:
 def test_an_override_cannot_better_an_agents_posture(said: dict[str, Any]) -> None:
     """API-046: what is said of a hosted agent is what its Identity Document says."""
     true = body_of(MethodHost().ask("DISCOVER", "/agents", certificate=ME))
-    assert answered("/agents", true).status == 200
+    assert answer_through_override("/agents", true).status == 200
     wrong = [{**entry, **said} if entry["agent_id"] == DESK.agent_id else entry for entry in true]
-    assert is_refused(answered("/agents", wrong))
+    assert is_refused(answer_through_override("/agents", wrong))
 
 
 def test_the_control_of_what_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: by shape alone, a better posture and another agent's contract would pass."""
     monkeypatch.setattr(overrides, "_faults", lambda *arguments: iter(()))
     entry = {"agent_id": DESK.agent_id, "name": "desk", "trust_tier": 1, "verification_path": "dns-anchored"}
-    assert answered("/agents", [entry]).status == 200
-    assert answered("/contracts", [contract(DESK.agent_id)]).status == 200
+    assert answer_through_override("/agents", [entry]).status == 200
+    assert answer_through_override("/contracts", [contract(DESK.agent_id)]).status == 200
 
 
 def test_large_inventories_are_no_violation() -> None:
     """An override may list as much as a large host has."""
     entries = [{"method": "QUERY", "path": f"/{n}", "description": "A thing.", "tier": "B"} for n in range(15_000)]
-    response = answered("/methods", entries)
+    response = answer_through_override("/methods", entries)
     assert response.status == 200 and len(json.loads(response.body)) == 15_000

@@ -54,7 +54,7 @@ def quote(made: MethodHost, method: str, parameters: Any = None, path: str = "/"
     return made.ask("QUOTE", "/", asked, **{"certificate": ALL, **options})
 
 
-def carried(name: str = "files.read") -> dict[str, Any]:
+def tool_payload(name: str = "files.read") -> dict[str, Any]:
     return {"action": "mcp.tools.call", "payload_type": MCP, "payload": {"tool": name, "arguments": {"a": 1}}}
 
 
@@ -77,7 +77,7 @@ def test_a_tool_an_action_and_an_endpoint_are_quoted_and_not_called() -> None:
     costs = {
         name: body_of(answer)["result"]["estimated_cost"]
         for name, answer in {
-            "tool": quote(made, "EXECUTE", carried()),
+            "tool": quote(made, "EXECUTE", tool_payload()),
             "endpoint": quote(made, "BOOK", path="/room"),
             "action": quote(made, "EXECUTE", {"action": "reserve", "parameters": {}}),
         }.items()
@@ -95,7 +95,7 @@ def test_a_tool_an_action_and_an_endpoint_are_quoted_and_not_called() -> None:
     [
         ("BOOK", "/suite", {}, "cost-not-declared"),
         ("BOOK", "/vault", {}, "not-found"),
-        ("EXECUTE", "/", carried("files.none"), "not-found"),
+        ("EXECUTE", "/", tool_payload("files.none"), "not-found"),
         ("EXECUTE", "/", {"action": "steal", "parameters": {}}, "not-found"),
         ("EXECUTE", "/", {"action": "mcp.tools.call", "payload_type": "text/x"}, "not-found"),
         ("EXECUTE", "/", {}, "not-found"),
@@ -117,7 +117,7 @@ def test_a_budget_is_held_to_the_most_that_a_call_takes() -> None:
     for allowed, limit in ((200, "USD=80.00"), (456, "USD=79.99")):
         assert status("BOOK", {}, limit, "/room") == allowed
     for allowed, limit in ((200, "tokens=20"), (456, "tokens=19")):
-        assert status("EXECUTE", carried(), limit) == allowed
+        assert status("EXECUTE", tool_payload(), limit) == allowed
     assert status("SUMMARIZE", {"source": "Tea is a drink."}, "tokens=10999") == 456
 
 

@@ -225,7 +225,7 @@ def test_all_sixteen_recommended_members_are_served(form: str) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "desk.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
-        agent = packaged(
+        agent = packaged_agent(
             Path(folder),
             origin={"org_domain": "acme.tld", "log_inclusion_proof": proof},
             role="librarian",
@@ -264,7 +264,7 @@ def test_answers_are_kept_until_something_changes() -> None:
     assert set(FORMS) == {"manifest", "json", "yaml", "html"}
 
 
-def packaged(tmp_path: Path, origin: Mapping[str, Any] | None = None, **members: Any) -> Agent:
+def packaged_agent(tmp_path: Path, origin: Mapping[str, Any] | None = None, **members: Any) -> Agent:
     """An agent that lies in a package; ``members`` are its document's, ``origin`` its Genesis's."""
     stated = document(trust_tier=2, verification_path="org-asserted", **members)
     manifest = {name: value for name, value in stated.items() if name != "agent_id"}
@@ -279,7 +279,7 @@ def packaged(tmp_path: Path, origin: Mapping[str, Any] | None = None, **members:
 
 def test_a_packaged_agent_is_served_from_its_package(tmp_path: Path) -> None:
     """AGTP-154: the editable file beside it says nothing; format and hash are recorded; the code is not served."""
-    agent = packaged(tmp_path)
+    agent = packaged_agent(tmp_path)
     found = json.loads(octets(describe(agent)))
     assert (found["name"], found["package_format"]) == ("desk", "agent")
     assert re.fullmatch("sha256:[0-9a-f]{64}", found["package_integrity_hash"])
@@ -289,7 +289,7 @@ def test_a_packaged_agent_is_served_from_its_package(tmp_path: Path) -> None:
 
 def test_a_package_that_changed_is_not_served(tmp_path: Path) -> None:
     """AGTP-120: one flipped bit is 500 package-integrity-failure, and restored it is served again."""
-    agent = packaged(tmp_path)
+    agent = packaged_agent(tmp_path)
     path = tmp_path / "desk.agent"
     good = path.read_bytes()
     assert describe(agent).body

@@ -42,7 +42,7 @@ def market(**changes: Any) -> PurchaseHost:
     return PurchaseHost(**{"bindings": (SUMMARIZE, SECRET), **changes})
 
 
-def refused(response: Any, status: int, reason: str) -> dict[str, Any]:
+def require_refusal(response: Any, status: int, reason: str) -> dict[str, Any]:
     body = document(response)
     assert (response.status, body["reason"]) == (status, reason), body
     return body
@@ -73,8 +73,8 @@ def test_only_the_units_that_are_asked_for() -> None:
         response = host.ask("QUOTE", "/", {**asked, "budget_units": units})
         assert response.headers.get("cost-estimate") == "tokens=8500"
     for units in (["gold"], 5, [["tokens"]], "tokens;EUR"):
-        refused(host.ask("QUOTE", "/", {**asked, "budget_units": units}), 422, "invalid-parameter")
-    refused(host.ask("QUOTE", "/", {**asked, "budget_units": ["EUR"]}), 404, "cost-not-declared")
+        require_refusal(host.ask("QUOTE", "/", {**asked, "budget_units": units}), 422, "invalid-parameter")
+    require_refusal(host.ask("QUOTE", "/", {**asked, "budget_units": ["EUR"]}), 404, "cost-not-declared")
 
 
 @each_row(
@@ -96,7 +96,7 @@ def test_only_the_units_that_are_asked_for() -> None:
 )
 def test_what_cannot_be_estimated(asked: dict[str, Any], status: int, reason: str) -> None:
     """Missing, malformed, unknown, and what the caller may not call, which is the same as unknown."""
-    refused(market().ask("QUOTE", "/", {"method": "QUOTE", "parameters": asked}), status, reason)
+    require_refusal(market().ask("QUOTE", "/", {"method": "QUOTE", "parameters": asked}), status, reason)
 
 
 # Carts
@@ -170,14 +170,14 @@ def test_an_operator_that_waits_is_waited_for() -> None:
 def test_a_cart_that_cannot_be_quoted(change: dict[str, Any]) -> None:
     """Every mutated member is 422, and neither the operator nor the store hears of it."""
     host = market()
-    refused(host.quote({**CART, **change}), 422, "invalid-parameter")
+    require_refusal(host.quote({**CART, **change}), 422, "invalid-parameter")
     assert not host.pricer.calls
     assert not list(host.ledger.held.all("quote"))
 
 
 def test_carts_are_quoted_by_merchants() -> None:
     """And by nobody else."""
-    refused(PurchaseHost(shop=merchant(role="agent")).quote(), 422, "cart-not-quotable")
+    require_refusal(PurchaseHost(shop=merchant(role="agent")).quote(), 422, "cart-not-quotable")
 
 
 def test_quotes_of_one_agent_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

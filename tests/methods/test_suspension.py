@@ -24,7 +24,7 @@ SESSION = {"Session-ID": "s-1"}
 TASK = {"Task-ID": "t-1"}
 
 
-def suspended(host: FloorHost, **changes: Any) -> dict[str, Any]:
+def suspend(host: FloorHost, **changes: Any) -> dict[str, Any]:
     return host.result("SUSPEND", headers=SESSION, **{"session_id": "s-1", **changes})
 
 
@@ -38,7 +38,7 @@ def later(seconds: float) -> str:
 
 def test_the_receipt() -> None:
     """All members of the text's receipt (AGTP-221)."""
-    found = suspended(FloorHost(), reason="awaiting_input", resume_by=later(60))
+    found = suspend(FloorHost(), reason="awaiting_input", resume_by=later(60))
     assert set(found) >= {"suspension_id", "session_id", "resumption_nonce", "resume_by", "status"}
     assert (found["session_id"], found["status"], found["reason"]) == ("s-1", "suspended", "awaiting_input")
 
@@ -46,7 +46,7 @@ def test_the_receipt() -> None:
 @each_row("reason", REASONS)
 def test_every_reason(reason: str) -> None:
     """Each word of the text is taken (AGTP-221)."""
-    assert suspended(FloorHost(), reason=reason)["reason"] == reason
+    assert suspend(FloorHost(), reason=reason)["reason"] == reason
 
 
 @each_row(
@@ -77,7 +77,7 @@ def test_an_unknown_session_is_404() -> None:
 def test_a_suspended_session_refuses_calls_until_resumed() -> None:
     """409 while it stands still, for that session alone, and the checkpoint comes back (AGTP-221)."""
     host = FloorHost()
-    nonce = suspended(host, checkpoint={"at": 3})["resumption_nonce"]
+    nonce = suspend(host, checkpoint={"at": 3})["resumption_nonce"]
     assert host.refused("ECHO", "/text", headers=SESSION) == (409, "session-suspended")
     assert host.refused("SUSPEND", session_id="s-1") == (409, "session-suspended")
     assert host.ask("ECHO", "/text", headers={"Session-ID": "s-2"}).status == 200
@@ -90,14 +90,14 @@ def test_a_suspended_session_refuses_calls_until_resumed() -> None:
 def test_a_checkpoint_can_be_overridden() -> None:
     """RESUME's own checkpoint wins (METH-048)."""
     host = FloorHost()
-    nonce = suspended(host, checkpoint=1)["resumption_nonce"]
+    nonce = suspend(host, checkpoint=1)["resumption_nonce"]
     assert body_of(resume(host, nonce, checkpoint=2))["result"]["checkpoint"] == 2
 
 
 def test_a_nonce_works_once() -> None:
     """A second presentation, a wrong one and none are refused (AGTP-222, METH-048, METH-062)."""
     host = FloorHost()
-    nonce = suspended(host)["resumption_nonce"]
+    nonce = suspend(host)["resumption_nonce"]
     wrong = resume(host, "A" * 22)
     assert (wrong.status, body_of(wrong)["reason"]) == (409, "nonce-invalid")
     assert host.refused("RESUME", workflow_id="s-1") == (422, "missing-parameter")
@@ -105,7 +105,7 @@ def test_a_nonce_works_once() -> None:
     assert resume(host, nonce).status == 200
     again = resume(host, nonce)
     assert (again.status, body_of(again)["reason"]) == (409, "nonce-used")
-    second = suspended(host)["resumption_nonce"]
+    second = suspend(host)["resumption_nonce"]
     assert resume(host, nonce).status == 409
     assert resume(host, second).status == 200
 
@@ -126,7 +126,7 @@ def test_nonces_are_random_and_never_kept() -> None:
 def test_nobody_elses_session_is_resumed() -> None:
     """The nonce alone, in other hands, resumes nothing."""
     host = FloorHost()
-    nonce = suspended(host)["resumption_nonce"]
+    nonce = suspend(host)["resumption_nonce"]
     assert resume(host, nonce, by=OTHER).status == 404
     assert resume(host, nonce).status == 200
 
@@ -135,7 +135,7 @@ def test_past_its_time_a_session_has_expired() -> None:
     """RESUME and calls are 408 then; a time already passed is refused at once (AGTP-224)."""
     host = FloorHost()
     assert host.refused("SUSPEND", headers=SESSION, session_id="s-1", resume_by=later(-5)) == (408, "resume-by-passed")
-    nonce = suspended(host, resume_by=later(60))["resumption_nonce"]
+    nonce = suspend(host, resume_by=later(60))["resumption_nonce"]
     host.advance(61)
     late = resume(host, nonce)
     assert (late.status, body_of(late)["reason"]) == (408, "resumption-expired")
@@ -146,7 +146,7 @@ def test_past_its_time_a_session_has_expired() -> None:
 def test_the_agent_itself_goes_on() -> None:
     """The lifecycle state is another matter (AGTP-223)."""
     host = FloorHost()
-    suspended(host)
+    suspend(host)
     assert host.states.state_of(CALLER).status.value == "active"
     assert host.ask("ECHO", "/text").status == 200
     assert all(draft.event is None and draft.events == () for draft in host.ledger.drafts)
@@ -207,7 +207,7 @@ def test_a_session_of_who_only_names_the_agent_is_another_one(monkeypatch: pytes
     for number in range(10):
         host.ask("ECHO", "/text", headers={"Session-ID": f"s-{number}-of-a-stranger"}, certain=False)
     assert host.ask("SUSPEND", body={"session_id": SESSION["Session-ID"]}, certain=False).status == 404, "evicted"
-    found = suspended(host)
+    found = suspend(host)
     assert host.refused("ECHO", "/text", headers=SESSION) == (409, "session-suspended")
     assert host.ask("ECHO", "/text", headers=SESSION, certain=False).status == 200
     assert resume(host, found["resumption_nonce"], SESSION["Session-ID"], certain=False).status == 404
@@ -233,7 +233,7 @@ def test_known_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_gate_is_what_holds_it() -> None:
     """The control: with the gate taken out, a suspended session is served."""
     host = FloorHost()
-    suspended(host)
+    suspend(host)
     gate = host.core.methods.floor.gate
     host.rewire([each for each in host.gates if each is not gate])
     assert host.ask("ECHO", "/text", headers=SESSION).status == 200

@@ -35,7 +35,7 @@ def link() -> Any:
     return Link()
 
 
-async def found(link: Any, server: str | None, **arguments: Any) -> dict[str, Any]:
+async def search_tools(link: Any, server: str | None, **arguments: Any) -> dict[str, Any]:
     """The answer of ``search_tools``."""
     search = ToolSearch(link, lambda name: name, server, None)
     return await search.search({"query": "read a file", **arguments}, "session")
@@ -44,9 +44,9 @@ async def found(link: Any, server: str | None, **arguments: Any) -> dict[str, An
 @pytest_twisted.ensureDeferred
 async def test_the_tools_of_one_server_are_found_among_many_better_ones(link: Any) -> None:
     """A hundred of another server rank before it; the control: where all servers are, they do."""
-    tools = (await found(link, "few"))["structuredContent"]["tools"]
+    tools = (await search_tools(link, "few"))["structuredContent"]["tools"]
     assert [tool["name"] for tool in tools] == ["few.read"]
-    tools = (await found(link, None, limit=MOST_RESULTS))["structuredContent"]["tools"]
+    tools = (await search_tools(link, None, limit=MOST_RESULTS))["structuredContent"]["tools"]
     assert len(tools) == MOST_RESULTS and "few.read" not in [tool["name"] for tool in tools]
 
 
@@ -54,6 +54,6 @@ async def test_the_tools_of_one_server_are_found_among_many_better_ones(link: An
 async def test_a_question_that_is_none_is_told_by_its_own_name(link: Any) -> None:
     """What a model sent is what it reads about."""
     for query in (None, 5, "", "x" * (LONGEST_QUERY + 1)):
-        answer = await found(link, None, query=query)
+        answer = await search_tools(link, None, query=query)
         assert answer["isError"] and answer["content"][0]["text"].startswith("query is not"), query
-    assert not (await found(link, None, query="x" * LONGEST_QUERY))["isError"]
+    assert not (await search_tools(link, None, query="x" * LONGEST_QUERY))["isError"]

@@ -20,7 +20,7 @@ def action(name: str, **options: Any) -> Any:
     return replace(made, details={**made.details, "action": name})
 
 
-def refused(host: MethodHost, name: str = "steal-flight", **options: Any) -> dict[str, Any]:
+def refusal_body(host: MethodHost, name: str = "steal-flight", **options: Any) -> dict[str, Any]:
     """The body of the refusal of an action."""
     response = host.ask("EXECUTE", "/", {"action": name, "parameters": {}}, **{"certificate": ALL, **options})
     body: dict[str, Any] = body_of(response)
@@ -38,7 +38,7 @@ def test_the_refusal_names_the_actions_that_the_caller_may_use() -> None:
             action("cancel-flight"),
         ]
     )
-    body = refused(host)
+    body = refusal_body(host)
     assert body["supported_actions"] == ["cancel-flight", "reserve-flight"]
     assert "vault" not in str(body) and "steal-flight" in body["explanation"]
     for name in body["supported_actions"]:
@@ -49,7 +49,7 @@ def test_the_refusal_names_the_actions_that_the_caller_may_use() -> None:
 def test_who_may_use_none_is_told_of_none() -> None:
     """A caller without the scope; a caller without a name learns nothing of actions at all."""
     host = MethodHost(endpoints=[action("open-vault", required_scopes=("vault:open",))])
-    body = refused(host)
+    body = refusal_body(host)
     assert body["supported_actions"] == [] and "vault" not in str(body)
     stranger = host.ask("EXECUTE", "/", {"action": "steal-flight"}, certificate=None)
     assert stranger.status == 401 and "supported_actions" not in body_of(stranger)
@@ -63,7 +63,7 @@ def test_who_may_use_none_is_told_of_none() -> None:
 def test_the_list_is_bounded() -> None:
     """As many as a refusal names, whatever is declared."""
     host = MethodHost(endpoints=[action(f"act-{number:03}") for number in range(70)])
-    assert refused(host)["supported_actions"] == [f"act-{number:03}" for number in range(64)]
+    assert refusal_body(host)["supported_actions"] == [f"act-{number:03}" for number in range(64)]
 
 
 def test_an_action_of_a_framework_without_its_payload_type_is_told_so() -> None:

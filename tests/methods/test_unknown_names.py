@@ -78,7 +78,7 @@ def requests(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield "subscription", asking("subscriptions.listen", "subscriptions", wanted)
 
 
-def shown(answer: Answer, name: str) -> tuple[Any, ...]:
+def answer_without_name(answer: Answer, name: str) -> tuple[Any, ...]:
     """What an answer tells, but for the name itself."""
     texts = [text.replace(name, "<name>") for text in (answer.body.decode(), answer.explanation, answer.remedy)]
     return answer.status, answer.reason, *texts[1:], len(texts[0]), sorted(name for name, _ in answer.headers.fields)
@@ -90,8 +90,8 @@ def test_a_name_that_the_caller_may_not_use_is_a_name_that_nothing_has(host: Sev
     told = []
     for (kind, given), (_, unknown) in zip(requests(name), requests(NOTHING[: len(name)]), strict=True):
         for who in CALLERS:
-            found = shown(host.callers[who]("EXECUTE", "/", given=given), name)
-            wanted = shown(host.callers[who]("EXECUTE", "/", given=unknown), NOTHING[: len(name)])
+            found = answer_without_name(host.callers[who]("EXECUTE", "/", given=given), name)
+            wanted = answer_without_name(host.callers[who]("EXECUTE", "/", given=unknown), NOTHING[: len(name)])
             if found != wanted:
                 told.append(f"{kind} of {who}:\n  {found}\n  {wanted}")
     assert told == [], "\n".join(told)

@@ -244,7 +244,7 @@ def put(value: Any, identifier: str) -> Any:
     return value.replace(ID, identifier) if isinstance(value, str) else value
 
 
-def shown(answer: Answer, identifier: str) -> tuple[Any, ...]:
+def answer_without_identifier(answer: Answer, identifier: str) -> tuple[Any, ...]:
     """Return what an answer tells, but for the identifier itself, and the one that the caller has named as its own."""
     told = (answer.body.decode(), answer.explanation, answer.remedy)
     plain = [re.sub("(agtp agent renew )[0-9a-f]{64}", rf"\1{ID}", text).replace(identifier, ID) for text in told]
@@ -265,7 +265,7 @@ def ask(host: PrivateHost, who: str, probe: Probe, identifier: str) -> tuple[Any
     answer = host.callers[who](
         probe.method, put(probe.path, identifier), given=put(probe.given, identifier), headers=headers
     )
-    return shown(answer, identifier)
+    return answer_without_identifier(answer, identifier)
 
 
 def test_what_is_not_the_callers_answers_as_what_is_not_there(
@@ -338,7 +338,7 @@ def named(host: PrivateHost, agent_id: str, probe: tuple[str, str, Mapping[str, 
     answer = host.call(method, path, given, caller=caller, connection=connection, headers=fields)
     record = json.loads(b64decode(str(answer.headers.get("attribution-record")).split(".")[1] + "=="))
     kept = {name: value for name, value in record.items() if name not in ANEW}
-    return *shown(answer, agent_id), json.dumps(kept, sort_keys=True).replace(agent_id, ID)
+    return *answer_without_identifier(answer, agent_id), json.dumps(kept, sort_keys=True).replace(agent_id, ID)
 
 
 def test_a_stranger_does_not_learn_whether_an_agent_is_known(

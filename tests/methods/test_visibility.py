@@ -82,12 +82,12 @@ def host(disclosure: str, state: str) -> MethodHost:
     return on
 
 
-def told(response: Response) -> bool:
+def mentions_agent(response: Response) -> bool:
     """Whether the body of an answer tells of the agent; that of a refusal says of itself what it is about."""
     return response.status == 200 and (b"desk" in response.body or DESK.agent_id.encode() in response.body)
 
 
-def listed(disclosure: str, caller: str, state: str) -> bool:
+def may_be_listed(disclosure: str, caller: str, state: str) -> bool:
     """The rule of AGTP-API sections 5.8.2 and 8.5, said once more."""
     allowed = {"public": set(CALLERS), "authenticated": PROVEN, "private": PROVEN - {"certificate"}}[disclosure]
     return caller in allowed and state in ("active", "deprecated")
@@ -100,8 +100,8 @@ def test_every_list_follows_one_rule(disclosure: str, state: str) -> None:
     for (name, asked), caller in product(LISTS.items(), CALLERS):
         response = ask(on, asked, caller)
         assert response.status == 200, (name, caller, response.body)
-        expected = listed(disclosure, caller, state) and not (state == "deprecated" and "namespace" in name)
-        assert told(response) is expected, (name, caller)
+        expected = may_be_listed(disclosure, caller, state) and not (state == "deprecated" and "namespace" in name)
+        assert mentions_agent(response) is expected, (name, caller)
 
 
 @each_row(("disclosure", "state"), [*product(DISCLOSURES, STATES)])
@@ -134,7 +134,7 @@ def test_an_identity_asked_for_by_accept_follows_the_rule_too() -> None:
         on = MethodHost({"policies": {"agent_disclosure": disclosure}}, agents=(DESK, CALLER))
         wanted = {"Accept": "application/vnd.agtp.identity+json"}
         response = on.ask("DESCRIBE", headers=wanted)
-        assert (response.status == 200) is told(response) is (disclosure == "public")
+        assert (response.status == 200) is mentions_agent(response) is (disclosure == "public")
         assert on.ask("DESCRIBE", headers=wanted, certificate=of_agent(CALLER.agent_id)).status == 200
 
 
@@ -149,7 +149,7 @@ def test_questions_follow_the_same_rule() -> None:
         response = on.ask(*asked, certain=certain)
         assert response.status == 200, response.body
         found = [entry["source"] for entry in body_of(response)["result"]["results"]]
-        expected = listed(disclosure, "certificate" if certain else "header", state)
+        expected = may_be_listed(disclosure, "certificate" if certain else "header", state)
         assert ("/agents/desk" in found) is expected, (disclosure, state, certain)
 
 
