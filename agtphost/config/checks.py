@@ -85,7 +85,7 @@ def check(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
     yield from http_faults(config)
     yield from gateway_faults(config.gateway)
     development = config.host.development
-    yield from operator_faults(config.operator, config.host.state_dir if development else None)
+    yield from operator_faults(config.operator, config.host.state_dir, makes=development)
     named = fingerprints_of(config.operator)
     operators = None if named is None else {*named, *config.audit.operators}
     yield from admin_faults(config.admin, operators, config.notify.people.values())

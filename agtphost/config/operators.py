@@ -98,12 +98,14 @@ REGISTRAR: Final = "registrar.pem"
 """The certificate below the state directory that a development host makes at its first start."""
 
 
-def operator_faults(operators: Sequence[OperatorSection], made_in: Path | None) -> Iterator[ConfigFault]:
+def operator_faults(operators: Sequence[OperatorSection], state: Path, *, makes: bool) -> Iterator[ConfigFault]:
     """
     Check rules that span entries of ``[[operator]]``, and the files that they name.
 
-    :param made_in: the directory in which the host makes missing files at its start; None: it makes none.
+    :param state: the state directory.
+    :param makes: whether the first start makes the registrar's certificate there, as a development host does.
     """
+    made = state / REGISTRAR
     if len(operators) > MOST_OPERATORS:
         yield ConfigFault(location=("operator",), message=f"has more than {MOST_OPERATORS} entries")
     names: dict[str, int] = {}
@@ -121,13 +123,15 @@ def operator_faults(operators: Sequence[OperatorSection], made_in: Path | None) 
         try:
             loaded = each.load()
         except FileNotFoundError:
-            made = None if made_in is None else made_in / REGISTRAR
-            if made is None or Path(each.key) != made:
+            registrars = Path(each.key) == made
+            if not (makes and registrars):
                 hint = "write the fingerprint that `agtp cert show FILE` prints"
                 yield ConfigFault(
                     location=("operator", number, "key"),
                     message=f"names a file that does not exist: {os.fspath(each.key)}",
-                    hint=hint if made is None else f'write key = "{made}", which the first start makes; or {hint[6:]}',
+                    hint=f'write key = "{made}", which the first start makes; or {hint[6:]}' if makes else hint,
+                    # With a faulty profile it is unknown whether the first start makes the file.
+                    concerns=(("host", "profile"),) if registrars else (),
                 )
             continue
         except (KeyFormatError, OSError) as error:

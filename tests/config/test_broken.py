@@ -756,6 +756,15 @@ def test_one_mistake_is_one_problem(tmp_path: Path, text: str) -> None:
     assert len(problems_of(write(tmp_path, HEAD + text))) == 1
 
 
+@each_row("line", ['proflex = "development"', 'profile = ""', 'profile = ["x"]', 'profile = "developmet"'])
+def test_a_faulty_profile_is_one_problem_with_an_operator(tmp_path: Path, line: str) -> None:
+    """The registrar's certificate isn't missed as long as it is unknown whether the first start makes it."""
+    operator = '[[operator]]\nname = "admin"\nkey = "state/registrar.pem"\nrole = "administrator"\n'
+    text = HEAD.replace('profile = "development"', line) + operator
+    [problem] = problems_of(write(tmp_path, text))
+    assert problem.line == 3 and "prof" in problem.message
+
+
 def test_all_problems_come_at_once_in_file_order(tmp_path: Path) -> None:
     """Mistakes of every kind, in every section, are one report."""
     text = HEAD.replace('"h"', '"two words"') + (
