@@ -60,6 +60,10 @@ class Addresses:
         """Return the marked names that stand for a key: those of its person, and of the groups of that person."""
         return self._of_keys.get(key, frozenset())
 
+    def name_of_key(self, key: str) -> str:
+        """Return the name of the person that has a key, the first of several; empty for a key of no person."""
+        return min((name for name, known in self.people.items() if known == key), default="")
+
     def inboxes_of_key(self, key: str) -> frozenset[str]:
         """
         Return the owners of the messages of the person that has a key now.

@@ -128,6 +128,11 @@ class Authorization:
         key = fingerprint(peer)
         return bool(key) and key in self.addresses.keys
 
+    def person_name(self, peer: Peer | None) -> str:
+        """Return the name in ``[notify.people]`` of the person at the other end; empty for everyone else."""
+        key = fingerprint(peer)
+        return self.addresses.name_of_key(key) if key else ""
+
     def inboxes(self, context: BuiltInContext) -> tuple[str, ...]:
         """
         Return whose notifications the caller reads as its own: those of its agent, of the person that has its key, and

@@ -177,6 +177,7 @@ class PageAccess:
             "key": fingerprint(context.peer),
             "agent": "" if caller is None else caller.name,
             "operator": "" if operator is None else operator.name,
+            "person": self._authorization.person_name(context.peer),
             "role": "" if operator is None else operator.role.label,
             "roles": list(roles),
             "writes": self._writes,

@@ -131,7 +131,7 @@ def _escalation(entry: Mapping[str, Any]) -> Question:
         equal=_equal(entry, "escalated_by", "routed_to", "reason", "priority", "context", "decision"),
         content=(elements.facts(pairs), elements.code(entry.get("context"))),
         outcome="" if waits else status,
-        decided_by=_decider(decided.get("operator"), decided.get("by")),
+        decided_by=_decider(decided.get("operator"), decided.get("by_name") or decided.get("by")),
         decided_at=str(decided.get("at") or ""),
         reason=str(decided.get("reason") or ""),
     )

@@ -440,7 +440,10 @@ def _answer_failure(request: BoundedRequest, failure: Any) -> None:
 
 
 def _name_of(person: Mapping[str, Any]) -> str:
-    """Return what the frame calls the person: the operator's name and role, the agent's name, or the key's digits."""
+    """
+    Return what the frame calls who entered: the operator's name and role, the agent's name, the name in
+    ``[notify.people]``, or the key's digits.
+    """
     if person.get("operator"):
         return f"{person['operator']} ({person.get('role')})"
-    return str(person.get("agent") or person.get("key", ""))[:16]
+    return str(person.get("agent") or person.get("person") or str(person.get("key", ""))[:16])

@@ -76,6 +76,9 @@ def display_name(record: Mapping[str, Any]) -> str:
     return name_tool(record) or call(method, str(record.get("path") or ""))
 
 
+CONFIRMED_AS = "confirmed_as"
+"""The member of a record's ``extra`` with the name in ``[notify.people]`` of the person who decided."""
+
 UNNAMED = "unnamed"
 """The text in lists for a caller that named no agent and is not an operator."""
 
@@ -92,14 +95,17 @@ def operator_name(record: Mapping[str, Any]) -> str:
 
 def caller_name(record: Mapping[str, Any], agent: str) -> str:
     """
-    Return who called, for a list: an agent, an operator, or an operator's agent; empty for a stranger.
+    Return who called, for a list: an agent, an operator, an operator's agent, or a person who decided; empty for a
+    stranger.
 
     :param record: a record's payload, or what a list shows of it.
     :param agent: what the calling agent is called; empty where none called.
     """
     name = operator_name(record)
     if not name:
-        return agent
+        extra = record.get("extra")
+        person = extra.get(CONFIRMED_AS) if isinstance(extra, Mapping) and not agent else None
+        return f"{person} (person)" if person else agent
     return f"{agent} (operator {name})" if agent else f"{name} (operator)"
 
 

@@ -10,6 +10,7 @@ import pytest
 from agtphost.methods.oversight import escalation
 from agtphost.methods.oversight.escalation import PRIORITIES, REASONS
 from agtphost.vocabulary import quotas
+from agtphost.vocabulary.display_names import caller_name
 from tests.identity.issued import of_agent, of_key
 from tests.identity.samples import key_of
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, KEYS, OPERATOR, OTHER, FloorHost, body_of
@@ -126,12 +127,16 @@ def test_a_person_sees_what_is_addressed_to_it_and_nothing_else() -> None:
 
 
 def test_the_record_of_a_persons_decision_names_the_key() -> None:
-    """AGTP-334: who decided is on record, and the task goes on."""
+    """AGTP-334: who decided is on record, by key and by name, and the task goes on."""
     host = FloorHost(ADDRESSES)
     number = escalate(host, recipient="board")
     assert host.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
     assert host.result("CONFIRM", by=AUDITOR, target_id="t-1", status="accepted")["escalation_id"] == number
-    assert host.ledger.drafts[-1].payload["extra"]["confirmed_by"] == f"key:{AUDITOR.fingerprint}"
+    extra = host.ledger.drafts[-1].payload["extra"]
+    assert (extra["confirmed_by"], extra["confirmed_as"]) == (f"key:{AUDITOR.fingerprint}", "usr-audit")
+    assert caller_name(host.ledger.drafts[-1].payload, "") == "usr-audit (person)"
+    (kept,) = host.result("QUERY", "/escalations", by=AUDITOR, escalation_id=number)["escalations"]
+    assert kept["decision"]["by_name"] == "usr-audit"
     assert host.ask("ECHO", "/text", headers=TASK).status == 200
     assert host.refused("CONFIRM", by=CFO, target_id=number, status="rejected") == (409, "already-decided")
 

@@ -71,6 +71,8 @@ def test_a_person_answers_and_decides_on_the_page(site: Site, cfo: Browser) -> N
     (entry,) = site.host.agtp_json("call", "-", "QUERY", "/escalations", f"escalation_id={mine}")["body"]["result"][
         "escalations"
     ]
+    assert entry["decision"]["by_name"] == "usr-cfo" and '<span class="person">usr-cfo</span>' in after.text
+    assert '<td data-label="By">usr-cfo</td>' in after.text
     assert (entry["status"], entry["decision"]["by"]) == ("rejected", f"key:{key_of(CFO).public.fingerprint}")
 
 

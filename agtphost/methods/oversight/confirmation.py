@@ -36,6 +36,7 @@ from agtphost.methods.oversight.approvals import ApprovalDecisions, in_record
 from agtphost.methods.oversight.escalation import ASKED_WITH, may_decide
 from agtphost.methods.oversight.notification import NOTIFICATION, is_readable
 from agtphost.vocabulary import times
+from agtphost.vocabulary.display_names import CONFIRMED_AS
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -133,6 +134,9 @@ class Confirmation:
         operator = self._authorization.operators.record_member(context.peer)
         if operator is not None:
             receipt = {**receipt, "operator": operator}
+        elif person := self._authorization.person_name(context.peer):
+            # The key alone tells readers of the record nothing once the name has another key.
+            receipt = {**receipt, CONFIRMED_AS: person}
         if known is not None:
             recurring = [further for further, statuses in self._recurring if said["status"] in statuses]
             again = await self._find_confirmable(recurring, context, {**said, "before": known.value})
@@ -243,6 +247,7 @@ class Confirmation:
                 "at": receipt["timestamp"],
                 "attestation_id": receipt["attestation_id"],
                 **({"operator": receipt["operator"]} if "operator" in receipt else {}),
+                **({"by_name": receipt[CONFIRMED_AS]} if CONFIRMED_AS in receipt else {}),
             },
         }
         change = Change(
@@ -320,12 +325,12 @@ def _attestation_id(said: Mapping[str, Any]) -> str:
 
 
 def _answer(receipt: Mapping[str, Any], *changes: Change) -> Answer:
-    names = ("attestation_id", "target_id", "confirmed_by")
+    names = ("attestation_id", "target_id", "confirmed_by", CONFIRMED_AS)
     return Answer(
         result=dict(receipt),
         changes=changes,
         extra={
-            **{name: receipt[name] for name in names},
+            **{name: receipt[name] for name in names if name in receipt},
             "confirmed": receipt["status"],
             **in_record(receipt),
             **({CONFIRMED_ITEM: receipt[CONFIRMED_ITEM]} if CONFIRMED_ITEM in receipt else {}),
