@@ -8,7 +8,7 @@ from typing import Any
 from twisted.web.template import Tag, tags
 
 from agtphost.page import definition_diff, elements, inbox_evidence, overview
-from agtphost.page.inbox_questions import KINDS, Kind, Question, answer_form, decision_form, group_form
+from agtphost.page.inbox_questions import KINDS, MESSAGES, Kind, Question, answer_form, decision_form, group_form
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
@@ -49,13 +49,15 @@ async def draw(visit: PageVisit) -> PageView:
         kinds = list(KINDS) if visit.sees_decisions else []
         asked = list(overview.ask_waiting(visit, CARDS_PER_KIND)) if waits else []
     ended = [_ask_closed(visit, kind) for kind in kinds] if closed else []
-    replies = await gather_replies(*asked, *ended)
-    waiting, decided = replies[: len(asked)], replies[len(asked) :]
+    told = [visit.ask.ask("QUERY", "/notifications", {"limit": CARDS_PER_KIND})] if kinds and waits else []
+    replies = await gather_replies(*asked, *told, *ended)
+    waiting, decided = replies[: len(asked) + len(told)], replies[len(asked) + len(told) :]
     form = elements.search("/inbox", elements.choice("show", "Show", "filter-show", SHOWN, show), text="Show")
     body: list[Any] = [form]
     if not kinds:
         body.append(elements.section("Calls, escalations and proposals that wait", tags.p(overview.DECIDERS_ONLY)))
-    body += [part for kind, reply in zip(kinds, waiting, strict=False) if (part := _waiting(kind, reply, visit))]
+    shown = zip([*kinds[: len(asked)], MESSAGES], waiting, strict=False)
+    body += [part for kind, reply in shown if (part := _waiting(kind, reply, visit))]
     if not visit.sees_only_addressed and waits:
         body.append(await _changed_definitions(visit))
     if closed and kinds:
@@ -102,7 +104,7 @@ def _group(kind: Kind, questions: Sequence[Question], visit: PageVisit, *, unfol
     first = questions[0]
     forms = decision_form(visit, kind, first) if len(questions) == 1 else group_form(visit, kind, questions)
     content: list[Any] = [*first.content, *forms]
-    if kind.name == "escalations" and len(questions) == 1:
+    if kind.answered and len(questions) == 1:
         content += answer_form(visit, first)
     title, note = first.title, first.since
     if len(questions) > 1:
@@ -111,7 +113,7 @@ def _group(kind: Kind, questions: Sequence[Question], visit: PageVisit, *, unfol
             tags.div(
                 tags.p(f"{one.known}: {one.since}"),
                 *decision_form(visit, kind, one),
-                *(answer_form(visit, one) if kind.name == "escalations" else ()),
+                *(answer_form(visit, one) if kind.answered else ()),
                 id=f"item-{elements.to_id(one.known)}",
             )
             for one in questions

@@ -72,6 +72,9 @@ class Kind:
     right: str
     """What a person must be allowed to do to decide it."""
 
+    answered: bool = False
+    """Whether a REPLY can answer it, which decides nothing."""
+
 
 def _approval(entry: Mapping[str, Any]) -> Question:
     what = entry.get("tool") or f"{entry.get('method', '')} {entry.get('path', '')}"
@@ -167,6 +170,27 @@ def _proposal(entry: Mapping[str, Any]) -> Question:
     )
 
 
+def _message(entry: Mapping[str, Any]) -> Question:
+    known, content = str(entry.get("notification_id", "")), entry.get("content")
+    topic = str(entry.get("topic") or "Message")
+    sent = f"sent {ago(entry.get('sent_at'))} ago"
+    pairs = [
+        ("Message", known),
+        ("Agent", elements.brief_agent(entry.get("sender"))),
+        ("Addressed to", entry.get("recipient")),
+        ("Task", entry.get("task_id")),
+        ("Urgency", elements.state(entry.get("urgency"))),
+        ("Expires", entry.get("expiry")),
+    ]
+    return Question(
+        known=known,
+        title=show_value(f"{topic}: {content}" if isinstance(content, str) else topic, 200),
+        since=f"task {brief(entry['task_id'], 40)}, {sent}" if entry.get("task_id") else sent,
+        equal=_equal(entry, "sender", "recipient", "topic", "content", "urgency"),
+        content=(elements.facts(_drop_empty(pairs)), elements.code(content)),
+    )
+
+
 def _drop_empty(pairs: Facts) -> Facts:
     return [(name, value) for name, value in pairs if value not in (None, "", [], {})]
 
@@ -209,6 +233,7 @@ KINDS: Sequence[Kind] = (
         group="questions",
         buttons=DECISIONS,
         right="decide",
+        answered=True,
     ),
     Kind(
         title="Proposals",
@@ -222,6 +247,19 @@ KINDS: Sequence[Kind] = (
     ),
 )
 """The kinds, in the order of :func:`agtphost.page.overview.ask_waiting`."""
+
+MESSAGES = Kind(
+    title="Messages",
+    name="notifications",
+    describe=_message,
+    action="decide",
+    field="target_id",
+    group="questions",
+    buttons=(("accepted", "Acknowledge"),),
+    right="decide",
+    answered=True,
+)
+"""What NOTIFY sends to the person, to its groups or to the operator: it waits until it is acknowledged."""
 
 
 def decision_form(visit: PageVisit, kind: Kind, question: Question) -> list[Tag]:

@@ -76,6 +76,27 @@ def test_a_person_answers_and_decides_on_the_page(site: Site, cfo: Browser) -> N
     assert (entry["status"], entry["decision"]["by"]) == ("rejected", f"key:{key_of(CFO).public.fingerprint}")
 
 
+def test_a_person_answers_and_acknowledges_a_message_on_the_page(site: Site, cfo: Browser) -> None:
+    """AGTP-334: a NOTIFY to the person or its group is in the inbox with its task, and one to others is not."""
+    sent = {}
+    for name in ("usr-cfo", "finance", "usr-clerk"):
+        given = (f"recipient={name}", "topic=budget", f"content=<i>for {name}</i> \u202eabc")
+        told = site.host.agtp_json("call", "-", "NOTIFY", "/", *given, "--task-id", f"task-{name}")["body"]["result"]
+        sent[name] = str(told.get("notification_id") or told["notifications"][0]["notification_id"])
+    shown = cfo.get("/inbox")
+    offered = {form.fields["in_reply_to"] for form in shown.page.forms if form.action == "/do/reply"}
+    assert offered >= {sent["usr-cfo"], sent["finance"]} and sent["usr-clerk"] not in shown.text
+    assert "&lt;i&gt;for usr-cfo" in shown.text and "<i>" not in shown.text and "task-usr-cfo" in shown.text
+    answered = cfo.send(shown.page.form("/do/reply", in_reply_to=sent["usr-cfo"]), ("do", "reply"), content="Seen.")
+    assert answered.status == 200, answered.text
+    own = site.host.agtp_json("call", "-", "QUERY", "/notifications")["body"]["result"]["notifications"]
+    assert "Seen." in [each["content"].get("content") for each in own if isinstance(each["content"], dict)]
+    after = cfo.send(answered.page.form("/do/decide", target_id=sent["usr-cfo"]), ("do", "accepted"))
+    assert after.status == 200 and sent["usr-cfo"] in after.text
+    left = {form.fields["in_reply_to"] for form in cfo.get("/inbox").page.forms if form.action == "/do/reply"}
+    assert sent["finance"] in left and sent["usr-cfo"] not in left
+
+
 def test_a_form_for_another_persons_escalation_is_refused(site: Site, cfo: Browser) -> None:
     """AGTP-334: a target that is put into one's own form answers as one that is not there."""
     escalated(site, "task-5", "recipient=usr-cfo")
