@@ -19,7 +19,7 @@ from agtphost.audit.record_index import (
     to_index_text,
 )
 from agtphost.stores.rows import UNPROVEN, Facet
-from agtphost.vocabulary.display_names import display_name
+from agtphost.vocabulary.display_names import CONFIRMED_AS, display_name
 
 LOOK_SECONDS: Final = 0.12
 """Seconds of its thread's processor after which a look ends, with the place where the next one goes on."""
@@ -32,7 +32,7 @@ LOOKED_INSIDE: Final = 3_000
 
 TEXT_MEMBERS: Final = (
     *("action", "tool", "mcp_server", "mcp_tool", "mcp_resource", "mcp_prompt"),
-    *("a2a_agent", "a2a_action", "acp_server", "acp_action"),
+    *("a2a_agent", "a2a_action", "acp_server", "acp_action", CONFIRMED_AS),
 )
 """Members of a record's ``extra`` that a search for text reads."""
 

@@ -93,6 +93,13 @@ def operator_name(record: Mapping[str, Any]) -> str:
     return str(operator.get("name", "")) if isinstance(operator, Mapping) else ""
 
 
+def person_name(record: Mapping[str, Any]) -> str:
+    """Return the person of ``[notify.people]`` who decided, as lists show it; empty for every other record."""
+    extra = record.get("extra")
+    person = extra.get(CONFIRMED_AS) if isinstance(extra, Mapping) else None
+    return f"{person} (person)" if person else ""
+
+
 def caller_name(record: Mapping[str, Any], agent: str) -> str:
     """
     Return who called, for a list: an agent, an operator, an operator's agent, or a person who decided; empty for a
@@ -103,9 +110,7 @@ def caller_name(record: Mapping[str, Any], agent: str) -> str:
     """
     name = operator_name(record)
     if not name:
-        extra = record.get("extra")
-        person = extra.get(CONFIRMED_AS) if isinstance(extra, Mapping) and not agent else None
-        return f"{person} (person)" if person else agent
+        return agent or person_name(record)
     return f"{agent} (operator {name})" if agent else f"{name} (operator)"
 
 

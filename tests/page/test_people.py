@@ -74,6 +74,9 @@ def test_a_person_answers_and_decides_on_the_page(site: Site, cfo: Browser) -> N
     assert entry["decision"]["by_name"] == "usr-cfo" and '<span class="person">usr-cfo</span>' in after.text
     assert '<td data-label="By">usr-cfo</td>' in after.text
     assert (entry["status"], entry["decision"]["by"]) == ("rejected", f"key:{key_of(CFO).public.fingerprint}")
+    found = [site.host.agtp("audit", "search", *words).stdout for words in (("method:CONFIRM",), ("text:usr-cfo",))]
+    assert all("usr-cfo (person)" in each for each in found), found
+    assert ",usr-cfo (person),CONFIRM /," in site.host.agtp("audit", "search", "method:CONFIRM", "--csv").stdout
 
 
 def test_a_person_answers_and_acknowledges_a_message_on_the_page(site: Site, cfo: Browser) -> None:

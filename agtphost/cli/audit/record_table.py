@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from agtphost.audit.filters.fields import HOST
-from agtphost.vocabulary.display_names import caller_name, display_name, operator_name
+from agtphost.vocabulary.display_names import caller_name, display_name, operator_name, person_name
 
 COLUMNS = (
     *("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified", "operator"),
@@ -61,7 +61,7 @@ def entry_row(
         time=str(payload.get("issued_at", "")),
         chain=names.get(chain, chain) or HOST,
         number=str(number),
-        caller=names.get(caller, caller),
+        caller=names.get(caller, caller) or person_name(payload),
         called=str(event or display_name(payload)),
         status=str(payload.get("new_status") or payload.get("status") or ""),
         reason=str(payload.get("reason") or ""),

@@ -22,8 +22,8 @@ from agtphost.iagtp import CountedBy, IAgentDirectory, IRecordStore, LatestRecor
 from agtphost.identity import envelope
 from agtphost.methods.inspection.inspect import entries
 from agtphost.methods.inspection.record_counts import news_to_json, summary_to_json, to_stamp
+from agtphost.vocabulary.display_names import CONFIRMED_AS, display_name
 from agtphost.vocabulary.display_names import call as spoken_call
-from agtphost.vocabulary.display_names import display_name
 from agtphost.vocabulary.identifiers import is_agent_id
 
 PAGE = 200
@@ -38,8 +38,8 @@ MEMBERS = (
 )
 """Of a record, as far as a list shows it: the whole of it is ``target=audit``."""
 
-EXTRA = ("action", "mcp_server", "mcp_tool", "tool", "a2a_agent", "acp_server")
-"""Of its ``extra``: what an EXECUTE called."""
+EXTRA = ("action", "mcp_server", "mcp_tool", "tool", "a2a_agent", "acp_server", CONFIRMED_AS)
+"""Of its ``extra``: what an EXECUTE called, and the person who decided."""
 
 UNCOUNTED = "Records with a text are found by reading them, so they cannot be counted."
 
