@@ -6,7 +6,7 @@ The host is the sample host with some calls. What is broken or too wide is print
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,4 +61,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the images are written")
+    main(parser.parse_args().folder)
