@@ -418,6 +418,7 @@ def _inspection(
             "chains": Chains(evidence.records, directory.list_hosted, services.authorization).read,
             "sessions": Sessions(
                 *(floor.sessions, floor.suspensions, services.authorization, services.lasting.continuations),
+                directory=directory,
                 now=services.seconds,
             ).read,
             "agents": KnownAgents(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -37,14 +38,14 @@ def tables(reply: PageReply) -> list[Tag]:
     if not reply.ok:
         return [elements.refusal_section("Sessions", reply)]
     going = [
-        (entry.get("session_id"), elements.brief_agent(entry.get("agent_id")), _idle(entry.get("idle_seconds")))
+        (entry.get("session_id"), _agent(entry), _idle(entry.get("idle_seconds")))
         for entry in reply.entries("sessions")
     ]
     still = [
         (
             entry.get("session_id") or entry.get("task_id"),
             "session" if "session_id" in entry else "task",
-            elements.brief_agent(entry.get("agent_id")),
+            _agent(entry),
             entry.get("resume_by"),
             elements.state("expired" if entry.get("expired") else "suspended"),
         )
@@ -62,6 +63,10 @@ def tables(reply: PageReply) -> list[Tag]:
         ),
         tags.p(ENDING),
     ]
+
+
+def _agent(entry: Mapping[str, Any]) -> Tag:
+    return elements.brief_agent(entry.get("agent_id"), label=entry.get("agent_label"))
 
 
 def _idle(seconds: Any) -> str:

@@ -36,6 +36,7 @@ def test_what_stands_still_is_told_from_what_goes_on(site: Site) -> None:
             page = browser.get(path).page
             assert {"going-on", "standing", "t-still", "suspended", ENDING} <= set(page.said), path
             assert f"/agents/{agent}" in page.links
+            assert f"{agent[:12]}..." not in page.said, path
         other = browser.get(f"/sessions?agent_id={'0' * 64}").text
         assert "going-on" not in other and "t-still" not in other
         reply = site.host.agtp_json("call", "-", "INSPECT", "/", "target=sessions", "--as", "registrar")
@@ -43,6 +44,7 @@ def test_what_stands_still_is_told_from_what_goes_on(site: Site) -> None:
         assert {each["session_id"] for each in result["sessions"]} == {"going-on", "standing"}
         assert [each.get("session_id") or each["task_id"] for each in result["suspended"]] == ["standing", "t-still"]
         assert not any(each["expired"] for each in result["suspended"])
+        assert {each["agent_label"] for each in (*result["sessions"], *result["suspended"])} == {"demo"}
 
 
 def test_a_page_of_sessions_leads_on(site: Site) -> None:

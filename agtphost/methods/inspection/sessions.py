@@ -11,6 +11,7 @@ from agtphost.audit.state import StateItem
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
 
@@ -38,6 +39,7 @@ class Sessions:
     """
     Tells overseers of sessions since the host's start, and of suspensions.
 
+    :param directory: knows the labels of agents.
     :param now: seconds since the Unix epoch.
     """
 
@@ -47,12 +49,14 @@ class Sessions:
         suspensions: ListsSuspensions,
         authorization: Authorization,
         continuations: Continuations,
+        directory: IAgentDirectory,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._sessions = sessions
         self._suspensions = suspensions
         self._authorization = authorization
         self._continuations = continuations
+        self._directory = directory
         self._now = now
 
     async def read(self, context: BuiltInContext) -> Answer:
@@ -70,7 +74,12 @@ class Sessions:
         listed = sorted(self._sessions.list_sessions(agent_id), key=_place)
         part = self._continuations.part(context, listed, limit, _place)
         shown = [
-            {"agent_id": agent, "session_id": session, "assurance": assurance, "idle_seconds": round(idle, 1)}
+            {
+                **self._name(agent),
+                "session_id": session,
+                "assurance": assurance,
+                "idle_seconds": round(idle, 1),
+            }
             for agent, session, assurance, idle in part.items
         ]
         suspended = [
@@ -81,10 +90,15 @@ class Sessions:
             headers=part.headers,
         )
 
+    def _name(self, agent_id: str) -> dict[str, str]:
+        """Return an agent's Agent-ID, and its label where the host knows it."""
+        agent = self._directory.by_id(agent_id)
+        return {"agent_id": agent_id} if agent is None else {"agent_id": agent_id, "agent_label": agent.name}
+
     def _suspension_to_json(self, item: StateItem) -> dict[str, Any]:
         brief = item.brief
         return {
-            "agent_id": item.value.get("agent_id", item.owner),
+            **self._name(item.value.get("agent_id", item.owner)),
             f"{brief['of']}_id": brief["name"],
             "suspension_id": brief["suspension_id"],
             "resume_by": brief["resume_by"],
