@@ -3,7 +3,6 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 
 - :mod:`~agtphost.protocols.limits`: ``[limits]``, as ``ConnectionLimits``, and the bounds that no file sets
 - :mod:`~agtphost.protocols.tls`: :class:`ServerTLS`, TLS 1.3 and client certificates
-- :mod:`~agtphost.protocols.chain_verification`: clients' certificate chains where OpenSSL does not shake hands
 - :mod:`~agtphost.protocols.admission`: which TCP connections get a handshake
 - :mod:`~agtphost.protocols.peers`: what a handshake says about the other end
 - :mod:`~agtphost.protocols.connection_states`: the states of a connection

@@ -32,14 +32,14 @@ from agtphost.config.tls import TLS
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import revocation
 from agtphost.identity.authorities import REMEDY, ClientAuthorities, Mandate, Mandates, ambiguity, digest_of
-from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, RevokedLinks
-from agtphost.protocols.chain_verification import (
+from agtphost.identity.chain_verification import (
     INTERMEDIATES,
     LIST_EXPIRED,
     NO_LIST,
     ChainVerifier,
     first_refused_extension,
 )
+from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, RevokedLinks
 from agtphost.protocols.own_certificates import OwnCertificate, OwnCertificates
 from agtphost.vocabulary.foreign_errors import original_of, split
 from agtphost.vocabulary.regular_files import read_octets

@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from OpenSSL import SSL, crypto
 
+from agtphost.identity import chain_verification
+from agtphost.identity.chain_verification import ChainRefused
 from agtphost.identity.peer import PeerCertificate
-from agtphost.protocols import ServerTLS, chain_verification
-from agtphost.protocols.chain_verification import ChainRefused
+from agtphost.protocols import ServerTLS
 from agtphost.protocols.peers import certificate_of, peer_of
 from tests.protocols.authorities import DAY, UNKNOWN, Identity, agtp_extensions, issue, now, revocation_list
 from tests.protocols.loopback import make_site

@@ -239,7 +239,7 @@ async def test_the_control_ignoring_critical_extensions_would_accept(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: with nobody to answer for ignored criticality, the unknown extension passes."""
-    monkeypatch.setattr("agtphost.protocols.chain_verification.refused_critical_extensions", lambda der: ())
+    monkeypatch.setattr("agtphost.identity.chain_verification.refused_critical_extensions", lambda der: ())
     async with Host(site) as host:
         identity = REFUSED["unknown critical extension"](site.root)
         assert (await in_thread(host.exchange, site.client(identity))).startswith(OK)

@@ -13,21 +13,21 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from agtphost.iagtp import IDispatcher
+from agtphost.identity.chain_verification import ChainRefused, ChainVerifier
 from agtphost.identity.peer import Peer
 from agtphost.protocols.admission import is_loopback
-from agtphost.protocols.chain_verification import ChainRefused, ChainVerifier
 from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import ConnectionLimits
 from agtphost.protocols.peers import certificate_of
-from agtphost.protocols.quic.codes import (
+from agtphost.protocols.quic.core import ServerCore
+from agtphost.protocols.quic.stream import StreamConnection, StreamTransport
+from agtphost.vocabulary.quic_codes import (
     CERTIFICATE_REQUIRED,
     CERTIFICATE_UNKNOWN,
     CRYPTO_ERROR,
     CRYPTO_FRAME,
     Code,
 )
-from agtphost.protocols.quic.core import ServerCore
-from agtphost.protocols.quic.stream import StreamConnection, StreamTransport
 from agtphost.wire import Connection, Limits, Role
 
 log = Logger()

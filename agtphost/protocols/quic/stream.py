@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from agtphost.errors import RemoteProtocolError
 from agtphost.protocols.connection import ServerConnection
-from agtphost.protocols.quic.codes import Code
+from agtphost.vocabulary.quic_codes import Code
 from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.quic import core, datagrams
-from agtphost.protocols.quic.codes import Code
+from agtphost.vocabulary.quic_codes import Code
 from tests.protocols.authorities import issue
 from tests.protocols.links import FakeDispatcher, ask
 from tests.protocols.loopback import Site

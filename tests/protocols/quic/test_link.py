@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agtphost.protocols import ConnectionLimits
-from agtphost.protocols.quic.codes import CRYPTO_ERROR, Code
+from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, Code
 from tests.protocols.authorities import AGENT_ID, revocation_list
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
