@@ -4,7 +4,7 @@ AGTP over QUIC, the server's side: optional, off by default, with the gates, rec
 A stream acts as a connection that carries one request. Only QUIC version 1; no 0-RTT, no resumption, no server push, no
 datagram frames. The library is aioquic, of which only the core without I/O is used (``[quic]``, extra ``quic``).
 
-- :mod:`.core`: aioquic with fixed windows, certificate requests and reset tokens; all private names of the library
+- :mod:`.core`: aioquic as a listener needs it: certificate requests, certificates by name, reset tokens
 - :mod:`.stream`: one stream, as the transport of a :class:`~agtphost.protocols.connection.ServerConnection`
 - :mod:`.link`: one QUIC connection, from its handshake to its end
 - :mod:`.datagrams`: the UDP port: which datagram belongs to which connection, Retry, versions, stateless resets

@@ -26,10 +26,11 @@ from agtphost.protocols.admission import canonical_address
 from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import READ_AHEAD
 from agtphost.protocols.pacing import handshakes_of
-from agtphost.protocols.quic.core import CONNECTION_ID, ServerCore, configuration_of, reset_token
+from agtphost.protocols.quic.core import ServerCore, configuration_of, reset_token
 from agtphost.protocols.quic.link import LinkSettings, QuicLink
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
+from agtphost.wire.quic_connection import CONNECTION_ID
 
 LEAST_INITIAL = 1200
 """Octets of a datagram that may begin a connection (RFC 9000 section 14.1)."""

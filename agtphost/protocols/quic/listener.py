@@ -13,10 +13,10 @@ from twisted.python.failure import Failure
 from agtphost.config.quic import QuicSection
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.protocols.listener import ListeningService, to_problem
-from agtphost.protocols.quic.core import find_fault
 from agtphost.protocols.quic.datagrams import QuicEndpoint
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
+from agtphost.wire.quic_connection import find_fault
 
 log = Logger()
 

@@ -1,0 +1,185 @@
+"""
+aioquic's connection with bounds, for both sides of AGTP over QUIC; only the library's core without I/O.
+
+What the library lacks or does otherwise, as of 1.7.2:
+
+- It doubles its windows whenever half is used, so frames that leave gaps make it hold 134 MB for 1.7 kB. Here a window
+  follows what was consumed, and never grows.
+- It holds 512 KiB of handshake octets, offers SHA-1, and verifies a signature by any hash that the peer names, also one
+  that is not of the curve of its key.
+- It reports the end of a connection only after a closing period.
+
+Private names of the library are used here, in :mod:`agtphost.protocols.quic.core` and in
+:mod:`agtphost.client.quic_core`. :func:`find_fault` looks for each of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aioquic
+from aioquic import tls
+from aioquic.buffer import Buffer  # type: ignore[attr-defined]
+from aioquic.quic import connection as quic
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import ConnectionTerminated
+from aioquic.quic.packet import QuicErrorCode
+from aioquic.quic.stream import QuicStream
+from cryptography.hazmat.primitives.asymmetric import ec
+
+VERSIONS = ((1, 7, 2), (1, 8))
+"""The first version of aioquic that is used, and the first that is not."""
+
+PROTOCOLS = ("agtp", "agtp/1.0")
+"""ALPN, in the order of preference. A peer that has neither is refused."""
+
+CONNECTION_ID = 8
+"""Octets of our connection IDs."""
+
+MOST_CRYPTO = 131_072
+"""Octets of handshake messages that a peer may send for one level of encryption."""
+
+_CURVES = {
+    int(tls.SignatureAlgorithm.ECDSA_SECP256R1_SHA256): ec.SECP256R1,
+    int(tls.SignatureAlgorithm.ECDSA_SECP384R1_SHA384): ec.SECP384R1,
+}
+
+_CONNECTION = (
+    *("_close_event", "_handle_crypto_frame", "_host_cids", "_initialize", "_local_max_data"),
+    *("_local_max_streams_bidi", "_local_max_streams_uni", "_network_paths", "_peer_cid", "_peer_cid_available"),
+    *("_replenish_connection_ids", "_state", "_streams", "_write_connection_limits", "_write_stream_limits"),
+)
+_CONTEXT = (
+    *("_check_certificate_verify_signature", "_peer_certificate", "_peer_certificate_chain"),
+    *("_request_client_certificate", "_server_handle_hello", "_signature_algorithms", "_supported_groups"),
+)
+_SENDER = ("_buffer", "_reset_error_code", "_buffer_start", "_buffer_stop", "is_finished", "highest_offset")
+_RECEIVER = ("_buffer_start", "highest_offset", "is_finished")
+
+
+def find_fault() -> str:
+    """Return why the installed aioquic cannot be used; empty where it can."""
+    wanted = (
+        f"agtphost needs aioquic {'.'.join(map(str, VERSIONS[0]))} or later, before {VERSIONS[1][0]}.{VERSIONS[1][1]}"
+    )
+    version = tuple(int(part) for part in aioquic.__version__.split(".")[:3] if part.isdecimal())
+    if not VERSIONS[0] <= version < VERSIONS[1]:
+        return f"aioquic {aioquic.__version__} is installed; {wanted}"
+    connection = quic.QuicConnection(configuration=QuicConfiguration(is_client=True))
+    stream = QuicStream(stream_id=0)
+    parts = ((connection, _CONNECTION), (tls.Context(is_client=False), _CONTEXT))
+    for part, names in (*parts, (stream.sender, _SENDER), (stream.receiver, _RECEIVER)):
+        for name in names:
+            if not hasattr(part, name):
+                return f"aioquic {aioquic.__version__} has no {type(part).__name__}.{name}; {wanted}"
+    if not hasattr(tls, "pull_client_hello"):
+        return f"aioquic {aioquic.__version__} has no tls.pull_client_hello; {wanted}"
+    return ""
+
+
+class BoundedConnection(quic.QuicConnection):
+    """
+    One side of a QUIC connection without I/O, whose peer can make it hold only so much.
+
+    :param peer_streams: streams that the peer may open at a time; it may open no unidirectional ones.
+    :param identifiers: what aioquic takes of a server: the connection IDs of the first packets.
+    """
+
+    def __init__(self, configuration: QuicConfiguration, peer_streams: int, **identifiers: Any) -> None:
+        super().__init__(configuration=configuration, **identifiers)
+        self._window = configuration.max_data
+        self._local_max_streams_bidi.value = self._local_max_streams_bidi.sent = peer_streams
+        self._local_max_streams_uni.value = self._local_max_streams_uni.sent = 0
+
+    # The handshake
+
+    def _initialize(self, peer_cid: bytes) -> None:
+        super()._initialize(peer_cid)
+        context: Any = self.tls
+        context._supported_groups = [tls.Group.X25519, tls.Group.SECP256R1]
+        context._signature_algorithms.remove(tls.SignatureAlgorithm.RSA_PKCS1_SHA1)
+        check = context._check_certificate_verify_signature
+
+        def check_signature(verify: Any) -> None:
+            curve, key = _CURVES.get(int(verify.algorithm)), context._peer_certificate.public_key()
+            if isinstance(key, ec.EllipticCurvePublicKey) and (curve is None or not isinstance(key.curve, curve)):
+                raise tls.AlertIllegalParameter("CertificateVerify has an algorithm of another curve")
+            check(verify)
+
+        context._check_certificate_verify_signature = check_signature
+
+    def _handle_crypto_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
+        start = buf.tell()
+        end = buf.pull_uint_var() + buf.pull_uint_var()
+        if end > MOST_CRYPTO:
+            raise quic.QuicConnectionError(
+                error_code=QuicErrorCode.CRYPTO_BUFFER_EXCEEDED,
+                frame_type=frame_type,
+                reason_phrase="too many octets of handshake messages",
+            )
+        buf.seek(start)
+        super()._handle_crypto_frame(context, frame_type, buf)
+
+    # Windows
+
+    def _write_connection_limits(self, builder: Any, space: Any) -> None:
+        limit = self._local_max_data
+        held = sum(
+            each.receiver.highest_offset - each.receiver._buffer_start
+            for each in self._streams.values()
+            if not each.receiver.is_finished
+        )
+        if (value := limit.used + self._window - held) >= limit.value + self._window // 4:
+            limit.value = value
+        used, limit.used = limit.used, 0  # else it doubles
+        try:
+            super()._write_connection_limits(builder, space)
+        finally:
+            limit.used = used
+
+    def _write_stream_limits(self, builder: Any, space: Any, stream: Any) -> None:
+        receiver = stream.receiver
+        highest, receiver.highest_offset = receiver.highest_offset, 0  # else it doubles
+        try:
+            super()._write_stream_limits(builder, space, stream)
+        finally:
+            receiver.highest_offset = highest
+
+    def widen(self, stream_id: int, most: int) -> None:
+        """Let the peer send up to ``most`` octets in all on a stream."""
+        stream = self._streams.get(stream_id)
+        if stream is not None and most > stream.max_stream_data_local:
+            stream.max_stream_data_local = most
+
+    # Streams
+
+    def is_open(self, stream_id: int) -> bool:
+        """Return whether the stream has state, be it that only an acknowledgement is missing."""
+        return stream_id in self._streams
+
+    def unsent(self, stream_id: int) -> int:
+        """Return the octets of our message that the peer has not acknowledged."""
+        stream = self._streams.get(stream_id)
+        return 0 if stream is None else stream.sender._buffer_stop - stream.sender._buffer_start
+
+    def has_received_all(self, stream_id: int) -> bool:
+        """Return whether the peer has ended or reset its side of a stream."""
+        stream = self._streams.get(stream_id)
+        return stream is None or stream.receiver.is_finished
+
+    # The connection
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether no packet of the peer could be read yet."""
+        return self._state is quic.QuicConnectionState.FIRSTFLIGHT
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the connection is over, or its end was sent."""
+        return self._state in quic.END_STATES
+
+    @property
+    def termination(self) -> ConnectionTerminated | None:
+        """Why the connection ends, from the moment on that either side has said so."""
+        return self._close_event
