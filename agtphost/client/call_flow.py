@@ -432,10 +432,7 @@ class Calls(Generic[L]):
             try:
                 return await link.perform(call, stream, deadline)
             except ConnectionLost as error:
-                again = self._caller.policy.may_reconnect(
-                    call.repeatable, reused=reused, answered=error.answered, attempt=attempt
-                )
-                if not again:
+                if not self._caller.policy.may_repeat(error, call.repeatable, reused=reused, attempt=attempt):
                     raise
                 with self._guard:
                     dropped = self._pool.drop(call.destination)

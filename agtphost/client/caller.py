@@ -141,6 +141,12 @@ class ClientOptions(TypedDict, total=False):
     plain_parameters: bool
     """Sends parameters at the top of the body, for servers that know no envelope."""
 
+    quic: bool
+    """
+    Whether calls go over QUIC instead of TLS, which needs ``agtphost[quic]`` and a host that listens for it: False.
+    Only the blocking client can.
+    """
+
     confirm: Confirm | None
     """
     Asks whether a call is to be made that cannot be undone, or of which the caller is less sure than it has to be

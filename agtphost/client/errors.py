@@ -83,11 +83,13 @@ class ConnectionLost(ClientError):
     The connection ended before the answer was complete; whether the request was carried out is unknown.
 
     :param answered: whether any octet of an answer had arrived.
+    :param unprocessed: whether the host says that it has not begun with the request: any call may be made again.
     """
 
-    def __init__(self, explanation: str, remedy: str = "", *, answered: bool) -> None:
+    def __init__(self, explanation: str, remedy: str = "", *, answered: bool, unprocessed: bool = False) -> None:
         super().__init__(explanation, remedy)
         self.answered = answered
+        self.unprocessed = unprocessed
 
 
 class ProtocolBroken(ClientError):

@@ -80,6 +80,12 @@ class RetryPolicy:
         """
         return repeatable and reused and not answered and attempt == 1
 
+    def may_repeat(self, error: ConnectionLost, repeatable: bool, *, reused: bool, attempt: int) -> bool:
+        """Return whether a call is made once more over a new connection; of any method, if it was not begun with."""
+        if error.unprocessed:
+            return attempt == 1
+        return self.may_reconnect(repeatable, reused=reused, answered=error.answered, attempt=attempt)
+
     def wait_after(self, reply: Reply, repeatable: bool, attempt: int, failing: float = 0.0) -> float | None:
         """
         Return how many seconds to wait before making an answered call again; None: do not repeat it.
@@ -110,6 +116,7 @@ class RetryPolicy:
         :param failing: seconds since the call failed first.
         :param streaming: whether interim replies are handed out: they would come twice.
         """
+        repeatable = repeatable or (isinstance(error, ConnectionLost) and error.unprocessed)
         if not repeatable or not isinstance(error, (CannotConnect, ConnectionLost, HandshakeEnded)):
             return None
         if streaming and isinstance(error, ConnectionLost) and error.answered:

@@ -13,15 +13,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping
 from os import PathLike
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from agtphost.client import blocking_https, tls
 from agtphost.client import purchase as purchasing
-from agtphost.client.blocking_connection import BlockingConnection, connect
+from agtphost.client.blocking_connection import connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
-from agtphost.client.call_flow import Calls, Clock, Deadline, Stream, patient, run_to_end
+from agtphost.client.call_flow import CallConnection, Calls, Clock, Deadline, Stream, patient, run_to_end
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.errors import ClientError
+from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.host import RecordVerifier, caller, describe_host
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.purchase import Counterparty
@@ -31,9 +31,13 @@ from agtphost.client.resolution import Resolution, TrustPolicy
 from agtphost.client.target import Target
 from agtphost.client.target import find_for_client as found_target
 from agtphost.client.tools import Tool, ToolResult, execute, result_of, tools_of
+from agtphost.extras import is_installed, missing
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.uris import AgtpUri
+
+if TYPE_CHECKING:
+    from agtphost.client.quic_core import QuicCredentials
 
 T = TypeVar("T")
 
@@ -49,12 +53,13 @@ def _replies(work: Coroutine[Reply, None, Reply]) -> Iterator[Reply]:
         yield final
 
 
-class _BlockingCalls(Calls[BlockingConnection]):
+class _BlockingCalls(Calls[CallConnection]):
     """The procedures of the client, in which every wait blocks the thread."""
 
     def __init__(self, clock: Clock, sleep: Callable[[float], None], **options: Unpack[ClientOptions]) -> None:
         super().__init__(clock, **options)
         self._blocks = sleep
+        self._uses_quic = options.get("quic", False)
         self._load_context()
         self._guard = self._changed = threading.Condition()
         self._lock = threading.Lock()
@@ -100,13 +105,37 @@ class _BlockingCalls(Calls[BlockingConnection]):
         return blocking_https.bootstrap(domain, self._caller.settings, policy)
 
     def _load_context(self) -> None:
-        self._context = tls.stdlib_context(self._caller.settings)
+        if self._uses_quic:
+            self._quic = _load_quic(self._caller.settings)
+        else:
+            self._context = tls.stdlib_context(self._caller.settings)
 
-    async def _connect(self, key: Destination, deadline: Deadline) -> BlockingConnection:
+    async def _connect(self, key: Destination, deadline: Deadline) -> CallConnection:
         presented = self._presented.stamp
-        link = connect(key, self._context, self._limits, deadline)
+        link = self._connect_by_quic(key, deadline) if self._uses_quic else self._connect_by_tls(key, deadline)
         link.presented = presented
         return link
+
+    def _connect_by_tls(self, key: Destination, deadline: Deadline) -> CallConnection:
+        return connect(key, self._context, self._limits, deadline)
+
+    def _connect_by_quic(self, key: Destination, deadline: Deadline) -> CallConnection:
+        from agtphost.client import quic_blocking
+
+        return quic_blocking.connect(key, self._quic, self._limits, deadline, self._now)
+
+
+def _load_quic(settings: tls.TLSSettings) -> QuicCredentials:
+    """
+    Read the certificates for connections by QUIC.
+
+    :raises InvalidCall: for files that cannot be used, or where the library is missing.
+    """
+    if not is_installed("aioquic"):
+        raise InvalidCall(f"QUIC cannot be used: {missing('aioquic')}")
+    from agtphost.client.quic_core import load_credentials
+
+    return load_credentials(settings)
 
 
 class Client:

@@ -62,6 +62,9 @@ class Target:
     plain_parameters: bool = False
     """Whether the host knows no envelope."""
 
+    quic: bool = False
+    """Whether calls go over QUIC instead of TLS."""
+
     def client_options(self, **more: Unpack[ClientOptions]) -> ClientOptions:
         """Return the options for a client of any kind."""
         return {
@@ -71,6 +74,7 @@ class Target:
             "agent_id": self.agent_id,
             "timeout": self.timeout,
             "plain_parameters": self.plain_parameters,
+            "quic": self.quic,
             **more,
         }
 

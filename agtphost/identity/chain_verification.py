@@ -1,5 +1,5 @@
 """
-Verify a client's certificate chain outside of a TLS handshake, with the verdict that OpenSSL's handshake would give.
+Verify a certificate chain outside of a TLS handshake, with the verdict that OpenSSL's handshake would give.
 
 Over TCP, OpenSSL verifies the chain within the handshake (:mod:`agtphost.protocols.tls`). QUIC's handshake is not
 OpenSSL's, and no peer that TLS refuses may come in by QUIC (bindings 00: certificate validation is identical). OpenSSL
@@ -7,11 +7,15 @@ itself verifies here too: signatures, dates, purpose, name constraints and revoc
 ``X509_verify_cert``, for which pyOpenSSL sets neither a security level nor a depth nor a callback, so those are done
 here: :func:`is_strong`, :data:`INTERMEDIATES`, critical extensions, and lists that may be missing.
 ``tests/protocols/test_chain_verification.py`` compares both verdicts.
+
+A client of QUIC verifies its server here as well: :class:`ServerChainVerifier`, whose verdict is that of the standard
+library's client over TLS, compared by ``tests/client/test_quic_verification.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ssl import get_default_verify_paths
 from typing import Any
 
 from cryptography import x509
@@ -44,25 +48,32 @@ _ALERTS |= {10: EXPIRED, 12: EXPIRED, 23: REVOKED, 26: UNSUPPORTED}
 _LEAST_BITS = 112
 """Security level 2 of OpenSSL, which the TLS listener sets."""
 
+WEAK = "EE certificate key too weak"
+"""OpenSSL's words for a key below its security level."""
+
 LEAST_RSA = 2048
 """Bits of a modulus of RSA or DSA."""
 
 _lib: Any = Binding.lib
 
-CAN_SET_PURPOSE = all(hasattr(_lib, name) for name in ("X509_STORE_set_purpose", "X509_PURPOSE_SSL_CLIENT"))
-"""Whether OpenSSL can be asked for certificates that are for TLS clients; otherwise no chain is accepted."""
+CAN_SET_PURPOSE = all(
+    hasattr(_lib, name) for name in ("X509_STORE_set_purpose", "X509_PURPOSE_SSL_CLIENT", "X509_PURPOSE_SSL_SERVER")
+)
+"""Whether OpenSSL can be asked for certificates that are for TLS clients or servers; otherwise no chain is accepted."""
 
 
 class ChainRefused(Exception):
     """
     A chain that is not accepted.
 
-    :param alert: the TLS alert that tells the client.
+    :param alert: the TLS alert that tells the peer.
+    :param verdict: OpenSSL's words for the fault.
     """
 
-    def __init__(self, alert: int, why: str) -> None:
+    def __init__(self, alert: int, why: str, verdict: str = "") -> None:
         super().__init__(why)
         self.alert = alert
+        self.verdict = verdict
 
 
 def first_refused_extension(certificate: x509.Certificate) -> str:
@@ -136,6 +147,39 @@ class ChainVerifier:
                     raise
 
 
+class ServerChainVerifier:
+    """
+    Verifies the chains of servers, as a client.
+
+    :param authorities: the certificates that chains may end in; None: those of the platform.
+    """
+
+    def __init__(self, authorities: Sequence[x509.Certificate] | None) -> None:
+        self._store = crypto.X509Store()
+        for authority in authorities or ():
+            self._store.add_cert(crypto.X509.from_cryptography(authority))
+        if authorities is None:
+            places = get_default_verify_paths()
+            if places.cafile is not None or places.capath is not None:
+                self._store.load_locations(places.cafile, places.capath)
+        if CAN_SET_PURPOSE:
+            _lib.X509_STORE_set_purpose(self._store._store, _lib.X509_PURPOSE_SSL_SERVER)
+
+    def verify(self, own: x509.Certificate, others: Sequence[x509.Certificate]) -> None:
+        """
+        Verify a server's chain; its name is another question.
+
+        :param others: what the server has shown besides its own certificate, in any order.
+        :raises ChainRefused: the chain is not accepted.
+        """
+        if not CAN_SET_PURPOSE or len(others) >= MOST_SHOWN:
+            raise ChainRefused(BAD, "the chain cannot be verified")
+        chain = _ask_openssl(self._store, own, [crypto.X509.from_cryptography(each) for each in others])
+        for depth, each in enumerate(chain):
+            if not is_strong(each, signed=depth < len(chain) - 1):
+                raise ChainRefused(BAD, f"a key or a signature is too weak at depth {depth}", WEAK)
+
+
 class _Unverified(ChainRefused):
     """
     A chain that OpenSSL does not accept.
@@ -143,8 +187,8 @@ class _Unverified(ChainRefused):
     :param number: OpenSSL's error.
     """
 
-    def __init__(self, number: int, why: str) -> None:
-        super().__init__(_ALERTS.get(number, BAD), why)
+    def __init__(self, number: int, depth: int, verdict: str) -> None:
+        super().__init__(_ALERTS.get(number, BAD), f"{verdict} at depth {depth}", verdict)
         self.number = number
 
 
@@ -176,7 +220,7 @@ def _ask_openssl(
         found = crypto.X509StoreContext(store, crypto.X509.from_cryptography(own), others).get_verified_chain()
     except crypto.X509StoreContextError as error:
         number, depth, message = error.errors
-        raise _Unverified(number, f"{message} at depth {depth}") from None
+        raise _Unverified(number, depth, message) from None
     except crypto.Error:
         raise ChainRefused(BAD, "the chain cannot be read") from None
     return [each.to_cryptography() for each in found]

@@ -79,7 +79,7 @@ def find_fault() -> str:
 
 class BoundedConnection(quic.QuicConnection):
     """
-    One side of a QUIC connection without I/O, whose peer can make it hold only so much.
+    A QUIC connection without I/O that holds a bounded number of octets, however its peer behaves.
 
     :param peer_streams: streams that the peer may open at a time; it may open no unidirectional ones.
     :param identifiers: what aioquic takes of a server: the connection IDs of the first packets.
@@ -181,5 +181,5 @@ class BoundedConnection(quic.QuicConnection):
 
     @property
     def termination(self) -> ConnectionTerminated | None:
-        """Why the connection ends, from the moment on that either side has said so."""
+        """Return why the connection ends, as soon as either side ends it; None before that."""
         return self._close_event

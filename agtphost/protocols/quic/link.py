@@ -181,6 +181,7 @@ class QuicLink:
                 stream.lose()
         self._served = {number for number in self._served if self.core.is_open(number)}
         if self._draining and not self._streams and not self._ended:
+            self._transmit()  # A packet that closes the connection has no other frames: resets would not be sent.
             self.core.close(Code.ENDING)
         self._transmit()
         if self._ended:

@@ -1,0 +1,221 @@
+"""One QUIC connection of the blocking client: a UDP socket."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from agtphost.client import tls
+from agtphost.client.blocking_connection import handed_out
+from agtphost.client.call_flow import Clock, Deadline, Stream
+from agtphost.client.errors import CannotConnect, ClientError
+from agtphost.client.quic_core import QuicCredentials
+from agtphost.client.quic_errors import Unanswered
+from agtphost.client.quic_session import ANSWER_SECONDS, QuicSession
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Destination, PreparedCall
+from agtphost.wire.codec import Limits
+
+_READ = 65536
+
+PROBE_SECONDS = 2.0
+"""For the TCP connection that shows whether the host is there at all."""
+
+BATCH = 64
+"""Datagrams that are read before any is sent."""
+
+_SHORTEST = 0.001
+"""Seconds: a timer is not waited for in less, so that one which is rounded to its own past does not spin."""
+
+
+class DatagramSocket(Protocol):
+    """A UDP socket that is connected to one server."""
+
+    def send(self, octets: bytes, /) -> object:
+        """Send a datagram."""
+
+    def recv(self, size: int, /) -> bytes:
+        """Return a datagram."""
+
+    def settimeout(self, seconds: float, /) -> object:
+        """Let the next call of ``recv`` raise TimeoutError after so many seconds; 0: BlockingIOError immediately."""
+
+    def close(self) -> object:
+        """Give the port back."""
+
+
+Open = Callable[[Any], DatagramSocket]
+"""Makes a socket for an entry of ``getaddrinfo``."""
+
+
+class BlockingQuicConnection:
+    """
+    A QUIC connection to one server.
+
+    :param channel: a socket that is connected to the server.
+    :param clock: of the session and of the deadlines.
+    """
+
+    def __init__(self, session: QuicSession, channel: DatagramSocket, clock: Clock) -> None:
+        self._session = session
+        self._channel = channel
+        self._clock = clock
+        self.used = False
+        """Whether a call was made over it before."""
+
+        self.presented: tls.Stamp = None
+        """The stamp of the file of the client certificate that it was made with."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the connection can serve a call: none is running, and the server has not ended it since."""
+        with contextlib.suppress(OSError):
+            self._read()
+        self._session.act_on_time(self._clock())
+        self._flush()
+        return self._session.reusable
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the last call left the connection in order."""
+        return self._session.reusable
+
+    def shake_hands(self, deadline: Deadline, doing: str) -> None:
+        """
+        Wait until the server is verified.
+
+        :raises agtphost.client.errors.ClientError: if it is not.
+        """
+        while not self._session.is_ready:
+            self._wait(deadline, doing)
+            if self._session.fault is not None:
+                self._flush()
+                raise self._session.fault
+
+    async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
+        """
+        Make a call. Suspends to hand out interim replies, if they are asked for, and for nothing else.
+
+        :raises agtphost.client.errors.ClientError: if the call gets no final reply.
+        """
+        deadline.remaining("sending the request")
+        self.used = True
+        self._session.ask(call, self._clock())
+        try:
+            while True:
+                self._wait(deadline, "waiting for the answer")
+                for reply in self._session.take():
+                    if not reply.interim:
+                        return reply
+                    if stream is not None:
+                        await handed_out(reply)
+        finally:
+            self._session.give_up()
+            self._flush()
+
+    def close(self) -> None:
+        """End the connection, and tell the server."""
+        self._session.close()
+        self._flush()
+        self._channel.close()
+
+    abort = close
+
+    def _wait(self, deadline: Deadline, doing: str) -> None:
+        """Send what there is, and wait for a datagram or for the next thing to do."""
+        self._flush()
+        left = self._session.due - self._clock()
+        self._channel.settimeout(min(max(left, _SHORTEST), deadline.remaining(doing)))
+        try:
+            self._session.receive(self._channel.recv(_READ), self._clock())
+            self._read()
+        except TimeoutError:
+            self._session.act_on_time(self._clock())
+        except OSError:
+            self._session.note_unreachable()
+
+    def _read(self) -> None:
+        """Take the datagrams that have arrived, without waiting for more."""
+        self._channel.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(BATCH):
+                self._session.receive(self._channel.recv(_READ), self._clock())
+
+    def _flush(self) -> None:
+        for octets in self._session.datagrams(self._clock()):
+            # One that cannot be sent is lost, and sent again like any other.
+            with contextlib.suppress(OSError):
+                self._channel.send(octets)
+
+
+def open_udp(place: Any) -> socket.socket:
+    """Return a socket that is connected to a server."""
+    family, kind, protocol, _, address = place
+    channel = socket.socket(family, kind, protocol)
+    try:
+        channel.connect(address)
+    except OSError:
+        channel.close()
+        raise
+    return channel
+
+
+def connect(
+    destination: Destination,
+    credentials: QuicCredentials,
+    limits: Limits,
+    deadline: Deadline,
+    clock: Clock,
+    opened: Open = open_udp,
+) -> BlockingQuicConnection:
+    """
+    Connect, and verify the server before a single octet of a request can be sent.
+
+    :param opened: makes the socket.
+    :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
+    :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
+    :raises agtphost.client.errors.Timeout: if it takes too long.
+    """
+    doing = f"connecting to {destination} by QUIC"
+    deadline.remaining(doing)
+    try:
+        places = socket.getaddrinfo(destination.host, destination.port, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError) as error:
+        raise tls.cannot_connect(error, destination) from error
+    silent: ClientError | None = None
+    for place in places:
+        # Half of the time is left for the other addresses, and to find out what answers by TCP.
+        patience = min(ANSWER_SECONDS, deadline.remaining(doing) / 2)
+        session = QuicSession(destination, credentials, limits, place[4], clock(), patience)
+        try:
+            link = BlockingQuicConnection(session, opened(place), clock)
+        except OSError as error:
+            silent = tls.cannot_connect(error, destination)
+            continue
+        try:
+            link.shake_hands(deadline, doing)
+        except BaseException as error:
+            link.close()
+            if not isinstance(error, Unanswered):
+                raise
+            silent = error
+        else:
+            return link
+    raise explain_silence(destination, deadline) from silent
+
+
+def explain_silence(destination: Destination, deadline: Deadline) -> CannotConnect:
+    """Return the error for a host that does not answer by UDP, which says whether it does by TCP."""
+    seconds = min(PROBE_SECONDS, max(deadline.seconds_left, 0.1))
+    try:
+        socket.create_connection((destination.host, destination.port), seconds).close()
+    except OSError:
+        return CannotConnect(
+            f"{destination} answers neither by UDP nor by TCP.", "Check host and port, and that the host is running."
+        )
+    return CannotConnect(
+        f"{destination} does not answer by UDP; without --quic it answers, by TCP.",
+        "QUIC needs enabled = true in [quic] of the host's host.toml, and a network that lets its UDP port through.",
+    )

@@ -1,0 +1,91 @@
+"""How a QUIC connection or a call on it ends, as the client's errors: in the words of TLS where TLS has any."""
+
+from __future__ import annotations
+
+from aioquic.quic.events import ConnectionTerminated
+
+from agtphost.client import tls
+from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost, HandshakeEnded, TLSRefused
+from agtphost.client.terminal import escape
+from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, Code
+
+_IDLE = "Idle timeout"
+"""What aioquic says where no packet came for too long."""
+
+_ALERTS = {
+    40: "handshake failure",
+    42: "bad certificate",
+    43: "unsupported certificate",
+    44: "certificate revoked",
+    45: "certificate expired",
+    46: "certificate unknown",
+    48: "unknown ca",
+    49: "access denied",
+    116: "certificate required",
+}
+"""The alerts of TLS by which a server refuses a client, as :func:`agtphost.client.tls.to_refusal` takes them."""
+
+_NO_APPLICATION_PROTOCOL = 120
+
+_UNKNOWN = "Whether it carried the request out is unknown; repeat it with an Idempotency-Key only."
+
+_REASONS: dict[int, str] = {
+    Code.INTERNAL: "because of an internal fault",
+    Code.LATE: "because it took too long",
+    Code.TOO_MUCH: "because too much was asked of it",
+    Code.ENDING: "because it shuts down",
+}
+
+
+class Unanswered(CannotConnect):
+    """No datagram of the server arrived."""
+
+
+def to_loss(what: str, *, answered: bool, cause: BaseException | None = None) -> ConnectionLost:
+    """
+    Return the error of a call whose connection or stream ended.
+
+    :param what: the server did.
+    :param answered: whether any octet of the answer had arrived.
+    """
+    where = "within its answer" if answered else "before it answered"
+    error = ConnectionLost(f"The server {what}, {where}.", _UNKNOWN, answered=answered)
+    error.__cause__ = cause
+    return error
+
+
+def convert_reset(code: int, *, answered: bool) -> ConnectionLost:
+    """Return the error of a call whose stream the server has reset."""
+    if code == Code.ENDING and not answered:
+        return ConnectionLost(
+            "The host shuts down, and has not begun with this request.",
+            "Make the call again.",
+            answered=False,
+            unprocessed=True,
+        )
+    return to_loss(f"gave up the call {_REASONS.get(code, f'with code {code:#x}')}", answered=answered)
+
+
+def convert_end(ended: ConnectionTerminated, *, is_ready: bool, was_used: bool, answered: bool) -> ClientError:
+    """
+    Return the error of a connection that either side has ended.
+
+    :param is_ready: whether the handshake was over.
+    :param was_used: whether the server had answered anything on it: until then it may refuse the client's certificate.
+    :param answered: whether any octet of an answer to the last call had arrived.
+    """
+    is_quics_own = ended.frame_type is not None
+    alert = ended.error_code - CRYPTO_ERROR if is_quics_own else -1
+    if 0 <= alert < CRYPTO_ERROR and not was_used:
+        if alert == _NO_APPLICATION_PROTOCOL:
+            return TLSRefused("The server does not speak AGTP by QUIC.", "Check host and port.")
+        return tls.to_refusal(f"alert {_ALERTS.get(alert, alert)}")
+    if ended.reason_phrase == _IDLE:
+        return to_loss("sent nothing any more", answered=answered)
+    if not is_ready:
+        return HandshakeEnded(
+            "The server ended the QUIC handshake.", "Check that host and port are those of an AGTP host."
+        )
+    told = f": {escape(ended.reason_phrase)}" if ended.reason_phrase else ""
+    why = None if is_quics_own else _REASONS.get(ended.error_code)
+    return to_loss(f"ended the connection {why or f'with code {ended.error_code:#x}{told}'}", answered=answered)

@@ -1,0 +1,126 @@
+"""A session of the client on the network in virtual time that the listener's tests have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agtphost.client.conversation import CLIENT_LIMITS
+from agtphost.client.errors import ClientError
+from agtphost.client.quic_core import QuicCredentials, load_credentials
+from agtphost.client.quic_session import ANSWER_SECONDS, QuicSession
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Destination, Identity, PreparedCall, prepare
+from agtphost.client.tls import TLSSettings
+from agtphost.identity.chain_verification import ServerChainVerifier
+from tests.protocols import authorities
+from tests.protocols.loopback import Site
+from tests.protocols.quic.network import HOST, Network
+
+ADDRESS = ("198.51.100.7", 50_000)
+
+
+def call_of(method: str = "QUERY", task: str = "task-1", body: bytes | None = None) -> PreparedCall:
+    """A call to the host of the network."""
+    more: dict[str, Any] = {} if body is None else {"body": body, "content_type": "text/plain"}
+    return prepare("agtp://localhost", method, identity=Identity(), task_id=task, **more)
+
+
+def credentials_of(site: Site, identity: authorities.Identity | None = None) -> QuicCredentials:
+    """The site's authority, and a client certificate."""
+    verifier = ServerChainVerifier([site.root.certificate])
+    if identity is None:
+        return QuicCredentials(verifier=verifier)
+    return QuicCredentials(verifier=verifier, chain=(identity.certificate, *identity.chain), key=identity.key)
+
+
+def credentials_from(trust: Path, certificate: Path | None = None, key: Path | None = None) -> QuicCredentials:
+    """Credentials from files."""
+    return load_credentials(TLSSettings(trust=trust, cert=certificate, key=key))
+
+
+class SessionClient:
+    """
+    A session, its timer and its datagrams.
+
+    :param name: that is dialled.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        credentials: QuicCredentials,
+        *,
+        name: str = "localhost",
+        address: tuple[str, int] = ADDRESS,
+        patience: float = ANSWER_SECONDS,
+    ) -> None:
+        self.network = network
+        self.address = address
+        self.session = QuicSession(
+            Destination(name, 4480), credentials, CLIENT_LIMITS, HOST, network.clock.seconds(), patience
+        )
+        self.replies: list[Reply] = []
+        self.error: ClientError | None = None
+        self._timer: Any = None
+        network.receivers[address] = self._receive
+        self.flush()
+
+    @property
+    def core(self) -> Any:
+        """aioquic's side."""
+        return self.session._core
+
+    def connect(self) -> SessionClient:
+        """Wait for the end of the handshake, or of the connection."""
+        self.network.run(lambda: self.session.is_ready or self.session.fault)
+        return self
+
+    def ask(self, call: PreparedCall) -> None:
+        """Begin a call."""
+        self.replies, self.error = [], None
+        self.session.ask(call, self.network.clock.seconds())
+        self.flush()
+
+    def wait(self, seconds: float = 60.0) -> Reply:
+        """Return the final reply of the call that is out."""
+        self.network.run(lambda: self.error or (self.replies and not self.replies[-1].interim), seconds)
+        if self.error is not None:
+            raise self.error
+        return self.replies[-1]
+
+    def call(self, call: PreparedCall) -> Reply:
+        """Make a call."""
+        self.ask(call)
+        return self.wait()
+
+    def give_up(self) -> None:
+        """Cancel the call that is out."""
+        self.session.give_up()
+        self.flush()
+
+    def close(self) -> None:
+        """End the connection."""
+        self.session.close()
+        self.flush()
+
+    def flush(self) -> None:
+        now = self.network.clock.seconds()
+        for octets in self.session.datagrams(now):
+            self.network.carry(octets, self.address, HOST)
+        try:
+            self.replies += self.session.take()
+        except ClientError as error:
+            self.error = error
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        if self.session.fault is None and not self.core.is_closing:
+            self._timer = self.network.clock.callLater(max(0.001, self.session.due - now), self._act)
+
+    def _act(self) -> None:
+        self.session.act_on_time(self.network.clock.seconds())
+        self.flush()
+
+    def _receive(self, octets: bytes, origin: Any) -> None:
+        self.session.receive(octets, self.network.clock.seconds())
+        self.flush()

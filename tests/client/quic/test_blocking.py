@@ -1,0 +1,285 @@
+"""The blocking client over QUIC on real sockets, next to the TLS listener of the same port."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+
+from agtphost.client import CannotConnect, Client, ConnectionLost, InvalidCall, Reply, aio, sync
+from agtphost.client.call_flow import Deadline
+from agtphost.client.conversation import CLIENT_LIMITS
+from agtphost.client.quic_blocking import connect
+from agtphost.client.quic_session import ANSWER_SECONDS
+from agtphost.client.requests import Destination
+from agtphost.config.quic import QuicSection
+from agtphost.protocols.quic.listener import QuicListeningService
+from agtphost.wire import Headers, Response
+from tests.client.quic.sessions import credentials_from
+from tests.protocols.authorities import Identity, issue
+from tests.protocols.links import FakeDispatcher, at_once, reply
+from tests.protocols.loopback import Host, Site, in_thread, make_site
+from tests.protocols.test_tls import good
+
+
+class QuicHost(Host):
+    """A host that listens by both carriers."""
+
+    async def __aenter__(self) -> QuicHost:
+        self.quic = QuicListeningService(
+            QuicSection(enabled=True), self.tls, self.factory, self.service, self.reactor, "127.0.0.1", b"s" * 32
+        )
+        self.quic.startService()
+        await super().__aenter__()
+        await self.quic.when_listening()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.factory.cut()
+        await self.quic.stopService()
+        await super().__aexit__(*exception)
+
+    @property
+    def uri(self) -> str:
+        """Where it is, by name."""
+        return f"agtp://localhost:{self.port}"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+def client_of(site: Site, identity: Identity | None = None, **options: Any) -> sync.Client:
+    certificate, key = (None, None) if identity is None else identity.save(site.folder, "caller")
+    return sync.Client(
+        trust=site.folder / "root.pem", cert=certificate, key=key, **{"timeout": 30.0, "quic": True, **options}
+    )
+
+
+def call_in_turn(client: sync.Client, uri: str, *methods: str, **options: Any) -> list[Reply]:
+    """Make calls one after the other; to be called in a thread."""
+    with client:
+        return [client.call(uri, method, **options) for method in methods]
+
+
+@pytest_twisted.ensureDeferred
+async def test_calls_are_answered_over_quic(site: Site) -> None:
+    """One connection serves all calls, and the host knows the same certificate as over TLS."""
+    identity = good(site.root)
+    async with QuicHost(site) as host:
+        answers = await in_thread(call_in_turn, client_of(site, identity), host.uri, "QUERY", "SUBMIT", "QUERY")
+        assert [answer.status for answer in answers] == [200, 200, 200]
+        [over_tls] = await in_thread(call_in_turn, client_of(site, identity, quic=False), host.uri, "QUERY")
+        assert over_tls.status == 200
+        peers = host.dispatcher.peers
+        assert [peer.carrier for peer in peers] == ["quic"] * 3 + ["tls"]
+        assert len({id(peer.link) for peer in peers}) == 2
+        assert peers[0].certificate == peers[3].certificate is not None
+
+
+@pytest_twisted.ensureDeferred
+async def test_interim_messages_are_streamed(site: Site) -> None:
+    """Interim replies are handed out as they arrive, before the final one."""
+
+    def streaming(request: Any, peer: Any, interim: Any) -> Any:
+        for number in range(2):
+            interim(Response(status=202, headers=Headers([("Continuation-Token", f"c{number}")]), body=b""))
+        return succeed(reply(request))
+
+    arrived: list[Reply] = []
+    async with QuicHost(site, FakeDispatcher(streaming)) as host:
+        [final] = await in_thread(
+            lambda: call_in_turn(client_of(site), host.uri, "EXECUTE", input={}, stream=arrived.append)
+        )
+    assert [(each.status, each.interim) for each in arrived] == [(202, True)] * 2
+    assert (final.status, final.interims) == (200, 2)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_replaced_certificate_is_shown_by_the_next_call(site: Site) -> None:
+    """A certificate that was renewed while the client runs is presented without a restart, as over TLS."""
+    first, second = good(site.root), good(site.root)
+
+    def calls(uri: str) -> None:
+        with client_of(site, first) as client:
+            client.call(uri, "QUERY")
+            certificate, _ = second.save(site.folder, "caller")
+            os.utime(certificate, ns=(1, 1))  # so that it is another file, however fast this is
+            client.call(uri, "QUERY")
+
+    async with QuicHost(site) as host:
+        await in_thread(calls, host.uri)
+        before, after = (peer.certificate for peer in host.dispatcher.peers)
+    assert before is not None and after is not None and before.fingerprint != after.fingerprint
+
+
+@pytest.mark.parametrize(("method", "attempts"), [("QUERY", 2), ("BOOK", 1)])
+@pytest_twisted.ensureDeferred
+async def test_a_connection_that_ends_within_a_call_is_replaced_where_that_is_safe(
+    site: Site, method: str, attempts: int
+) -> None:
+    """As over TLS, only a call that may be carried out twice is made again, on a new connection."""
+    asked: list[str] = []
+
+    def close_the_second(request: Any, peer: Any, interim: Any) -> Any:
+        asked.append(request.method)
+        if len(asked) != 2:
+            return at_once(request, peer, interim)
+        for link in host.quic.endpoint._links:
+            link.core.close(0x05)
+            link._wake()
+        return Deferred()
+
+    host = QuicHost(site, FakeDispatcher(close_the_second))
+    async with host:
+        calling = in_thread(call_in_turn, client_of(site), host.uri, "QUERY", method)
+        if attempts == 2:
+            assert [answer.status for answer in await calling] == [200, 200]
+        else:
+            with pytest.raises(ConnectionLost, match="before it answered"):
+                await calling
+    assert asked == ["QUERY", *[method] * attempts]
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_call_that_a_draining_host_has_not_begun_is_made_again(site: Site) -> None:
+    """Any method is repeated where the host says that it was not begun with it, and nothing is carried out twice."""
+
+    def drain_after_the_first(request: Any, peer: Any, interim: Any) -> Any:
+        for link in host.quic.endpoint._links:
+            link._draining = len(host.dispatcher.requests) == 1
+        return at_once(request, peer, interim)
+
+    host = QuicHost(site, FakeDispatcher(drain_after_the_first))
+    with _held_closing():
+        async with host:
+            answers = await in_thread(call_in_turn, client_of(site), host.uri, "BOOK", "BOOK")
+    assert [answer.status for answer in answers] == [200, 200]
+    assert len(host.dispatcher.requests) == 2
+
+
+@contextmanager
+def _held_closing() -> Iterator[None]:
+    """Keep back the notice of idle connections that the host ends: it is still on its way."""
+    from agtphost.protocols.quic.core import ServerCore
+    from agtphost.vocabulary.quic_codes import Code
+
+    close = ServerCore.close
+
+    def close_later(self: Any, error_code: int = 0, *more: Any) -> None:
+        if error_code != Code.ENDING:
+            close(self, error_code, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServerCore, "close", close_later)
+        yield
+
+
+# Hosts that do not answer
+
+
+class SilentSocket:
+    """A UDP socket of a network that drops UDP; waiting lets the clock of the test go on."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.now = 0.0
+        self._timeout = 0.0
+        self.is_closed = False
+
+    def send(self, octets: bytes, /) -> None:
+        self.sent.append(octets)
+
+    def recv(self, size: int, /) -> bytes:
+        self.now += self._timeout
+        raise TimeoutError
+
+    def settimeout(self, seconds: float, /) -> None:
+        self._timeout = seconds
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def error_of_silence(site: Site, port: int) -> tuple[CannotConnect, SilentSocket]:
+    """The error of a connection whose datagrams all vanish, and the socket that they were given to."""
+    silent = SilentSocket()
+    clock = lambda: silent.now  # noqa: E731
+    with pytest.raises(CannotConnect) as raised:
+        connect(
+            Destination("127.0.0.1", port),
+            credentials_from(site.folder / "root.pem"),
+            CLIENT_LIMITS,
+            Deadline(clock, 10),
+            clock,
+            lambda place: silent,
+        )
+    return raised.value, silent
+
+
+def test_a_network_that_drops_udp_is_told_from_a_host_that_is_down(site: Site) -> None:
+    """After three seconds and a few datagrams the error says what answers by TCP, and what turns the listener on."""
+    with socket.create_server(("127.0.0.1", 0)) as answering:
+        error, silent = error_of_silence(site, answering.getsockname()[1])
+    assert "does not answer by UDP; without --quic it answers" in error.explanation
+    assert "enabled = true in [quic]" in error.remedy
+    assert silent.now == pytest.approx(ANSWER_SECONDS, abs=0.1)
+    assert 3 <= len(silent.sent) <= 7 and silent.is_closed
+    down, _ = error_of_silence(site, closed_port())
+    assert "neither by UDP nor by TCP" in down.explanation
+
+
+def closed_port() -> int:
+    """A port that nothing listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as was:
+        return int(was.getsockname()[1])
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_host_without_the_listener_is_told_at_once(site: Site) -> None:
+    """Where the system reports that nothing listens by UDP, nothing is waited for."""
+    async with Host(site) as host:
+        with pytest.raises(CannotConnect, match="without --quic it answers"):
+            await in_thread(call_in_turn, client_of(site), f"agtp://127.0.0.1:{host.port}", "QUERY")
+        assert host.dispatcher.requests == []
+
+
+def test_unknown_names_are_reported_as_over_tls(site: Site) -> None:
+    """A host name that does not exist is an error of its own."""
+    with pytest.raises(CannotConnect, match=r"Cannot connect to nowhere\.invalid"):
+        call_in_turn(client_of(site), "agtp://nowhere.invalid", "QUERY")
+
+
+# Clients that cannot
+
+
+def test_without_the_extra_the_error_names_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where aioquic is not installed, the client says what to install, and does not call over TLS instead."""
+    monkeypatch.setattr(sync, "is_installed", lambda package: False)
+    with pytest.raises(InvalidCall, match=r"pip install 'agtphost\[quic\]'"):
+        client_of(site)
+
+
+def test_other_clients_say_that_they_speak_tls_alone() -> None:
+    """The asyncio and the Twisted client refuse QUIC, in place of calling over TLS."""
+    with pytest.raises(InvalidCall, match="TLS alone"):
+        aio.Client(quic=True)
+    with pytest.raises(InvalidCall, match="TLS alone"):
+        Client(Clock(), quic=True)
+
+
+def test_client_certificates_that_are_not_a_pair_are_refused(site: Site) -> None:
+    """A key of another certificate is noticed when the client is made."""
+    certificate, _ = issue().save(site.folder, "one")
+    _, key = issue().save(site.folder, "other")
+    with pytest.raises(InvalidCall, match="not a certificate and its private key"):
+        sync.Client(cert=certificate, key=key, quic=True)
