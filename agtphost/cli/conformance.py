@@ -14,7 +14,7 @@ from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput, local_file
 from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config
 from agtphost.cli.local_files import load_verifying_key
-from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
+from agtphost.cli.options import EXISTING, HERE, Connection, tls_connection_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import Target, resolve
@@ -88,7 +88,7 @@ VERDICTS = {Outcome.PASSED: Verdict.GOOD, Outcome.FAILED: Verdict.BAD}
 )
 @click.option("--destructive", is_flag=True, help="Run the cases that revoke an agent; needs --expendable.")
 @click.option("--expendable", metavar="ID", help="Agent-ID of an agent that may be revoked.")
-@connection_options
+@tls_connection_options
 def command(
     uri: str,
     listing: bool,

@@ -18,7 +18,7 @@ import click
 from agtphost.cli.exchange import failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.host_config import find_config, require_config
-from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
+from agtphost.cli.options import EXISTING, HERE, Connection, tls_connection_options
 from agtphost.cli.output import print_json
 from agtphost.cli.target import Target, resolve
 from agtphost.client.errors import ClientError
@@ -68,7 +68,7 @@ _CLIENTS = ("claude", "vscode", "cursor")
 )
 @click.option("--print-config", type=click.Choice(_CLIENTS), help="Print the entry for that client, and exit.")
 @click.option("--front", is_flag=True, help="With --print-config: the entry for [mcp.front].")
-@connection_options
+@tls_connection_options
 def command(
     uri: str,
     http: int | None,

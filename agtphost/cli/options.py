@@ -79,6 +79,7 @@ class Connection:
     no_cert: bool = False
     plain_parameters: bool = False
     timeout: float = 60.0
+    quic: bool = False
 
 
 _URI = click.option("--uri", "host_uri", default=HERE, metavar="URI", help="The host; default: the configured one.")
@@ -109,6 +110,7 @@ _OPTIONS = (
         help="How long to wait for an answer.",
     ),
 )
+_QUIC = click.option("--quic", is_flag=True, help="Call over QUIC (UDP) instead of TLS; needs agtphost[quic].")
 
 
 def add_options(kind: type[Any], keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
@@ -134,8 +136,11 @@ def add_options(kind: type[Any], keyword: str, options: Sequence[Callable[[Any],
     return decorate
 
 
-connection_options = add_options(Connection, "where", (*_OPTIONS, json_option))
+connection_options = add_options(Connection, "where", (*_OPTIONS, _QUIC, json_option))
 """Adds the options of :class:`Connection`, and ``--json``; the function gets ``where`` and ``as_json``."""
+
+tls_connection_options = add_options(Connection, "where", (*_OPTIONS, json_option))
+"""The same options for commands that speak TLS alone."""
 
 signing_keys_option = click.option(
     "--signing-key",
@@ -146,7 +151,7 @@ signing_keys_option = click.option(
     help="Public key of the host, or a directory of keys; may be repeated.",
 )
 
-host_options = add_options(Connection, "where", (_URI, *_OPTIONS, json_option))
+host_options = add_options(Connection, "where", (_URI, *_OPTIONS, _QUIC, json_option))
 """Options of commands that also need ``--uri``, because they have no URI argument."""
 
 

@@ -71,6 +71,7 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/a2a.rst", "agtp upstreams "): "tests/system/test_web_upstreams.py::",
     ("docs/approvals.rst", "import sys"): "tests/system/test_approvals_page.py::test_the_program_waits",
     ("docs/client.rst", "import sys"): "tests/system/test_merchant.py::test_the_pages_buyer_buys",
+    ("docs/quic.rst", "from agtphost"): "tests/system/test_quic.py::test_the_page_is_played",
     ("docs/frameworks.rst", "import asyncio"): "tests/system/test_client_page.py::test_a_framework_uses_governed_tools",
     **{
         ("docs/client.rst", beginning): "tests/system/test_client_page.py::test_a_program_prints_what_the_page_shows"

@@ -32,6 +32,7 @@ PLAYED = {
     "openapi.rst": "test_openapi_page.py",
     "postgresql.rst": "test_postgresql_page.py",
     "standby.rst": "test_standby_page.py",
+    "quic.rst": "test_quic.py",
     "registry.rst": "test_registry_page.py",
     "search.rst": "test_search_page.py",
     "mcp-front.rst": "test_mcp_front_page.py",

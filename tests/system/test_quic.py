@@ -1,15 +1,79 @@
-"""A host in a process of its own that also listens for QUIC."""
+"""A host in a process of its own that also listens for QUIC, called by the command and by others."""
 
 from __future__ import annotations
 
+import json
+import re
+import runpy
+import shutil
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from agtphost.client import sync
 from tests.protocols.quic.blocking import BlockingQuic
-from tests.system.hosting import running, sample, until
+from tests.system.hosting import Host, running, sample, until
+from tests.system.pages import blocks, playing, shows, steps
+
+PAGE = "quic.rst"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """The sample host with the page's section; the last test revokes its agent."""
+    with running(sample(tmp_path_factory.mktemp("quic"), append="\n[quic]\nenabled = true\n")) as host:
+        until(lambda: "listening for QUIC" in host.output)
+        yield host
+        assert host.stop() == 0
+
+
+def test_the_page_is_played(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``docs/quic.rst``: a call over QUIC, a program, and the error of a host that does not listen for it."""
+    called, refused = steps(PAGE)
+    port = re.compile(rf"127\.0\.0\.1:{host.port}\b")
+    with playing([called, refused]) as player:
+        shows(called, *player.type(called, host.config.parent))
+        # The same deployment at a port where TCP alone is answered.
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            shutil.copytree(host.config.parent, tmp_path / "etc", ignore=shutil.ignore_patterns("*.db*", "*.sock"))
+            config = tmp_path / "etc" / "host.toml"
+            other = listener.getsockname()[1]
+            config.write_text(config.read_text().replace(f"port = {host.port}", f"port = {other}"))
+            status, output = player.type(refused, tmp_path / "etc")
+        shows(refused, status, output.replace(f":{other}", ":4480"))
+        assert not port.search(output)
+    [program] = [block for block in blocks(PAGE) if block.startswith("from agtphost")]
+    (tmp_path / "program.py").write_text(program)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(host.config.parent)
+        runpy.run_path(str(tmp_path / "program.py"))
+    assert capsys.readouterr().out.split("\n") == ["call 0", "call 1", "call 2", ""]
+
+
+def test_answers_are_those_of_tls(host: Host) -> None:
+    """With ``--json`` both carriers print the same, but for identifiers and times; refusals too have their status."""
+
+    def answered(*words: str) -> tuple[object, ...]:
+        done = host.agtp("call", "-", *words, "--json")
+        found = json.loads(done.stdout)
+        body = found.get("body", found)
+        shown = body.get("result") or (body["reason"], body["explanation"])
+        return done.returncode, found["status"], shown, [name for name, _ in found.get("headers", ())]
+
+    for words in (("ECHO", "/text", "text=one"), ("ECHO", "/nowhere")):
+        assert answered(*words, "--quic") == answered(*words)
+
+
+def test_calls_need_no_tcp(host: Host) -> None:
+    """The control: a client that was told so has a QUIC connection and no other, and verifies the record."""
+    with sync.Client.of(host.config, quic=True) as client:
+        assert client.call("ECHO", "/text", {"text": "one"}).verified
+        [link] = [link for _, link in client.client._calls._pool.drain()]
+        assert type(link).__name__ == "BlockingQuicConnection"
 
 
 def request(agent_id: str, number: int) -> bytes:
@@ -18,23 +82,27 @@ def request(agent_id: str, number: int) -> bytes:
     return "\r\n".join((*lines, "", "")).encode()
 
 
-def test_agent_is_answered_over_quic_until_it_is_revoked(tmp_path: Path) -> None:
-    """A call over QUIC is sealed as one over TLS is; once the agent is revoked, the open connection is refused."""
-    with running(sample(tmp_path, append="\n[quic]\nenabled = true\n")) as host:
-        until(lambda: "listening for QUIC" in host.output)
-        folder = host.state / "agents" / "demo"
-        identity = host.agtp_json("agent", "show", "demo")
-        agent_id = identity.get("agent_id") or identity["agent"]["agent_id"]
-        with BlockingQuic(
+def test_agent_is_answered_over_quic_until_it_is_revoked(host: Host) -> None:
+    """A call over QUIC is sealed as one over TLS is; once the agent is revoked, open connections are refused."""
+    folder = host.state / "agents" / "demo"
+    identity = host.agtp_json("agent", "show", "demo")
+    agent_id = identity.get("agent_id") or identity["agent"]["agent_id"]
+    with (
+        BlockingQuic(
             host.state / "ca.pem", host.port, certificate=folder / "agent.pem", key=folder / "agent.key"
-        ) as client:
-            answer = client.call(request(agent_id, 1))
-            assert answer.startswith(b"AGTP/1.0 200"), answer[:500]
-            assert b"Audit-ID:" in answer or b"audit-id:" in answer.lower()
-            done = host.agtp("agent", "revoke", "demo", "--reason", "test")
-            assert done.returncode == 0, done.stdout + done.stderr
-            assert client.call(request(agent_id, 2)).startswith(b"AGTP/1.0 410")
-        assert host.stop() == 0
+        ) as other,
+        sync.Client.of(host.config, quic=True) as client,
+    ):
+        answer = other.call(request(agent_id, 1))
+        assert answer.startswith(b"AGTP/1.0 200"), answer[:500]
+        assert b"Audit-ID:" in answer or b"audit-id:" in answer.lower()
+        assert client.call("DESCRIBE").status == 200
+        done = host.agtp("agent", "revoke", "demo", "--reason", "test")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert other.call(request(agent_id, 2)).startswith(b"AGTP/1.0 410")
+        [(_, open_link)] = [entry for free in client.client._calls._pool._free.values() for entry in free]
+        assert client.call("DESCRIBE").status == 410
+        assert open_link.reusable  # the same connection has answered
 
 
 @pytest.mark.release
