@@ -188,9 +188,14 @@ def _held_closing() -> Iterator[None]:
 
 
 class SilentSocket:
-    """A UDP socket of a network that drops UDP; waiting lets the clock of the test go on."""
+    """
+    A UDP socket of a network that drops UDP; waiting lets the clock of the test go on.
 
-    def __init__(self) -> None:
+    :param is_closed: whether the system reports that nothing listens at the port.
+    """
+
+    def __init__(self, *, is_closed: bool = False) -> None:
+        self._reports = is_closed
         self.sent: list[bytes] = []
         self.now = 0.0
         self._timeout = 0.0
@@ -200,6 +205,8 @@ class SilentSocket:
         self.sent.append(octets)
 
     def recv(self, size: int, /) -> bytes:
+        if self._reports:
+            raise ConnectionRefusedError
         self.now += self._timeout
         raise TimeoutError
 
@@ -210,9 +217,9 @@ class SilentSocket:
         self.is_closed = True
 
 
-def error_of_silence(site: Site, port: int) -> tuple[CannotConnect, SilentSocket]:
+def error_of_silence(site: Site, port: int, *, is_closed: bool = False) -> tuple[CannotConnect, SilentSocket]:
     """The error of a connection whose datagrams all vanish, and the socket that they were given to."""
-    silent = SilentSocket()
+    silent = SilentSocket(is_closed=is_closed)
     clock = lambda: silent.now  # noqa: E731
     with pytest.raises(CannotConnect) as raised:
         connect(
@@ -236,6 +243,9 @@ def test_a_network_that_drops_udp_is_told_from_a_host_that_is_down(site: Site) -
     assert 3 <= len(silent.sent) <= 7 and silent.is_closed
     down, _ = error_of_silence(site, closed_port())
     assert "neither by UDP nor by TCP" in down.explanation
+    reported, closed = error_of_silence(site, closed_port(), is_closed=True)
+    assert "neither by UDP nor by TCP" in reported.explanation
+    assert closed.now == 0 and len(closed.sent) <= 2  # the first packet, and the end of the attempt
 
 
 def closed_port() -> int:

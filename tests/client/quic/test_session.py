@@ -106,6 +106,32 @@ def test_a_server_without_the_check_is_not_used(site: Site, monkeypatch: pytest.
     assert isinstance(client.session.fault, TLSRefused)
 
 
+def test_a_server_without_the_key_of_its_certificate_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate that anybody can copy is no proof: the server signs the handshake with its key."""
+    choose, other = ServerCore._choose_certificate, issue()
+
+    def choose_without_key(self: ServerCore, context: Any, name: str | None) -> None:
+        choose(self, context, name)
+        context.certificate_private_key = other.key
+
+    monkeypatch.setattr(ServerCore, "_choose_certificate", choose_without_key)
+    network = Network()
+    host = QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site)).connect()
+    assert isinstance(client.session.fault, TLSRefused)
+    assert not client.core.is_verified and host.dispatcher.requests == []
+
+
+def test_servers_may_open_no_streams(site: Site) -> None:
+    """A host is told that the client takes neither requests nor pushes."""
+    network = Network()
+    host = QuicHost(network, site)
+    SessionClient(network, credentials_of(site)).connect()
+    [link] = host.endpoint._links
+    core: Any = link.core
+    assert (core._remote_max_streams_bidi, core._remote_max_streams_uni) == (0, 0)
+
+
 @pytest.mark.parametrize("kind", ["revoked", "strange", "missing"])
 def test_a_refused_client_certificate_is_named(site: Site, kind: str) -> None:
     """The host refuses a client after the client's side of the handshake: the error is that of TLS all the same."""
