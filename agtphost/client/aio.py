@@ -20,7 +20,7 @@ from agtphost.client.aio_connection import AsyncioConnection, connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.call_flow import Deadline
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.errors import ClientError
+from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.host import AsyncCalls, Host
 from agtphost.client.purchase import Buyer
 from agtphost.client.reply import Reply
@@ -40,6 +40,8 @@ class Client(AsyncCalls[AsyncioConnection]):
     """
 
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
+        if options.get("quic", False):
+            raise InvalidCall("The asyncio client speaks TLS alone.", "Use agtphost.client.sync for calls over QUIC.")
         super().__init__(monotonic, **options)
         self._load_context()
         self._waiting: dict[Destination, deque[asyncio.Future[None]]] = defaultdict(deque)

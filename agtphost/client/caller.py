@@ -144,7 +144,7 @@ class ClientOptions(TypedDict, total=False):
     quic: bool
     """
     Whether calls go over QUIC instead of TLS, which needs ``agtphost[quic]`` and a host that listens for it: False.
-    Only the blocking client can.
+    The asyncio client cannot.
     """
 
     confirm: Confirm | None

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from os import PathLike
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
 from twisted.internet import error as network
@@ -23,6 +23,7 @@ from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.connection import ConnectionFactory, TwistedConnection
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.host import AsyncCalls, Host
+from agtphost.client.quic_loading import load_quic
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.target import find_for_client as found_target
@@ -30,14 +31,17 @@ from agtphost.client.tls import cannot_connect
 from agtphost.client.tls_context import ConnectionCreator, HandshakeNotes, openssl_context
 from agtphost.vocabulary.uris import AgtpUri
 
+if TYPE_CHECKING:
+    from agtphost.client.quic_twisted import TwistedQuicConnection
+
 T = TypeVar("T")
 
 
-class Client(AsyncCalls[TwistedConnection]):
+class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
     """
     Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
 
-    :param reactor: provides IReactorTime, IReactorTCP and name resolution.
+    :param reactor: provides IReactorTime, IReactorTCP and name resolution; for QUIC also IReactorUDP.
     :param options: see :class:`~agtphost.client.caller.ClientOptions`.
     :raises InvalidCall: for files and identifiers that cannot be used.
     """
@@ -45,6 +49,7 @@ class Client(AsyncCalls[TwistedConnection]):
     def __init__(self, reactor: Any, **options: Unpack[ClientOptions]) -> None:
         super().__init__(reactor.seconds, **options)
         self._reactor = reactor
+        self._uses_quic = options.get("quic", False)
         self._load_context()
         self._waiting: dict[Destination, deque[Deferred[None]]] = defaultdict(deque)
         self._locks: WeakValueDictionary[Destination, DeferredLock] = WeakValueDictionary()
@@ -144,9 +149,25 @@ class Client(AsyncCalls[TwistedConnection]):
         return await BootstrapFetcher(self._reactor, self._caller.settings, policy).ask(domain)
 
     def _load_context(self) -> None:
-        self._context = openssl_context(self._caller.settings)
+        if self._uses_quic:
+            self._quic = load_quic(self._caller.settings)
+        else:
+            self._context = openssl_context(self._caller.settings)
 
-    async def _connect(self, key: Destination, deadline: Deadline) -> TwistedConnection:
+    async def _connect(self, key: Destination, deadline: Deadline) -> TwistedConnection | TwistedQuicConnection:
+        return await (self._connect_by_quic if self._uses_quic else self._connect_by_tls)(key, deadline)
+
+    async def _connect_by_quic(self, key: Destination, deadline: Deadline) -> TwistedQuicConnection:
+        from agtphost.client import quic_twisted
+
+        presented = self._presented.stamp
+        link = await quic_twisted.connect(
+            self._reactor, key, self._quic, self._limits, deadline, lambda ended: self._note_end(key, ended)
+        )
+        link.presented = presented
+        return link
+
+    async def _connect_by_tls(self, key: Destination, deadline: Deadline) -> TwistedConnection:
         notes = HandshakeNotes()
         link = TwistedConnection(key.host, notes, self._limits, self._reactor, lambda ended: self._note_end(key, ended))
         link.presented = self._presented.stamp
@@ -161,7 +182,7 @@ class Client(AsyncCalls[TwistedConnection]):
         deadline.remaining(f"shaking hands with {key}")
         return await link.ready
 
-    def _note_end(self, key: Destination, link: TwistedConnection) -> None:
+    def _note_end(self, key: Destination, link: TwistedConnection | TwistedQuicConnection) -> None:
         """Remove a connection that ended from the free ones."""
         if self._pool.remove(key, link):
             self._wake(key)

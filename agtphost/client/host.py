@@ -9,9 +9,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from agtphost.client.call_flow import Calls, Clock, L, Stream
-from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.errors import InvalidCall, UnverifiedRecord
+from agtphost.client.call_flow import Calls, L, Stream
+from agtphost.client.caller import CallOptions
+from agtphost.client.errors import UnverifiedRecord
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.reply import SHORT, Reply
 from agtphost.client.target import Target
@@ -64,16 +64,7 @@ class RecordVerifier:
 
 
 class AsyncCalls(Calls[L]):
-    """
-    The procedures of a client that suspends in them.
-
-    :raises InvalidCall: if it is asked for QUIC, which it does not speak.
-    """
-
-    def __init__(self, now: Clock, **options: Unpack[ClientOptions]) -> None:
-        if options.get("quic", False):
-            raise InvalidCall("This client speaks TLS alone.", "Calls over QUIC are made with agtphost.client.sync.")
-        super().__init__(now, **options)
+    """The procedures of a client that suspends in them."""
 
     def __repr__(self) -> str:
         return f"<Client {caller(self.agent_id)}>"

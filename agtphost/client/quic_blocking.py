@@ -10,18 +10,15 @@ from typing import Any, Protocol
 from agtphost.client import tls
 from agtphost.client.blocking_connection import handed_out
 from agtphost.client.call_flow import Clock, Deadline, Stream
-from agtphost.client.errors import CannotConnect, ClientError
+from agtphost.client.errors import ClientError
 from agtphost.client.quic_core import QuicCredentials
-from agtphost.client.quic_errors import Unanswered
-from agtphost.client.quic_session import ANSWER_SECONDS, QuicSession
+from agtphost.client.quic_errors import PROBE_SECONDS, Unanswered, explain_silence
+from agtphost.client.quic_session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.wire.codec import Limits
 
 _READ = 65536
-
-PROBE_SECONDS = 2.0
-"""For the TCP connection that shows whether the host is there at all."""
 
 BATCH = 64
 """Datagrams that are read before any is sent."""
@@ -186,8 +183,7 @@ def connect(
         raise tls.cannot_connect(error, destination) from error
     silent: ClientError | None = None
     for place in places:
-        # Half of the time is left for the other addresses, and to find out what answers by TCP.
-        patience = min(ANSWER_SECONDS, deadline.remaining(doing) / 2)
+        patience = choose_patience(deadline.remaining(doing))
         session = QuicSession(destination, credentials, limits, place[4], clock(), patience)
         try:
             link = BlockingQuicConnection(session, opened(place), clock)
@@ -203,19 +199,13 @@ def connect(
             silent = error
         else:
             return link
-    raise explain_silence(destination, deadline) from silent
+    raise explain_silence(destination, is_there=_answers_by_tcp(destination, deadline)) from silent
 
 
-def explain_silence(destination: Destination, deadline: Deadline) -> CannotConnect:
-    """Return the error for a host that does not answer by UDP, which says whether it does by TCP."""
-    seconds = min(PROBE_SECONDS, max(deadline.seconds_left, 0.1))
+def _answers_by_tcp(destination: Destination, deadline: Deadline) -> bool:
     try:
+        seconds = min(PROBE_SECONDS, max(deadline.seconds_left, 0.1))
         socket.create_connection((destination.host, destination.port), seconds).close()
     except OSError:
-        return CannotConnect(
-            f"{destination} answers neither by UDP nor by TCP.", "Check host and port, and that the host is running."
-        )
-    return CannotConnect(
-        f"{destination} does not answer by UDP; without --quic it answers, by TCP.",
-        "QUIC needs enabled = true in [quic] of the host's host.toml, and a network that lets its UDP port through.",
-    )
+        return False
+    return True

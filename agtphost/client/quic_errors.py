@@ -37,8 +37,28 @@ _REASONS: dict[int, str] = {
 }
 
 
+PROBE_SECONDS = 2.0
+"""For the TCP connection that shows whether a silent host is there at all."""
+
+
 class Unanswered(CannotConnect):
     """No datagram of the server arrived."""
+
+
+def explain_silence(destination: object, *, is_there: bool) -> CannotConnect:
+    """
+    Return the error for a host that does not answer by UDP.
+
+    :param is_there: whether it answers by TCP.
+    """
+    if not is_there:
+        return CannotConnect(
+            f"{destination} answers neither by UDP nor by TCP.", "Check host and port, and that the host is running."
+        )
+    return CannotConnect(
+        f"{destination} does not answer by UDP; without --quic it answers, by TCP.",
+        "QUIC needs enabled = true in [quic] of the host's host.toml, and a network that lets its UDP port through.",
+    )
 
 
 def to_loss(what: str, *, answered: bool, cause: BaseException | None = None) -> ConnectionLost:

@@ -37,6 +37,15 @@ MOST_UNREACHABLE = 3
 """Reports that the port is closed, one after the other, which end a connection: a single one is easily forged."""
 
 
+def choose_patience(seconds: float) -> float:
+    """
+    Return how long the first datagram of a server may take.
+
+    :param seconds: for connecting: half of them are left for other addresses, and to find out what answers by TCP.
+    """
+    return min(ANSWER_SECONDS, seconds / 2)
+
+
 class QuicSession:
     """
     A connection to one server; it begins with its handshake.

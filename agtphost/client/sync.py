@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from agtphost.client import blocking_https, tls
 from agtphost.client import purchase as purchasing
@@ -21,23 +21,20 @@ from agtphost.client.blocking_connection import connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.call_flow import CallConnection, Calls, Clock, Deadline, Stream, patient, run_to_end
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.errors import ClientError, InvalidCall
+from agtphost.client.errors import ClientError
 from agtphost.client.host import RecordVerifier, caller, describe_host
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.purchase import Counterparty
+from agtphost.client.quic_loading import load_quic
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.resolution import Resolution, TrustPolicy
 from agtphost.client.target import Target
 from agtphost.client.target import find_for_client as found_target
 from agtphost.client.tools import Tool, ToolResult, execute, result_of, tools_of
-from agtphost.extras import is_installed, missing
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.uris import AgtpUri
-
-if TYPE_CHECKING:
-    from agtphost.client.quic_core import QuicCredentials
 
 T = TypeVar("T")
 
@@ -106,7 +103,7 @@ class _BlockingCalls(Calls[CallConnection]):
 
     def _load_context(self) -> None:
         if self._uses_quic:
-            self._quic = _load_quic(self._caller.settings)
+            self._quic = load_quic(self._caller.settings)
         else:
             self._context = tls.stdlib_context(self._caller.settings)
 
@@ -123,19 +120,6 @@ class _BlockingCalls(Calls[CallConnection]):
         from agtphost.client import quic_blocking
 
         return quic_blocking.connect(key, self._quic, self._limits, deadline, self._now)
-
-
-def _load_quic(settings: tls.TLSSettings) -> QuicCredentials:
-    """
-    Read the certificates for connections by QUIC.
-
-    :raises InvalidCall: for files that cannot be used, or where the library is missing.
-    """
-    if not is_installed("aioquic"):
-        raise InvalidCall(f"QUIC cannot be used: {missing('aioquic')}")
-    from agtphost.client.quic_core import load_credentials
-
-    return load_credentials(settings)
 
 
 class Client:

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.task import Clock
 
-from agtphost.client import CannotConnect, Client, ConnectionLost, InvalidCall, Reply, aio, sync
+from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, aio, quic_loading, sync
 from agtphost.client.call_flow import Deadline
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.quic_blocking import connect
@@ -58,6 +57,13 @@ def site(tmp_path: Path) -> Site:
     return make_site(tmp_path)
 
 
+def streaming(request: Any, peer: Any, interim: Any) -> Any:
+    """Answer with two interim messages and a final one."""
+    for number in range(2):
+        interim(Response(status=202, headers=Headers([("Continuation-Token", f"c{number}")]), body=b""))
+    return succeed(reply(request))
+
+
 def client_of(site: Site, identity: Identity | None = None, **options: Any) -> sync.Client:
     certificate, key = (None, None) if identity is None else identity.save(site.folder, "caller")
     return sync.Client(
@@ -89,12 +95,6 @@ async def test_calls_are_answered_over_quic(site: Site) -> None:
 @pytest_twisted.ensureDeferred
 async def test_interim_messages_are_streamed(site: Site) -> None:
     """Interim replies are handed out as they arrive, before the final one."""
-
-    def streaming(request: Any, peer: Any, interim: Any) -> Any:
-        for number in range(2):
-            interim(Response(status=202, headers=Headers([("Continuation-Token", f"c{number}")]), body=b""))
-        return succeed(reply(request))
-
     arrived: list[Reply] = []
     async with QuicHost(site, FakeDispatcher(streaming)) as host:
         [final] = await in_thread(
@@ -274,17 +274,15 @@ def test_unknown_names_are_reported_as_over_tls(site: Site) -> None:
 
 def test_without_the_extra_the_error_names_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where aioquic is not installed, the client says what to install, and does not call over TLS instead."""
-    monkeypatch.setattr(sync, "is_installed", lambda package: False)
+    monkeypatch.setattr(quic_loading, "is_installed", lambda package: False)
     with pytest.raises(InvalidCall, match=r"pip install 'agtphost\[quic\]'"):
         client_of(site)
 
 
-def test_other_clients_say_that_they_speak_tls_alone() -> None:
-    """The asyncio and the Twisted client refuse QUIC, in place of calling over TLS."""
+def test_the_asyncio_client_says_that_it_speaks_tls_alone() -> None:
+    """The asyncio client refuses QUIC, in place of calling over TLS."""
     with pytest.raises(InvalidCall, match="TLS alone"):
         aio.Client(quic=True)
-    with pytest.raises(InvalidCall, match="TLS alone"):
-        Client(Clock(), quic=True)
 
 
 def test_client_certificates_that_are_not_a_pair_are_refused(site: Site) -> None:

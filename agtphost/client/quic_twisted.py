@@ -1,0 +1,299 @@
+"""One QUIC connection of the Twisted client: a UDP port, with one call at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import error as network
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.interfaces import IDelayedCall, IHostResolution, IResolutionReceiver
+from twisted.internet.protocol import DatagramProtocol, Factory, Protocol
+from zope.interface import provider
+
+from agtphost.client import tls
+from agtphost.client.call_flow import Deadline, Stream
+from agtphost.client.errors import CannotConnect, ClientError
+from agtphost.client.quic_core import QuicCredentials
+from agtphost.client.quic_errors import PROBE_SECONDS, Unanswered, explain_silence
+from agtphost.client.quic_session import QuicSession, choose_patience
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Destination, PreparedCall
+from agtphost.wire.codec import Limits
+
+_SHORTEST = 0.001
+"""Seconds: a timer that is rounded to its own past does not spin."""
+
+
+class TwistedQuicConnection(DatagramProtocol):
+    """
+    A QUIC connection to one server.
+
+    :param address: of the server, and its port.
+    :param reactor: provides IReactorTime.
+    :param lost: called once, when the connection has ended.
+    """
+
+    def __init__(
+        self,
+        session: QuicSession,
+        address: tuple[str, int],
+        reactor: Any,
+        lost: Callable[[TwistedQuicConnection], None],
+    ) -> None:
+        self._session = session
+        self._address = address
+        self._clock = reactor
+        self._lost = lost
+        self._timer: IDelayedCall | None = None
+        self._flushing: IDelayedCall | None = None
+        self._refusing: IDelayedCall | None = None
+        self._final: Deferred[Reply] | None = None
+        self._stream: Stream | None = None
+        self._closed: Deferred[None] | None = None
+        self.used = False
+        """Whether a call was made over it before."""
+
+        self.presented: tls.Stamp = None
+        """The stamp of the file of the client certificate that it was made with."""
+
+        self.ready: Deferred[TwistedQuicConnection] = Deferred(lambda _: self.abort())
+        """Fires when a request may be sent; fails with a ClientError."""
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it can serve another call."""
+        return self._closed is None and self._session.reusable
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it can serve a call after it lay unused: its end would have been noticed."""
+        return self.reusable
+
+    # Calls
+
+    def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Deferred[Reply]:
+        """
+        Make a call; only while :attr:`reusable`. Cancelling it leaves the connection open.
+
+        :param stream: takes interim replies.
+        :return: the final reply, or a ClientError.
+        """
+        deadline.remaining("waiting for the answer")
+        final: Deferred[Reply] = Deferred(lambda _: self._give_up())
+        self._final, self._stream = final, stream
+        self.used = True
+        self._session.ask(call, self._clock.seconds())
+        self._wake()
+        return final
+
+    def close(self) -> Deferred[None]:
+        """End the connection, and tell the server; fires when the port is free."""
+        if self._closed is None:
+            self._session.close()
+            self._end()
+        assert self._closed is not None
+        waiting: Deferred[None] = Deferred()
+        self._closed.chainDeferred(waiting) if not self._closed.called else waiting.callback(None)
+        return waiting
+
+    def abort(self) -> None:
+        """End the connection, and tell the server."""
+        self.close()
+
+    def _give_up(self) -> None:
+        self._final = None
+        self._session.give_up()
+        self._wake()
+
+    # What Twisted calls
+
+    def startProtocol(self) -> None:
+        """Begin the handshake."""
+        assert self.transport is not None
+        self.transport.connect(*self._address)
+        self._flush()
+
+    def datagramReceived(self, datagram: bytes, addr: Any) -> None:
+        """Take a datagram of the server."""
+        self._session.receive(datagram, self._clock.seconds())
+        self._act_on_state()
+
+    def connectionRefused(self) -> None:
+        """Take the system's report that nothing listens at the server's port; in a later turn: a write may cause it."""
+        if self._refusing is None and self._closed is None:
+            self._refusing = self._clock.callLater(0, self._note_refused)
+
+    def stopProtocol(self) -> None:
+        """Handle the end of the port: epoll's reactor closes it at the report that nothing listens at the server's."""
+        if self._closed is None:
+            while self._session.fault is None:
+                self._session.note_unreachable()
+            self._act_on_state()
+
+    def _note_refused(self) -> None:
+        self._refusing = None
+        self._session.note_unreachable()
+        self._act_on_state()
+
+    def _act_on_time(self) -> None:
+        self._timer = None
+        self._session.act_on_time(self._clock.seconds())
+        self._act_on_state()
+
+    # What happens then
+
+    def _act_on_state(self) -> None:
+        """Hand out what has arrived, and end a connection that is over."""
+        fault = self._session.fault
+        if not self.ready.called:
+            if fault is not None:
+                self._end()
+                self.ready.errback(fault)
+                return
+            if self._session.is_ready:
+                self.ready.callback(self)
+        self._deliver()
+        if fault is not None:
+            self._end()
+        else:
+            self._wake()
+
+    def _deliver(self) -> None:
+        try:
+            for reply in self._session.take():
+                self._hand_out(reply)
+        except Exception as error:
+            # Also one of the caller's own, of which the call is given up.
+            final, self._final = self._final, None
+            self._session.give_up()
+            if final is not None:
+                final.errback(error)
+
+    def _hand_out(self, reply: Reply) -> None:
+        if not reply.interim:
+            final, self._final = self._final, None
+            if final is not None:
+                final.callback(reply)
+        elif self._stream is not None and self._final is not None:
+            self._stream(reply)
+
+    def _wake(self) -> None:
+        """Send what there is at the end of this turn of the reactor."""
+        if self._flushing is None and self._closed is None:
+            self._flushing = self._clock.callLater(0, self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = None
+        now = self._clock.seconds()
+        self._send(now)
+        if self._session.fault is not None:
+            self._act_on_state()
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.callLater(max(_SHORTEST, self._session.due - now), self._act_on_time)
+
+    def _send(self, now: float) -> None:
+        for octets in self._session.datagrams(now):
+            try:
+                self.transport.write(octets)  # type: ignore[union-attr, call-arg]
+            except OSError:
+                continue  # It is lost, and sent again like any other.
+
+    def _end(self) -> None:
+        """Send the last datagrams, and give the port back."""
+        if self._closed is not None:
+            return
+        self._closed = Deferred()
+        for waiting in (self._timer, self._flushing, self._refusing):
+            if waiting is not None:
+                waiting.cancel()
+        self._timer = self._flushing = self._refusing = None
+        transport = self.transport
+        if transport is not None:
+            self._send(self._clock.seconds())
+            stopped = maybeDeferred(transport.stopListening)
+            stopped.addBoth(lambda _: None).chainDeferred(self._closed)
+        else:
+            self._closed.callback(None)
+        self._lost(self)
+
+
+async def connect(
+    reactor: Any,
+    destination: Destination,
+    credentials: QuicCredentials,
+    limits: Limits,
+    deadline: Deadline,
+    lost: Callable[[TwistedQuicConnection], None],
+) -> TwistedQuicConnection:
+    """
+    Connect, and verify the server before a single octet of a request can be sent.
+
+    :param lost: called once, when the connection has ended.
+    :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
+    :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
+    """
+    doing = f"connecting to {destination} by QUIC"
+    deadline.remaining(doing)
+    silent: ClientError | None = None
+    for host in await _resolve(reactor, destination):
+        place = (host, destination.port)
+        patience = choose_patience(deadline.remaining(doing))
+        session = QuicSession(destination, credentials, limits, place, reactor.seconds(), patience)
+        link = TwistedQuicConnection(session, place, reactor, lost)
+        try:
+            reactor.listenUDP(0, link, interface="::" if ":" in host else "")
+            return await link.ready
+        except Unanswered as error:
+            silent = error
+        except (network.CannotListenError, OSError) as error:
+            silent = tls.cannot_connect(error, destination)
+    raise explain_silence(destination, is_there=await _answers_by_tcp(reactor, destination)) from silent
+
+
+async def _resolve(reactor: Any, destination: Destination) -> list[str]:
+    """
+    Return the addresses of a name.
+
+    :raises CannotConnect: if it has none.
+    """
+    found: list[str] = []
+    ended: Deferred[None] = Deferred()
+
+    @provider(IResolutionReceiver)
+    class Receiver:
+        @staticmethod
+        def resolutionBegan(resolution: IHostResolution) -> None:
+            pass
+
+        @staticmethod
+        def addressResolved(address: IPv4Address | IPv6Address) -> None:
+            found.append(address.host)
+
+        @staticmethod
+        def resolutionComplete() -> None:
+            if not ended.called:
+                ended.callback(None)
+
+    reactor.nameResolver.resolveHostName(Receiver, destination.host, destination.port, transportSemantics="UDP")
+    await ended
+    if not found:
+        raise CannotConnect(
+            f"Cannot connect to {destination}: no address is known for {destination.host}.",
+            "Check host and port, and that the host is running.",
+        )
+    return list(dict.fromkeys(found))
+
+
+async def _answers_by_tcp(reactor: Any, destination: Destination) -> bool:
+    endpoint = HostnameEndpoint(reactor, destination.host, destination.port, timeout=PROBE_SECONDS)
+    try:
+        connected = await endpoint.connect(Factory.forProtocol(Protocol))
+    except (network.ConnectError, network.DNSLookupError, OSError, ValueError):
+        return False
+    connected.transport.abortConnection()  # type: ignore[attr-defined]
+    return True
