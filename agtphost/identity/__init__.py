@@ -10,7 +10,7 @@ Agents' identities and their proofs. Without Twisted and without network access.
 - :mod:`.peer`: the other end of a connection
 - :mod:`.required_assurance`: how surely a caller must be known, where the operator wrote nothing
 - :mod:`.certificates`, :mod:`.extensions`: X.509 with the AGTP extensions
-- :mod:`.chain_verification`: clients' certificate chains where OpenSSL does not shake hands
+- :mod:`.chain_verification`: the peer's certificate chain where OpenSSL does not shake hands
 - :mod:`.provisioning`: new agents, and the development profile's files; :mod:`.description_update`: descriptions that
   were edited since; :mod:`.files`: writing them whole
 - :mod:`.dns_anchor`: what a Tier 1 Genesis rests on, as far as the DNS can show it

@@ -9,7 +9,7 @@ here: :func:`is_strong`, :data:`INTERMEDIATES`, critical extensions, and lists t
 ``tests/protocols/test_chain_verification.py`` compares both verdicts.
 
 A client of QUIC verifies its server here as well: :class:`ServerChainVerifier`, whose verdict is that of the standard
-library's client over TLS, compared by ``tests/client/test_quic_verification.py``.
+library's client over TLS, compared by ``tests/client/quic/test_server_chains.py``.
 """
 
 from __future__ import annotations

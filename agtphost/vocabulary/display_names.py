@@ -94,8 +94,12 @@ def operator_name(record: Mapping[str, Any]) -> str:
 
 
 def person_name(record: Mapping[str, Any]) -> str:
-    """Return the person of ``[notify.people]`` who decided, as lists show it; empty for every other record."""
-    extra = record.get("extra")
+    """
+    Return the person of ``[notify.people]`` who decided, as lists show it; empty for every other record.
+
+    Only records of CONFIRM count: the host writes all of their ``extra``.
+    """
+    extra = record.get("extra") if record.get("method") == "CONFIRM" else None
     person = extra.get(CONFIRMED_AS) if isinstance(extra, Mapping) else None
     return f"{person} (person)" if person else ""
 

@@ -135,6 +135,8 @@ def test_the_record_of_a_persons_decision_names_the_key() -> None:
     extra = host.ledger.drafts[-1].payload["extra"]
     assert (extra["confirmed_by"], extra["confirmed_as"]) == (f"key:{AUDITOR.fingerprint}", "usr-audit")
     assert caller_name(host.ledger.drafts[-1].payload, "") == "usr-audit (person)"
+    other = {**host.ledger.drafts[-1].payload, "method": "EXECUTE"}
+    assert caller_name(other, "") == "", "what an endpoint puts into its record makes no person of the caller"
     (kept,) = host.result("QUERY", "/escalations", by=AUDITOR, escalation_id=number)["escalations"]
     assert kept["decision"]["by_name"] == "usr-audit"
     assert host.ask("ECHO", "/text", headers=TASK).status == 200
