@@ -242,7 +242,7 @@ def test_a_module_that_is_not_named_is_noticed(tmp_path: Path) -> None:
     copy.mkdir()
     text = (ROOT / "wire" / "__init__.py").read_text().replace("agtphost.wire.", ".")
     (copy / "__init__.py").write_text(text)
-    for name in ("headers", "events", "grammar", "readers", "heads", "codec", "quic_connection", "planted"):
+    for name in ("headers", "events", "grammar", "readers", "heads", "codec", "quic", "planted"):
         (copy / f"{name}.py").touch()
     folder = copy.resolve()
     with pytest.MonkeyPatch.context() as patch:

@@ -22,8 +22,7 @@ Calling AGTP hosts.
   what all clients are made of, without I/O
 - :mod:`.connection`, :mod:`.tls_context`: the Twisted client's connections; :mod:`.blocking_connection`: the blocking
   client's; :mod:`.aio_connection`: the asyncio client's
-- :mod:`.quic_core`, :mod:`.quic_session`, :mod:`.quic_errors`: calls over QUIC, without I/O; :mod:`.quic_blocking`,
-  :mod:`.quic_twisted`: the blocking and the Twisted client's connections by it; :mod:`.quic_loading`: certificates
+- :mod:`.quic`: calls over QUIC
 - :mod:`.tracing`: the trace of the program that calls, where it uses OpenTelemetry
 - :mod:`.terminal`: text of others, made safe to print
 - :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,

@@ -23,7 +23,7 @@ from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.connection import ConnectionFactory, TwistedConnection
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.host import AsyncCalls, Host
-from agtphost.client.quic_loading import load_quic
+from agtphost.client.quic.loading import load_quic
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.target import find_for_client as found_target
@@ -32,7 +32,7 @@ from agtphost.client.tls_context import ConnectionCreator, HandshakeNotes, opens
 from agtphost.vocabulary.uris import AgtpUri
 
 if TYPE_CHECKING:
-    from agtphost.client.quic_twisted import TwistedQuicConnection
+    from agtphost.client.quic.twisted import TwistedQuicConnection
 
 T = TypeVar("T")
 
@@ -158,10 +158,10 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
         return await (self._connect_by_quic if self._uses_quic else self._connect_by_tls)(key, deadline)
 
     async def _connect_by_quic(self, key: Destination, deadline: Deadline) -> TwistedQuicConnection:
-        from agtphost.client import quic_twisted
+        from agtphost.client.quic import twisted
 
         presented = self._presented.stamp
-        link = await quic_twisted.connect(
+        link = await twisted.connect(
             self._reactor, key, self._quic, self._limits, deadline, lambda ended: self._note_end(key, ended)
         )
         link.presented = presented

@@ -25,7 +25,7 @@ from agtphost.client.errors import ClientError
 from agtphost.client.host import RecordVerifier, caller, describe_host
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.purchase import Counterparty
-from agtphost.client.quic_loading import load_quic
+from agtphost.client.quic.loading import load_quic
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.resolution import Resolution, TrustPolicy
@@ -117,9 +117,9 @@ class _BlockingCalls(Calls[CallConnection]):
         return connect(key, self._context, self._limits, deadline)
 
     def _connect_by_quic(self, key: Destination, deadline: Deadline) -> CallConnection:
-        from agtphost.client import quic_blocking
+        from agtphost.client.quic import blocking
 
-        return quic_blocking.connect(key, self._quic, self._limits, deadline, self._now)
+        return blocking.connect(key, self._quic, self._limits, deadline, self._now)
 
 
 class Client:

@@ -8,7 +8,7 @@ AGTP framing without I/O: core v08 section 5.4.1.
 - :mod:`~agtphost.wire.heads`: the head of one message, and those that a connection has sent before
 - :mod:`~agtphost.wire.codec`: :class:`Limits`, messages to octets
 - :mod:`~agtphost.wire.connection`: :class:`Connection`, one side of one connection
-- :mod:`~agtphost.wire.quic_connection`: aioquic's connection with bounds, where QUIC is used
+- :mod:`~agtphost.wire.quic`: aioquic's connection with bounds, where QUIC is used
 """
 
 from agtphost.wire.codec import Limits, request_line, serialize_request, serialize_response

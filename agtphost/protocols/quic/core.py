@@ -1,5 +1,5 @@
 """
-aioquic's connection as this host's listener needs it, besides the bounds of :mod:`agtphost.wire.quic_connection`.
+aioquic's connection as this host's listener needs it, besides the bounds of :mod:`agtphost.wire.quic.connection`.
 
 What the library lacks or does otherwise, as of 1.7.2:
 
@@ -23,7 +23,7 @@ from aioquic.quic.packet import QuicProtocolVersion
 from cryptography import x509
 
 from agtphost.protocols.own_certificates import OwnCertificates
-from agtphost.wire.quic_connection import CONNECTION_ID, PROTOCOLS, BoundedConnection
+from agtphost.wire.quic.connection import CONNECTION_ID, PROTOCOLS, BoundedConnection
 
 
 def configuration_of(

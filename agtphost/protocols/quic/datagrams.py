@@ -30,7 +30,7 @@ from agtphost.protocols.quic.core import ServerCore, configuration_of, reset_tok
 from agtphost.protocols.quic.link import LinkSettings, QuicLink
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
-from agtphost.wire.quic_connection import CONNECTION_ID
+from agtphost.wire.quic.connection import CONNECTION_ID
 
 LEAST_INITIAL = 1200
 """Octets of a datagram that may begin a connection (RFC 9000 section 14.1)."""

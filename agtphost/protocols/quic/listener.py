@@ -16,7 +16,7 @@ from agtphost.protocols.listener import ListeningService, to_problem
 from agtphost.protocols.quic.datagrams import QuicEndpoint
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
-from agtphost.wire.quic_connection import find_fault
+from agtphost.wire.quic.connection import find_fault
 
 log = Logger()
 

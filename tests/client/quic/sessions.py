@@ -7,8 +7,8 @@ from typing import Any
 
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.errors import ClientError
-from agtphost.client.quic_core import QuicCredentials, load_credentials
-from agtphost.client.quic_session import ANSWER_SECONDS, QuicSession
+from agtphost.client.quic.core import QuicCredentials, load_credentials
+from agtphost.client.quic.session import ANSWER_SECONDS, QuicSession
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, Identity, PreparedCall, prepare
 from agtphost.client.tls import TLSSettings

@@ -13,11 +13,12 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred, succeed
 
-from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, aio, quic_loading, sync
+from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, aio, sync
 from agtphost.client.call_flow import Deadline
 from agtphost.client.conversation import CLIENT_LIMITS
-from agtphost.client.quic_blocking import connect
-from agtphost.client.quic_session import ANSWER_SECONDS
+from agtphost.client.quic import loading
+from agtphost.client.quic.blocking import connect
+from agtphost.client.quic.session import ANSWER_SECONDS
 from agtphost.client.requests import Destination
 from agtphost.config.quic import QuicSection
 from agtphost.protocols.quic.listener import QuicListeningService
@@ -274,7 +275,7 @@ def test_unknown_names_are_reported_as_over_tls(site: Site) -> None:
 
 def test_without_the_extra_the_error_names_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where aioquic is not installed, the client says what to install, and does not call over TLS instead."""
-    monkeypatch.setattr(quic_loading, "is_installed", lambda package: False)
+    monkeypatch.setattr(loading, "is_installed", lambda package: False)
     with pytest.raises(InvalidCall, match=r"pip install 'agtphost\[quic\]'"):
         client_of(site)
 

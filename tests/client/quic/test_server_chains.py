@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from agtphost.client import InvalidCall
-from agtphost.client.quic_core import load_credentials
+from agtphost.client.quic.core import load_credentials
 from agtphost.client.tls import TLSSettings, stdlib_context
 from agtphost.identity.chain_verification import ChainRefused, ServerChainVerifier
 from tests.protocols import authorities
@@ -142,6 +142,6 @@ def test_unusable_files_are_named(kind: str, tmp_path: Path) -> None:
 
 def test_another_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the installed library is not the one that is known, no call is made by it."""
-    monkeypatch.setattr("agtphost.client.quic_core.find_fault", lambda: "aioquic 9.9 has no QuicConnection._streams")
+    monkeypatch.setattr("agtphost.client.quic.core.find_fault", lambda: "aioquic 9.9 has no QuicConnection._streams")
     with pytest.raises(InvalidCall, match=r"9\.9.*agtphost\[quic\]"):
         load_credentials(TLSSettings())

@@ -11,11 +11,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from twisted.internet.defer import Deferred, succeed
 
 from agtphost.client import CannotConnect, ConnectionLost, ProtocolBroken, TLSRefused
-from agtphost.client.quic_core import WINDOW
-from agtphost.client.quic_errors import Unanswered
-from agtphost.client.quic_session import ANSWER_SECONDS, PING_SECONDS
+from agtphost.client.quic.core import WINDOW
+from agtphost.client.quic.errors import Unanswered
+from agtphost.client.quic.session import ANSWER_SECONDS, PING_SECONDS
 from agtphost.protocols.quic.core import ServerCore
-from agtphost.wire.quic_connection import BoundedConnection
+from agtphost.wire.quic.connection import BoundedConnection
 from tests.client.quic.sessions import ADDRESS, SessionClient, call_of, credentials_of
 from tests.protocols.authorities import AGENT_ID, DAY, Identity, issue, now, revocation_list
 from tests.protocols.links import FakeDispatcher, reply
@@ -98,7 +98,7 @@ def test_a_bad_server_gets_neither_certificate_nor_request(
 
 def test_a_server_without_the_check_is_not_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: where the library does not come by the check of the certificate, the connection is refused."""
-    monkeypatch.setattr("agtphost.client.quic_core.ClientCore._initialize", BoundedConnection._initialize)
+    monkeypatch.setattr("agtphost.client.quic.core.ClientCore._initialize", BoundedConnection._initialize)
     network = Network()
     QuicHost(network, site)
     client = SessionClient(network, credentials_of(site)).connect()

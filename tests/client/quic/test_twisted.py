@@ -10,10 +10,11 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 
-from agtphost.client import CannotConnect, Client, ConnectionLost, InvalidCall, Reply, TLSRefused, quic_session
+from agtphost.client import CannotConnect, Client, ConnectionLost, InvalidCall, Reply, TLSRefused
 from agtphost.client.call_flow import Deadline
 from agtphost.client.conversation import CLIENT_LIMITS
-from agtphost.client.quic_twisted import connect
+from agtphost.client.quic import session
+from agtphost.client.quic.twisted import connect
 from agtphost.client.requests import Destination
 from agtphost.vocabulary.quic_codes import Code
 from tests.client.quic.sessions import credentials_from
@@ -66,7 +67,7 @@ async def test_calls_are_answered_over_quic(site: Site) -> None:
         assert all(peer.certificate is not None for peer in peers)
         await event(lambda: host.factory.connections == 0)
         left = {call for call in timers.getDelayedCalls() if call not in before}
-        assert not [call for call in left if "quic_twisted" in str(call)]
+        assert not [call for call in left if "client.quic.twisted" in str(call)]
 
 
 @pytest_twisted.ensureDeferred
@@ -165,7 +166,7 @@ async def test_a_silent_host_is_told_from_one_that_is_down(site: Site, monkeypat
     from twisted.internet import reactor
 
     clock: Any = reactor
-    monkeypatch.setattr(quic_session, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.05)
     credentials = credentials_from(site.folder / "root.pem")
 
     async def message(port: int) -> str:
@@ -180,7 +181,7 @@ async def test_a_silent_host_is_told_from_one_that_is_down(site: Site, monkeypat
         port = listener.getsockname()[1]
         silent.bind(("127.0.0.1", port))
         assert "without --quic it answers" in await message(port)
-    monkeypatch.setattr(quic_session, "ANSWER_SECONDS", 30.0)
+    monkeypatch.setattr(session, "ANSWER_SECONDS", 30.0)
     assert "neither by UDP nor by TCP" in await message(closed_port())
 
 

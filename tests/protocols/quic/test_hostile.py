@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.quic import core, datagrams
 from agtphost.vocabulary.quic_codes import Code
-from agtphost.wire import quic_connection
+from agtphost.wire.quic import connection
 from tests.protocols.authorities import issue
 from tests.protocols.links import FakeDispatcher, ask
 from tests.protocols.loopback import Site
@@ -351,16 +351,16 @@ def test_connections_leave_nothing(site: Site) -> None:
 )
 def test_other_library_is_named(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> None:
     """Where a private name of the library is missing, the fault names it and the version that is needed."""
-    assert quic_connection.find_fault() == ""
+    assert connection.find_fault() == ""
     monkeypatch.delattr(place, name)
-    assert name in quic_connection.find_fault() and "1.7.2" in quic_connection.find_fault()
+    assert name in connection.find_fault() and "1.7.2" in connection.find_fault()
 
 
 def test_other_version_of_the_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another version of the library is not used, however much it looks like this one."""
     for version in ("1.7.1", "1.8.0", "2.0"):
-        monkeypatch.setattr(quic_connection.aioquic, "__version__", version)
-        assert version in quic_connection.find_fault()
+        monkeypatch.setattr(connection.aioquic, "__version__", version)
+        assert version in connection.find_fault()
 
 
 @pytest.mark.parametrize(("algorithm", "taken"), [(0x0503, True), (0x0403, False)])

@@ -21,8 +21,8 @@ from aioquic.quic import events
 
 from agtphost.client.conversation import Conversation
 from agtphost.client.errors import CannotConnect, ClientError, TLSRefused
-from agtphost.client.quic_core import WINDOW, ClientCore, QuicCredentials
-from agtphost.client.quic_errors import Unanswered, convert_end, convert_reset, to_loss
+from agtphost.client.quic.core import WINDOW, ClientCore, QuicCredentials
+from agtphost.client.quic.errors import Unanswered, convert_end, convert_reset, to_loss
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.vocabulary.quic_codes import Code

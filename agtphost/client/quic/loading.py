@@ -9,7 +9,7 @@ from agtphost.client.tls import TLSSettings
 from agtphost.extras import is_installed, missing
 
 if TYPE_CHECKING:
-    from agtphost.client.quic_core import QuicCredentials
+    from agtphost.client.quic.core import QuicCredentials
 
 
 def load_quic(settings: TLSSettings) -> QuicCredentials:
@@ -20,6 +20,6 @@ def load_quic(settings: TLSSettings) -> QuicCredentials:
     """
     if not is_installed("aioquic"):
         raise InvalidCall(f"QUIC cannot be used: {missing('aioquic')}")
-    from agtphost.client.quic_core import load_credentials
+    from agtphost.client.quic.core import load_credentials
 
     return load_credentials(settings)

@@ -10,7 +10,7 @@ What the library lacks or does otherwise, as of 1.7.2:
 - It reports the end of a connection only after a closing period.
 
 Private names of the library are used here, in :mod:`agtphost.protocols.quic.core` and in
-:mod:`agtphost.client.quic_core`. :func:`find_fault` looks for each of them.
+:mod:`agtphost.client.quic.core`. :func:`find_fault` looks for each of them.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from agtphost.client import tls
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.identity.chain_verification import ChainRefused, ServerChainVerifier
-from agtphost.wire.quic_connection import CONNECTION_ID, PROTOCOLS, BoundedConnection, find_fault
+from agtphost.wire.quic.connection import CONNECTION_ID, PROTOCOLS, BoundedConnection, find_fault
 
 WINDOW = 262_144
 """Octets of an answer that a server may send ahead of what was read; all streams of a connection four times as much."""

@@ -11,9 +11,9 @@ from agtphost.client import tls
 from agtphost.client.blocking_connection import handed_out
 from agtphost.client.call_flow import Clock, Deadline, Stream
 from agtphost.client.errors import ClientError
-from agtphost.client.quic_core import QuicCredentials
-from agtphost.client.quic_errors import PROBE_SECONDS, Unanswered, explain_silence
-from agtphost.client.quic_session import QuicSession, choose_patience
+from agtphost.client.quic.core import QuicCredentials
+from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, explain_silence
+from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.wire.codec import Limits
