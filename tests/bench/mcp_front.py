@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.load import answer_to, client_context, run
-from tests.bench.run import BENCH, Figures, helper, measured, pin
+from tests.bench.measurement import BENCH, Figures, helper, measured, pin
 from tests.system.fronting import front, token_of, write_tokens
 from tests.system.hosting import free_port, running, sample
 

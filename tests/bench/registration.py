@@ -20,7 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.bench.load import Client, client_context, run
-from tests.bench.run import measured, pin
+from tests.bench.measurement import measured, pin
 from tests.registry.hosts import card
 from tests.system.hosting import Host, running, sample
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.bench.run import measured, pin
+from tests.bench.measurement import measured, pin
 from tests.bench.watched import loading
 from tests.page.browsing import Browser, Site, served
 

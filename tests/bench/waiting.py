@@ -22,7 +22,7 @@ from typing import Any
 
 from tests.bench import load, mcp_front
 from tests.bench.load import answer_to, client_context, run
-from tests.bench.run import agtp_request, gateway_request, pin
+from tests.bench.measurement import agtp_request, gateway_request, pin
 from tests.system.fronting import front
 from tests.system.gateways import TOKEN, with_gateway
 from tests.system.hosting import Host, free_port, running

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.bench.load import Tally, client_context, run
-from tests.bench.run import agtp_request, measured, pin
+from tests.bench.measurement import agtp_request, measured, pin
 from tests.system.hosting import Host, free_port, running, sample
 from tests.system.scraping import scrape, total
 

@@ -17,7 +17,7 @@ import pytest
 from agtphost.audit import record_text, space
 from agtphost.testing import MemoryHost
 from agtphost.wire import codec
-from tests.bench.run import agtp_request
+from tests.bench.measurement import agtp_request
 
 REQUESTS = 8
 """Enough for what is made once, and for what is made at every other request."""

@@ -16,7 +16,7 @@ from agtphost.audit.writer import GroupWriter
 from agtphost.stores import SQLiteStore, open_store
 from agtphost.testing import MemoryHost
 from agtphost.testing.ledger import PromptLedger
-from tests.bench.run import agtp_request
+from tests.bench.measurement import agtp_request
 from tests.dispatch.test_calls_of_one_request import no_look_at_the_disk as no_look_at_the_disk
 from tests.function_calls import count_functions
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.bench.load import Tally, client_context, run
-from tests.bench.run import agtp_request
+from tests.bench.measurement import agtp_request
 from tests.page.browser import Browser
 from tests.page.browsing import Site, served
 from tests.page.test_browser_journeys import address, enter

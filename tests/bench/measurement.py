@@ -1,5 +1,5 @@
 """
-Speed as ratios, measured in one run: ``python -m tests.bench.run``.
+Speed as ratios, measured in one run: ``python -m tests.bench.measurement``.
 
 One core serves, the other loads. What is compared is requests per second of
 the server's own CPU time, in interleaved rounds, so that a machine that is
