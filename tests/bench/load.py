@@ -15,6 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+LONGEST_ANSWER = 30.0
+"""Seconds that the last answers of a round may take."""
+
 
 @dataclass
 class Tally:
@@ -57,9 +60,9 @@ def content_length_end(buffer: bytearray) -> int | None:
 
 
 class Client:
-    """One connection with one request out at a time."""
+    """One connection with one request out at a time; without a context it is plain TCP."""
 
-    def __init__(self, address: tuple[str, int], context: ssl.SSLContext, requests: Callable[[], bytes]) -> None:
+    def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None, requests: Callable[[], bytes]) -> None:
         self._address = address
         self._context = context
         self._requests = requests
@@ -70,7 +73,9 @@ class Client:
     def connect(self) -> None:
         raw = socket.create_connection(self._address)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.tls = self._context.wrap_socket(raw, server_hostname="localhost")
+        self.tls: socket.socket = (
+            raw if self._context is None else self._context.wrap_socket(raw, server_hostname="localhost")
+        )
         self.tls.setblocking(False)
         self.buffer.clear()
 
@@ -86,9 +91,9 @@ class Client:
                 if not octets:
                     raise ConnectionError("closed")
                 self.buffer += octets
-                if self.tls.pending() == 0:
+                if not isinstance(self.tls, ssl.SSLSocket) or self.tls.pending() == 0:
                     break
-        except ssl.SSLWantReadError:
+        except (ssl.SSLWantReadError, BlockingIOError):
             pass
         end = content_length_end(self.buffer)
         if end is None:
@@ -107,7 +112,7 @@ def client_context(ca: Path, cert: Path | None = None, key: Path | None = None) 
     return context
 
 
-def answer_to(port: int, context: ssl.SSLContext, octets: bytes) -> bytes:
+def answer_to(port: int, context: ssl.SSLContext | None, octets: bytes) -> bytes:
     """One answer."""
     client = Client(("127.0.0.1", port), context, lambda: octets)
     client.send()
@@ -120,7 +125,7 @@ def answer_to(port: int, context: ssl.SSLContext, octets: bytes) -> bytes:
 
 def run(
     address: tuple[str, int],
-    context: ssl.SSLContext,
+    context: ssl.SSLContext | None,
     requests: Callable[[], bytes],
     *,
     connections: int,
@@ -146,7 +151,9 @@ def run(
         client.send()
     begun = time.perf_counter()
     until = begun + seconds
-    while time.perf_counter() < until:
+    waiting = set(clients)
+    # Who has a request out gets its answer, so that nothing of this round is left for the next one.
+    while waiting and time.perf_counter() < until + LONGEST_ANSWER:
         for number, _ in poll.poll(0):
             client = by_number[number]
             try:
@@ -168,7 +175,10 @@ def run(
             if not answer.startswith(good):
                 tally.bad += 1
                 tally.example = answer[:400]
-            client.send()
+            if now < until:
+                client.send()
+            else:
+                waiting.discard(client)
     tally.seconds = time.perf_counter() - begun
     mark()
     for client in clients:

@@ -1,4 +1,8 @@
-"""The comparison: the official MCP SDK's stateless Streamable HTTP server doing a trivial tool call over TLS."""
+"""
+The official MCP SDK's Streamable HTTP server doing a trivial tool call over TLS: ``CERT KEY PORT best|default``.
+
+Its best mode has no sessions and answers JSON; the default one has sessions and answers with streams of events.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,9 @@ def echo(text: str) -> str:
 
 
 def main() -> None:
-    certificate, key, port = sys.argv[1:4]
-    app = server.streamable_http_app(stateless_http=True, json_response=True)
+    certificate, key, port, mode = sys.argv[1:5]
+    best = mode == "best"
+    app = server.streamable_http_app(stateless_http=best, json_response=best)
     uvicorn.run(
         app,
         host="127.0.0.1",

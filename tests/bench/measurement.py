@@ -1,35 +1,31 @@
 """
-Speed as ratios, measured in one run: ``python -m tests.bench.measurement``.
+What all benchmarks measure with: servers on one core, the load on the other, requests per second of the server's CPU.
 
-One core serves, the other loads. What is compared is requests per second of
-the server's own CPU time, in interleaved rounds, so that a machine that is
-shared or slow moves all figures together.
+Rounds of what is compared are interleaved, so that a machine that is shared or slow moves all figures together.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import socket
+import ssl
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
 
-from tests.bench.load import Tally, client_context, run
-from tests.bench.tool_call import compare, idle_memory, processor
-from tests.system.gateways import TOKEN, with_gateway
-from tests.system.hosting import Host, free_port, running
+from tests.bench.load import Tally, run
+from tests.system.gateways import TOKEN
 
 BENCH = Path(__file__).parent
-TICKS = os.sysconf("SC_CLK_TCK")
+Load = Callable[[int, float], Tally]
 
 
 def pin(core: int) -> None:
@@ -44,19 +40,22 @@ def cpu_seconds(pid: int) -> float:
     return times.user + times.system
 
 
-def measured(pid: int, load: Callable[[], Tally]) -> tuple[Tally, float]:
-    """A round, and the server's CPU seconds in it."""
-    before = cpu_seconds(pid)
+def measured(load: Callable[[], Tally], *pids: int) -> tuple[Tally, float]:
+    """Run a round, and return it with the CPU seconds that the servers took in it."""
+    before = sum(map(cpu_seconds, pids))
     tally = load()
-    return tally, cpu_seconds(pid) - before
+    return tally, sum(map(cpu_seconds, pids)) - before
 
 
 @contextmanager
 def helper(*words: str, port: int = 0) -> Iterator[tuple[int, int]]:
-    """A server process of the comparison on core 0; its port and pid."""
-    process = subprocess.Popen(
-        ["taskset", "-c", "0", sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    """
+    Start a server of the comparison on core 0, and tell its port and pid.
+
+    :param words: its command.
+    :param port: where it will listen; 0: it prints that.
+    """
+    process = subprocess.Popen(["taskset", "-c", "0", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         if not port:
             assert process.stdout is not None
@@ -97,34 +96,25 @@ def gateway_request(port: int) -> bytes:
     return head.encode() + body
 
 
-def mcp_request(port: int) -> bytes:
-    """A stateless tools/call of the official SDK's server."""
-    body = json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "x"}}}
-    ).encode()
-    head = (
-        f"POST /mcp HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n"
-        "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+@dataclass(frozen=True)
+class Subject:
+    """One thing that is measured."""
+
+    name: str
+    load: Load
+    """Loads it with so many calls at a time for so many seconds."""
+
+    pids: tuple[int, ...] = ()
+    """The processes whose CPU is counted."""
 
 
-def mcp_request_2026(port: int) -> bytes:
-    """The same in the revision 2026-07-28, which is stateless by itself: the mode in which that server is fastest."""
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    params = {"name": "echo", "arguments": {"text": "x"}, "_meta": meta}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
-    head = (
-        f"POST /mcp HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Type: application/json\r\n"
-        "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n"
-        f"Mcp-Method: tools/call\r\nMcp-Name: echo\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+def loaded(port: int, context: ssl.SSLContext | None, requests: Callable[[], bytes], good: bytes) -> Load:
+    """Return what loads a port of this machine, each call on a connection of its own."""
+
+    def load(connections: int, seconds: float) -> Tally:
+        return run(("127.0.0.1", port), context, requests, connections=connections, seconds=seconds, good=good)
+
+    return load
 
 
 def fsync_probe(directory: Path) -> float:
@@ -141,127 +131,61 @@ def fsync_probe(directory: Path) -> float:
 
 
 class Figures:
-    """Rounds of one subject."""
+    """Rounds of one subject with one number of connections."""
 
     def __init__(self) -> None:
-        self.per_cpu: list[float] = []
         self.rates: list[float] = []
+        """Requests a second, a round."""
+
+        self.cpu: list[float] = []
+        """Seconds of the servers' CPU a request."""
+
         self.p50: list[float] = []
         self.p99: list[float] = []
 
     def add(self, tally: Tally, cpu: float) -> None:
+        """Take the figures of a round, all of whose answers were the expected ones."""
         wrong = f"{tally.bad} of {tally.requests} answers were not the expected ones, such as {tally.example!r}"
-        assert tally.bad == 0, wrong
-        self.per_cpu.append(tally.requests / cpu)
+        assert tally.requests and tally.bad == 0, wrong
         self.rates.append(tally.rate)
+        self.cpu.append(cpu / tally.requests)
         self.p50.append(tally.percentile(0.5))
         self.p99.append(tally.percentile(0.99))
 
     def summary(self) -> dict[str, float]:
+        """Return the medians of the rounds, and how far the rounds lie apart."""
+        cpu, rate = statistics.median(self.cpu), statistics.median(self.rates)
+        spread = (max(self.rates) - min(self.rates)) / rate
+        if cpu:
+            spread = (max(self.cpu) - min(self.cpu)) / cpu
         return {
-            "requests_per_cpu_second": round(statistics.median(self.per_cpu)),
-            "requests_per_second": round(statistics.median(self.rates)),
+            "requests_per_second": round(rate),
+            "cpu_us": round(cpu * 1e6, 1),
             "p50_ms": round(statistics.median(self.p50) * 1000, 3),
             "p99_ms": round(statistics.median(self.p99) * 1000, 3),
+            "spread": round(spread, 3),
         }
 
 
-def bench(seconds: float, rounds: int, only: str | None) -> dict[str, object]:
-    pin(1)
-    with tempfile.TemporaryDirectory() as temporary:
-        config, gateway = with_gateway(Path(temporary), kind="ssl")
-        with running(config, prefix=("taskset", "-c", "0")) as host:
-            figures = _compare(host, gateway, seconds, rounds, only)
-            figures["mcp_tool_call"] = compare(host)
-            figures["mcp_tool_call_cpu"] = processor(host)
-            figures["memory"] = idle_memory(host)
-            return figures
+def measure(
+    subjects: Iterable[Subject], connections: Sequence[int], *, seconds: float, rounds: int, tell: Callable[[str], None]
+) -> dict[str, dict[str, float]]:
+    """
+    Measure the subjects in interleaved rounds, after one short round that warms each up.
 
-
-def _compare(host: Host, gateway: int, seconds: float, rounds: int, only: str | None) -> dict[str, object]:
-    state = host.state
-    demo = state / "agents" / "demo"
-    agent_id = json.loads((demo / "document.json").read_text())["agent_id"]
-    authenticated = client_context(state / "ca.pem", demo / "agent.pem", demo / "agent.key")
-    anonymous = client_context(state / "ca.pem")
-    request = agtp_request(agent_id)
-    size = len(_one(host.port, authenticated, request))
-    material = (str(state / "server.pem"), str(state / "server.key"))
-    mcp_port = free_port()
-    mcp = mcp_request(mcp_port)
-    subjects: dict[str, Figures] = {}
-    with (
-        helper(str(BENCH / "bare_twisted.py"), *material, str(size)) as bare,
-        helper(str(BENCH / "mcp_sdk_server.py"), *material, str(mcp_port), port=mcp_port) as sdk,
-    ):
-        for _ in range(rounds):
-            for connections in (1, 16, 64):
-                for name, port, pid, context, octets, good in (
-                    ("agtphost", host.port, host.process.pid, authenticated, request, b"AGTP/1.0 200"),
-                    ("gateway", gateway, host.process.pid, anonymous, gateway_request(gateway), b"HTTP/1.1 200"),
-                    ("bare", bare[0], bare[1], anonymous, request, b"AGTP/1.0 200"),
-                    ("mcp_sdk", sdk[0], sdk[1], anonymous, mcp, b"HTTP/1.1 200"),
-                    ("mcp_sdk_2026", sdk[0], sdk[1], anonymous, mcp_request_2026(mcp_port), b"HTTP/1.1 200"),
-                ):
-                    if only is not None and name not in (only, "bare", "agtphost"):
-                        continue
-                    tally, cpu = measured(
-                        pid,
-                        lambda port=port, context=context, octets=octets, connections=connections, good=good: run(
-                            ("127.0.0.1", port),
-                            context,
-                            lambda: octets,
-                            connections=connections,
-                            seconds=seconds,
-                            good=good,
-                        ),
-                    )
-                    subjects.setdefault(f"{name}@{connections}", Figures()).add(tally, cpu)
-    return _report({name: figures.summary() for name, figures in subjects.items()}, fsync_probe(state))
-
-
-def _one(port: int, context: object, request: bytes) -> bytes:
-    """One answer, for its size."""
-    from tests.bench.load import Client
-
-    client = Client(("127.0.0.1", port), context, lambda: request)  # type: ignore[arg-type]
-    for _ in range(2):
-        client.send()
-        answer = None
-        while answer is None:
-            answer = client.receive()
-    client.tls.close()
-    assert answer is not None and answer.startswith(b"AGTP/1.0 200"), answer
-    return answer
-
-
-def _report(subjects: dict[str, dict[str, float]], fsync: float) -> dict[str, object]:
-    ratios = {}
-    for connections in (1, 16, 64):
-        ours = subjects[f"agtphost@{connections}"]["requests_per_cpu_second"]
-        for other in ("bare", "mcp_sdk"):
-            theirs = subjects.get(f"{other}@{connections}")
-            if theirs is not None:
-                ratios[f"agtphost/{other} at {connections}"] = round(ours / theirs["requests_per_cpu_second"], 3)
-        over_http, sdk = subjects.get(f"gateway@{connections}"), subjects.get(f"mcp_sdk_2026@{connections}")
-        if over_http is not None and sdk is not None:
-            per_cpu = over_http["requests_per_cpu_second"] / sdk["requests_per_cpu_second"]
-            ratios[f"gateway/mcp_sdk_2026 at {connections}"] = round(per_cpu, 3)
-    for name, prefix in (("agtphost", ""), ("gateway", "gateway ")):
-        at_64 = subjects.get(f"{name}@64")
-        if at_64 is not None:
-            ratios[f"{prefix}p99/p50 at 64"] = round(at_64["p99_ms"] / at_64["p50_ms"], 2)
-    return {"subjects": subjects, "ratios": ratios, "fdatasync_ms": round(fsync * 1000, 3)}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of one round of one subject")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", help="one subject besides the bare responder")
-    given = parser.parse_args()
-    print(json.dumps(bench(given.seconds, given.rounds, given.only), indent=2))
-
-
-if __name__ == "__main__":
-    main()
+    :param connections: how many calls at a time.
+    :param seconds: of one round of one subject.
+    :param tell: told what is measured now.
+    :return: the figures by ``NAME@CONNECTIONS``: requests_per_second, cpu_us, p50_ms, p99_ms, and the spread between
+        rounds as a share of the median.
+    """
+    subjects, figures = list(subjects), dict[str, Figures]()
+    for subject in subjects:
+        subject.load(min(connections), min(seconds, 0.5))
+    for number in range(rounds):
+        for count in connections:
+            for subject in subjects:
+                tell(f"round {number + 1} of {rounds}: {subject.name}, {count} at a time")
+                found = measured(partial(subject.load, count, seconds), *subject.pids)
+                figures.setdefault(f"{subject.name}@{count}", Figures()).add(*found)
+    return {name: each.summary() for name, each in figures.items()}

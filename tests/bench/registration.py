@@ -90,7 +90,6 @@ def bench(seconds: float) -> dict[str, float]:
                 return request("REGISTER", "/cards", agent_id, {"card": card(id=f"card-{next(numbers):06}")})
 
             tally, cpu = measured(
-                host.process.pid,
                 lambda: run(
                     ("127.0.0.1", host.port),
                     context,
@@ -99,6 +98,7 @@ def bench(seconds: float) -> dict[str, float]:
                     seconds=seconds,
                     good=b"AGTP/1.0 200",
                 ),
+                host.process.pid,
             )
             grown = process.memory_info().rss - before
             host.kill()

@@ -74,10 +74,10 @@ def bench(seconds: float, rounds: int) -> dict[str, object]:
             for name in ("alone", "viewed") if number % 2 else ("viewed", "alone"):
                 if name == "viewed":
                     with looking(site, browser) as viewer:
-                        tally, cpu = measured(site.host.process.pid, load)
+                        tally, cpu = measured(load, site.host.process.pid)
                     events += viewer.events
                 else:
-                    tally, cpu = measured(site.host.process.pid, load)
+                    tally, cpu = measured(load, site.host.process.pid)
                 assert tally.bad == 0, tally.example
                 if number:  # the first round warms it up
                     rates[name].append(tally.requests / cpu)

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.bench import load, mcp_front
+from tests.bench import load, mcp_requests
 from tests.bench.load import answer_to, client_context, run
 from tests.bench.measurement import agtp_request, gateway_request, pin
 from tests.system.fronting import front
@@ -56,8 +56,8 @@ def subjects(host: Host, gateway: int, registry: int, mcp: int) -> dict[str, tup
     plain = client_context(host.state / "ca.pem")
     listed = json.loads(answer_to(registry, plain, got(registry, "/agents")).partition(b"\r\n\r\n")[2])["agents"]
     hosted = next(entry["id"] for entry in listed if entry["id"].startswith("agent:"))
-    tool = mcp_front.request(mcp, "echo_text", f"Authorization: Bearer {TOKEN}")
-    mcp_front.check(mcp, plain, tool)
+    tool = mcp_requests.call(mcp, "echo_text", {"text": "the quick brown fox"}, f"Authorization: Bearer {TOKEN}")
+    mcp_requests.check(mcp, plain, tool, b"the quick brown fox")
     document = f"/agents/{hosted.removeprefix('agent:')}"
     return {
         "AGTP": (host.port, shown, agtp_request(agent_id), b"AGTP/1.0 200"),

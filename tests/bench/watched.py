@@ -76,7 +76,7 @@ def bench(seconds: float, rounds: int, access: bool) -> dict[str, object]:
         for number in range(rounds + 1):
             pair = [("plain", plain, without), ("watched", watched, scraped)]
             for name, host, load in pair if number % 2 else reversed(pair):
-                tally, cpu = measured(host.process.pid, load)
+                tally, cpu = measured(load, host.process.pid)
                 assert tally.bad == 0, tally.example
                 answered += tally.requests if name == "watched" else 0
                 if number:  # the first round warms both up
