@@ -41,6 +41,9 @@ PATIENCE = 20.0
 WARM = 40.0
 """Seconds that the host may take until every kind of call succeeds: on a busy machine an MCP server starts slowly."""
 
+LAST_OF_CONNECTION = 9_000
+"""Calls after which a caller opens a new connection; the host ends one after 10,000 (``requests_per_connection``)."""
+
 RATES = {"call": 25.0, "tool": 10.0, "connect": 2.0, "front": 1.0, "wellknown": 1.0, "probe": 50.0}
 """Calls per second of one caller."""
 
@@ -90,9 +93,13 @@ class Caller:
     def __init__(self, place: Place, context: ssl.SSLContext) -> None:
         self._place, self._context = place, context
         self._link: RawLink | None = None
+        self._asked = 0
 
     def ask(self, method: str, path: str, body: object) -> str | None:
         """What went wrong, or None."""
+        self._asked += 1
+        if self._asked > LAST_OF_CONNECTION:
+            self.close()
         try:
             if self._link is None:
                 self._link = RawLink(self._place, context=self._context, timeout=PATIENCE, source=HONEST_ADDRESS)
@@ -117,7 +124,7 @@ class Caller:
     def close(self) -> None:
         if self._link is not None:
             self._link.close()
-        self._link = None
+        self._link, self._asked = None, 0
 
 
 def fetch(port: int, path: str, context: ssl.SSLContext) -> str | None:

@@ -88,13 +88,17 @@ def scopes(target: Target, seconds: float) -> None:
             assert told <= {(401, "agent-unauthenticated"), (429, "rate-limited")}, told
 
 
-def shape(answer: Answer, identifier: str) -> tuple[Any, ...]:
+def shape(answer: Answer, *named: str) -> tuple[Any, ...]:
     """
-    What an answer tells, but for the identifier itself: status, reason, length and the names of its fields.
+    What an answer tells, but for what the caller named itself: status, reason, length and the names of its fields.
 
     `Audit-Summary` says only that refusals became too many for a record each.
+
+    :param named: identifiers in the request; an answer may repeat them.
     """
-    body = answer.body.decode().replace(identifier, "")
+    body = answer.body.decode()
+    for identifier in named:
+        body = body.replace(identifier, "")
     return answer.status, answer.reason, len(body), tuple(sorted({*answer.headers} - {"audit-summary"}))
 
 
@@ -175,7 +179,7 @@ def identifiers(target: Target, seconds: float) -> None:
                 told = set()
                 for key in (thing, strange(thing)):
                     method, path, body, more = ask(key)
-                    told.add(shape(answered(link, request(method, path, body, **fields, **more)), key))
+                    told.add(shape(answered(link, request(method, path, body, **fields, **more)), key, owner))
                 assert len(told) == 1, (who, method, path, told)
 
 
