@@ -253,9 +253,9 @@ def _named_method(verb: str, named: Sequence[bytes], values: Values, rules: Tran
     """Return the method that ``X-AGIS-Method`` names."""
     line = f"AGTP/1.0 {verb}\r\n".encode()
     method = _value("X-AGIS-Method", named, line)
-    said = values(b"x-agis-grammar") or ()
-    if [each.strip().lower() for each in said] != [GRAMMAR.encode()]:
-        fault = "X-AGIS-Method needs X-AGIS-Grammar: AGIS/1.0; without it the HTTP method would call something else."
+    said = values(b"x-agis-grammar")
+    if said is not None and [each.strip().lower() for each in said] != [GRAMMAR.encode()]:
+        fault = "X-AGIS-Method is read here by X-AGIS-Grammar: AGIS/1.0; send that value once, or omit the field."
         raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
     space = values(b"x-agis-namespace")
     if space is not None:

@@ -100,15 +100,15 @@ def is_plain(schema: Mapping[str, Any]) -> bool:
 
 def naming(methods: list[str], *, required: bool) -> list[dict[str, Any]]:
     """
-    Return the two header fields that name a method.
+    Return the two header fields that name a method; that of the grammar, which has one value, may be omitted.
 
     :param methods: the methods that can be named.
+    :param required: whether one has to be named.
     """
-    said = {METHOD: methods, GRAMMAR: [AGIS]}
-    found = []
-    for name, values in said.items():
-        schema = {"type": "string", "enum": values}
-        # Generated clients fill in a single value automatically.
-        only = {"default": values[0]} if required and len(values) == 1 else {}
-        found.append({"name": name, "in": "header", "required": required, "schema": {**schema, **only}})
-    return found
+    # Generated clients fill in a single value automatically.
+    only = {"default": methods[0]} if required and len(methods) == 1 else {}
+    method, grammar = {"type": "string", "enum": methods, **only}, {"type": "string", "enum": [AGIS]}
+    return [
+        {"name": METHOD, "in": "header", "required": required, "schema": method},
+        {"name": GRAMMAR, "in": "header", "required": False, "schema": grammar},
+    ]
