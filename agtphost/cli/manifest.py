@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +104,7 @@ def _show(found: ServerManifest) -> None:
             ("agents", _join_values(_members(document.get("hosted_agents"), "name"))),
             ("protocols", _join_values(_members(document.get("hosted_protocols"), "path"))),
             ("apis", _join_values(_members(document.get("apis"), "base_url"))),
+            *_transports(document),
             ("signature", found.signature.value),
         ]
     )
@@ -115,6 +116,15 @@ def _show(found: ServerManifest) -> None:
         if isinstance(endpoint, dict)
     ]
     print_table(("METHOD", "PATH", "TIER", "DESCRIPTION"), rows)
+
+
+def _transports(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the carriers, with their ports, where there are several."""
+    listed = document.get("transports")
+    entries = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    if entries:
+        shown = [f"{each.get('carrier', '')} {each.get('port', '')}".strip() for each in entries]
+        yield "transports", _join_values(shown)
 
 
 def _members(entries: Any, name: str) -> list[Any]:

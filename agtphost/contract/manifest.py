@@ -136,6 +136,9 @@ class Surface:
     directory: Sequence[str] = ()
     """Paths of the server's own DISCOVER documents (spec reading 35)."""
 
+    transports: Sequence[Mapping[str, Any]] = ()
+    """The carriers to choose from (spec reading 73); without any the manifest has no ``transports``: TLS alone."""
+
 
 def build_manifest(
     facts: ServerFacts,
@@ -198,6 +201,8 @@ def build_manifest(
             "pre_auth_discovery": policies.anonymous_discovery,
             "negotiable": surface.negotiable,
         }
+    if surface.transports:
+        manifest["transports"] = [dict(entry) for entry in surface.transports]
     manifest[SIGNATURE] = None
     return manifest
 

@@ -240,7 +240,7 @@ def _outside_services(
     served = (known, *fronts, operated, build_metrics_surface(services, look), _gateway(services, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None), RefusalRecorder(front))
     yield listening
-    yield from quic_services(reactor, config, loaded.tls, listening)
+    yield from quic_services(reactor, config, loaded.tls, listening, services.lasting.transports)
 
     def summary() -> Mapping[str, object]:
         core = generations.core

@@ -7,11 +7,13 @@ from dataclasses import fields
 from typing import Any
 
 from twisted.application.service import IService, Service
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.config import Config
+from agtphost.host.transports import OfferedTransports
 from agtphost.http.http_service import HTTP_LIMITS
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols import (
@@ -52,10 +54,13 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
     return ListeningService(endpoint, tls, factory, reactor, given.drain_timeout)
 
 
-def quic_services(reactor: Any, config: Config, tls: ServerTLS, listening: ListeningService) -> Iterator[IService]:
+def quic_services(
+    reactor: Any, config: Config, tls: ServerTLS, listening: ListeningService, offered: OfferedTransports
+) -> Iterator[IService]:
     """
     Yield the service that listens for QUIC, where ``[quic]`` is enabled; its connections count with those of TLS.
 
+    :param offered: told of the ports once both are bound.
     :raises agtphost.errors.ConfigurationError: aioquic is another than this host knows.
     """
     if not config.quic.enabled:
@@ -67,7 +72,12 @@ def quic_services(reactor: Any, config: Config, tls: ServerTLS, listening: Liste
     secret = key_of_state(tls.own.main.key_pem)
     factory = listening.factory
     assert isinstance(factory, AGTPServerFactory)
-    yield QuicListeningService(config.quic, tls, factory, listening, reactor, config.listen.address, secret)
+    service = QuicListeningService(config.quic, tls, factory, listening, reactor, config.listen.address, secret)
+    # A port that cannot be bound is logged by the service, and stated nowhere.
+    ports: list[Deferred[Any]] = [listening.when_listening(), service.when_listening()]
+    bound = gatherResults(ports, consumeErrors=True)
+    bound.addCallbacks(lambda found: offered.offer(int(getattr(found[0], "port", 0)), found[1]), lambda failure: None)
+    yield service
 
 
 def http_limits(config: Config) -> ConnectionLimits:

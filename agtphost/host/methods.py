@@ -111,6 +111,7 @@ def build_disclosure(services: HostServices, upstreams: Upstreams, negotiating: 
         versions_supported=loaded.catalogs.versions,
         # Contracts are known once the ledger has read them.
         negotiated=lambda: negotiating.persistent() if evidence.ledger.healthy else None,
+        transports=services.lasting.transports.entries,
     )
     # The key may have been rotated since the host started.
     signer, public = (None, None) if loaded.key is None else (fastest_signer(loaded.key), loaded.key.public)

@@ -34,6 +34,7 @@ from agtphost.host.publication import HISTORY
 from agtphost.host.publication_history import PublicationHistory
 from agtphost.host.search_engines import SearchEngines
 from agtphost.host.shared_numbers import SharedNumbers
+from agtphost.host.transports import OfferedTransports
 from agtphost.host.turn_executor import TurnExecutor, executor_of
 from agtphost.identity.key_history import every_public
 from agtphost.methods.continuation import Continuations, continuation_key
@@ -71,6 +72,9 @@ class ProcessState:
     negotiations: Negotiations
     history: PublicationHistory
     """What was published, with its time."""
+
+    transports: OfferedTransports
+    """The carriers that the manifest states."""
 
     propagation: NoticeQueue
     delegated: DelegatedWork
@@ -148,6 +152,7 @@ class ProcessState:
                 times.stamp,
                 None if evidence.lease is None else SharedNumbers(evidence.lease, evidence.ledger.call_in_writer),
             ),
+            transports=OfferedTransports(),
             propagation=NoticeQueue(reactor, config, held, evidence.records, evidence.ledger),
             delegated=DelegatedWork.for_host(config, directory, held, reactor, evidence.ledger, seconds),
             front_tasks=front_tasks(config, held, evidence.ledger, seconds),

@@ -103,6 +103,7 @@ class Publication:
     :param clock: schedules the steps in which a large manifest is built.
     :param versions_supported: of the catalog; empty means only that of ``catalog``.
     :param negotiated: returns definitions of persistent negotiated endpoints, or None while they are unknown.
+    :param transports: returns the carriers to choose from; empty where there is no choice.
     """
 
     def __init__(
@@ -120,11 +121,14 @@ class Publication:
         clock: IReactorTime,
         versions_supported: Sequence[str] = (),
         negotiated: Callable[[], Sequence[Mapping[str, Any]] | None] = tuple,
+        transports: Callable[[], tuple[Mapping[str, Any], ...]] = tuple,
     ) -> None:
         self._config = config
         self._catalog = catalog
         self._versions_supported = versions_supported
         self._negotiated = negotiated
+        self._transports = transports
+        self._offered: tuple[Mapping[str, Any], ...] = ()
         self._negotiated_entries: tuple[Mapping[str, Any], ...] = ()
         self._policies = manifest.Policies(
             methods=policy,
@@ -244,7 +248,9 @@ class Publication:
         if self._is_frozen:
             return
         looked = tuple((adapter.hosted_protocols(), tuple(adapter.tools())) for adapter in self._adapters)
-        agreed = self._read_negotiated()
+        agreed, offered = self._read_negotiated(), self._transports()
+        if offered != self._offered:
+            self._offered, self._forms = offered, {}
         if self._compared is not None and agreed == self._negotiated_entries and self._is_unchanged(looked):
             return
         self._compared = looked
@@ -409,6 +415,7 @@ class Publication:
                 data_classes=[entry.document() if known else entry.public() for entry in config.data_class],
                 negotiable=is_negotiable(config, self._endpoints),
                 directory=DISCOVERY,
+                transports=self._offered,
             ),
             signing_keys=() if self._key is None else (self._key.public,),
             earlier_keys=[(link.old, link.rotated_at) for link in earlier_of(self._key)],

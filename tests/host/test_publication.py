@@ -24,6 +24,7 @@ from agtphost.handlers.context import EndpointResponse
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.host.publication import HISTORY, ManifestForm, Publication
 from agtphost.host.publication_history import PublicationHistory
+from agtphost.host.transports import OfferedTransports
 from agtphost.identity import files
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
@@ -46,6 +47,7 @@ def make_publication(
     box: Toolbox | None = None,
     now: Callable[[], str] | None = None,
     hosted: Callable[[], Sequence[Agent]] | None = None,
+    transports: Callable[[], tuple[Mapping[str, Any], ...]] = tuple,
 ) -> Publication:
     """A publication as the assembly builds it."""
     return Publication(
@@ -59,6 +61,7 @@ def make_publication(
         key=loaded.key,
         history=PublicationHistory(loaded.config.host.state_dir / HISTORY, now or ticking()),
         clock=Turns(),
+        transports=transports,
     )
 
 
@@ -164,6 +167,35 @@ def test_a_complete_manifest_is_sound(tmp_path: Path) -> None:
     (protocol,) = manifest["hosted_protocols"]
     assert (protocol["protocol"], protocol["method"], protocol["path"]) == ("MCP", "EXECUTE", "/mcp/files")
     assert manifest["server"]["supported_features"] == ["endpoint-registry", "mcp", "synthesis", "signed-manifest"]
+
+
+def test_transports_are_stated_where_there_is_a_choice(loaded: LoadedHost) -> None:
+    """Spec reading 73: both carriers, signed, while QUIC listens; without it not an octet differs from before."""
+    offered = OfferedTransports()
+    publication = make_publication(loaded, transports=offered.entries)
+    before = serve_manifest(publication).body
+    assert "transports" not in document(publication)
+    assert before == serve_manifest(make_publication(loaded)).body
+    number = publication.api_version
+    offered.offer(4480, 4481)
+    shown = document(publication)
+    assert shown["transports"] == [
+        {"carrier": "tls", "port": 4480},
+        {"carrier": "quic", "port": 4481, "alpn": "agtp"},
+    ]
+    assert loaded.key is not None
+    keys = {loaded.key.kid: loaded.key.public}
+    verify_manifest(shown, keys)
+    with pytest.raises(JWSError):
+        verify_manifest({**shown, "transports": []}, keys)
+    assert [finding for finding in examine(shown) if finding.fault] == []
+    assert publication.api_version == number  # What can be called is the same,
+    assert before is not None
+    assert shown["document_version"] != json.loads(before)["document_version"]  # and the document another.
+    offered.withdraw()
+    assert "transports" not in document(publication)
+    offered.offer(0, 4481)  # TLS at a socket that is none of TCP
+    assert document(publication)["transports"][0] == {"carrier": "tls"}
 
 
 def test_features_are_those_the_host_has(tmp_path: Path) -> None:

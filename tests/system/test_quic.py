@@ -76,6 +76,16 @@ def test_calls_need_no_tcp(host: Host) -> None:
         assert type(link).__name__ == "BlockingQuicConnection"
 
 
+def test_the_manifest_states_both_carriers(host: Host) -> None:
+    """``transports`` has the ports that the host listens at, by number: here QUIC has that of TLS."""
+    shown = host.agtp_json("manifest", "show", "-", "--document")
+    assert shown["transports"] == [
+        {"carrier": "tls", "port": host.port},
+        {"carrier": "quic", "port": host.port, "alpn": "agtp"},
+    ]
+    assert f"tls {host.port}, quic {host.port}" in host.agtp("manifest", "show", "-").stdout
+
+
 def request(agent_id: str, number: int) -> bytes:
     """A request of an agent."""
     lines = ("AGTP/1.0 DESCRIBE /", f"Agent-ID: {agent_id}", f"Task-ID: task-quic-{number}", "Content-Length: 0")
