@@ -7,10 +7,8 @@ digest of everything that it depends on: the text and path of the file, and vari
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
@@ -18,19 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from agtphost import __version__
-from agtphost.vocabulary import jsontext
+from agtphost.client.cache_files import cache_folder, read_cached, write_cached
 
 if TYPE_CHECKING:
     from agtphost.config import Config
 
 INPUTS = ("AGTPHOST_STATE_DIR", "CREDENTIALS_DIRECTORY", "HOME")
 """Variables of the environment that paths of a ``host.toml`` depend on."""
-
-MOST = 64
-"""Hosts that are kept; the oldest is removed first."""
-
-_LARGEST = 16_384
-"""Octets of one kept host."""
 
 _LARGEST_FILE = 4_194_304
 """Octets of a ``host.toml``, as :mod:`agtphost.config` takes it."""
@@ -72,44 +64,25 @@ class LocalHost:
 def recall(path: Path, environ: Mapping[str, str] = os.environ) -> LocalHost | None:
     """Return the host of a ``host.toml`` that was read before without a fault; None if it must be read."""
     kept = _file_for(path, environ)
-    if kept is None:
-        return None
+    # A file of another user could choose the host and the authority that commands trust; `read_cached` takes none.
+    found = None if kept is None else read_cached(kept)
     try:
-        with kept.open("rb") as stream:
-            # Otherwise another user could choose the host and the authority that commands trust.
-            if not _is_own(os.fstat(stream.fileno())) or not _is_own(kept.parent.stat()):
-                return None
-            found: Any = jsontext.decode(stream.read(_LARGEST))
-        return _host_of(found)
-    except (OSError, ValueError, TypeError, KeyError):
+        return None if found is None else _host_of(found)
+    except (ValueError, TypeError, KeyError):
         return None
 
 
 def remember(path: Path, host: LocalHost, environ: Mapping[str, str] = os.environ) -> None:
     """Store the host of a ``host.toml`` without fault; does nothing without a cache directory."""
     kept = _file_for(path, environ)
-    if kept is None:
-        return
-    with contextlib.suppress(OSError):
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        others = sorted(kept.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
-        for old in others[: max(0, len(others) + 1 - MOST)]:
-            old.unlink(missing_ok=True)
-        draft = kept.with_suffix(f".{os.getpid()}")
-        draft.touch(mode=0o600, exist_ok=False)
-        try:
-            draft.write_text(json.dumps(asdict(host), default=str), encoding="utf-8")
-            draft.replace(kept)
-        finally:
-            draft.unlink(missing_ok=True)
+    if kept is not None:
+        write_cached(kept, json.dumps(asdict(host), default=str))
 
 
 def _file_for(path: Path, environ: Mapping[str, str]) -> Path | None:
     """Return the file that keeps what is read of ``path``; None where there is none, or ``path`` cannot be read."""
-    if not hasattr(os, "getuid"):
-        return None
-    home = environ.get("XDG_CACHE_HOME") or (f"{environ['HOME']}/.cache" if environ.get("HOME") else "")
-    if not Path(home).is_absolute():
+    folder = cache_folder("hosts", environ)
+    if folder is None:
         return None
     try:
         with path.open("rb") as stream:
@@ -118,11 +91,7 @@ def _file_for(path: Path, environ: Mapping[str, str]) -> Path | None:
         return None
     names = (__version__, str(path.absolute()), *(f"{name}={environ.get(name)}" for name in INPUTS))
     digest = sha256(os.fsencode("\0".join(names)) + b"\0\0" + text).hexdigest()
-    return Path(home) / "agtphost" / "hosts" / f"{digest}.json"
-
-
-def _is_own(found: os.stat_result) -> bool:
-    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return folder / f"{digest}.json"
 
 
 def _host_of(found: Any) -> LocalHost:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from agtphost.client import local_host
-from agtphost.client.local_host import INPUTS, MOST, LocalHost, recall, remember
+from agtphost.client.cache_files import MOST
+from agtphost.client.local_host import INPUTS, LocalHost, recall, remember
 from agtphost.client.target import host_for
 from agtphost.config import load, loader, secret
 
