@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from agtphost.client import tls
-from agtphost.client.call_flow import Deadline, Stream
+from agtphost.client.call_flow import Stream
+from agtphost.client.deadline import Deadline
 from agtphost.client.delivery import Delivery
 from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply

@@ -9,8 +9,9 @@ from collections.abc import Generator
 from types import coroutine
 
 from agtphost.client import tls
-from agtphost.client.call_flow import Deadline, Stream
+from agtphost.client.call_flow import Stream
 from agtphost.client.conversation import Conversation
+from agtphost.client.deadline import Deadline
 from agtphost.client.errors import ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall

@@ -18,9 +18,9 @@ from twisted.python.failure import Failure
 
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.bootstrap_fetch import BootstrapFetcher
-from agtphost.client.call_flow import Deadline
 from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.connection import ConnectionFactory, TwistedConnection
+from agtphost.client.deadline import Deadline
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.host import AsyncCalls, Host
 from agtphost.client.quic.loading import load_quic

@@ -22,7 +22,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from agtphost.client import tls
-from agtphost.client.call_flow import Deadline, Stream
+from agtphost.client.call_flow import Stream
+from agtphost.client.deadline import Deadline
 from agtphost.client.delivery import Delivery
 from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply

@@ -309,7 +309,7 @@ def test_a_connection_that_ends_between_two_calls_is_not_waited_for(credentials:
                 link.abort()
                 await link.ended
                 call = client._caller.prepare(host.uri, "QUERY", "/b", None)
-                from agtphost.client.call_flow import Deadline
+                from agtphost.client.deadline import Deadline
 
                 with pytest.raises(ConnectionLost, match="before it was asked"):
                     await link.perform(call, None, Deadline(client._now, 5))

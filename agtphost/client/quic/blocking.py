@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from agtphost.client import tls
 from agtphost.client.blocking_connection import handed_out
-from agtphost.client.call_flow import Clock, Deadline, Stream
+from agtphost.client.call_flow import Stream
+from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.errors import ClientError
 from agtphost.client.quic.core import QuicCredentials
 from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, explain_silence

@@ -14,7 +14,8 @@ from twisted.internet.protocol import DatagramProtocol, Factory, Protocol
 from zope.interface import provider
 
 from agtphost.client import tls
-from agtphost.client.call_flow import Deadline, Stream
+from agtphost.client.call_flow import Stream
+from agtphost.client.deadline import Deadline
 from agtphost.client.errors import CannotConnect, ClientError
 from agtphost.client.quic.core import QuicCredentials
 from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, explain_silence

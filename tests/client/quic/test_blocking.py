@@ -14,8 +14,8 @@ import pytest_twisted
 from twisted.internet.defer import Deferred, succeed
 
 from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, aio, sync
-from agtphost.client.call_flow import Deadline
 from agtphost.client.conversation import CLIENT_LIMITS
+from agtphost.client.deadline import Deadline
 from agtphost.client.quic import loading
 from agtphost.client.quic.blocking import connect
 from agtphost.client.quic.session import ANSWER_SECONDS

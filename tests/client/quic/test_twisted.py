@@ -11,8 +11,8 @@ import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 
 from agtphost.client import CannotConnect, Client, ConnectionLost, InvalidCall, Reply, TLSRefused
-from agtphost.client.call_flow import Deadline
 from agtphost.client.conversation import CLIENT_LIMITS
+from agtphost.client.deadline import Deadline
 from agtphost.client.quic import session
 from agtphost.client.quic.twisted import connect
 from agtphost.client.requests import Destination
