@@ -33,6 +33,8 @@ class AsyncioConnection(asyncio.Protocol):
     :param lost: called once, when the connection has ended.
     """
 
+    carrier = "tls"
+
     def __init__(
         self, limits: Limits, open: set[AsyncioConnection], lost: Callable[[AsyncioConnection], object]
     ) -> None:

@@ -28,6 +28,8 @@ class BlockingConnection:
     :param channel: after its handshake.
     """
 
+    carrier = "tls"
+
     def __init__(self, channel: ssl.SSLSocket, limits: Limits) -> None:
         self._channel = channel
         self._conversation = Conversation(limits)
@@ -112,23 +114,21 @@ def handed_out(reply: Reply) -> Generator[Reply, None, None]:
 
 
 def connect(
-    destination: Destination, context: ssl.SSLContext, limits: Limits, deadline: Deadline
+    destination: Destination,
+    context: ssl.SSLContext,
+    limits: Limits,
+    deadline: Deadline,
+    opened: socket.socket | None = None,
 ) -> BlockingConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
 
+    :param opened: a connection of TCP to that server, which is used or closed; None: one is made.
     :raises agtphost.client.errors.CannotConnect: if no server answers there.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     :raises agtphost.client.errors.Timeout: if it takes too long.
     """
-    try:
-        raw = socket.create_connection(
-            (destination.host, destination.port), deadline.remaining(f"connecting to {destination}")
-        )
-    except TimeoutError:
-        raise deadline.timeout_error() from None
-    except (OSError, UnicodeError) as error:
-        raise tls.cannot_connect(error, destination) from error
+    raw = _open_tcp(destination, deadline) if opened is None else opened
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # The context detaches `raw`'s descriptor on success and closes it on failure.
     with contextlib.ExitStack() as unless_connected:
@@ -146,3 +146,14 @@ def connect(
         tls.verify_peer_name(channel.getpeercert(binary_form=True) or b"", destination.host)
         unless_connected.pop_all()
     return BlockingConnection(channel, limits)
+
+
+def _open_tcp(destination: Destination, deadline: Deadline) -> socket.socket:
+    try:
+        return socket.create_connection(
+            (destination.host, destination.port), deadline.remaining(f"connecting to {destination}")
+        )
+    except TimeoutError:
+        raise deadline.timeout_error() from None
+    except (OSError, UnicodeError) as error:
+        raise tls.cannot_connect(error, destination) from error

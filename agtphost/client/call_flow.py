@@ -19,11 +19,12 @@ from typing import Any, Generic, Protocol, TypeVar, Unpack
 from agtphost.client.approvals import WAIT, pause_after
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import Caller, CallOptions, ClientOptions, no_manifest, server_of
+from agtphost.client.carriers import AUTO, CarrierTable, needs_offers
 from agtphost.client.catalogs import agree, check_versions
 from agtphost.client.confirmation import consequence
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.deadline import Clock, Deadline
-from agtphost.client.errors import ClientError, ConnectionLost, NotConfirmed, VerificationFailed
+from agtphost.client.errors import ClientError, ConnectionLost, NotConfirmed, ProtocolBroken, VerificationFailed
 from agtphost.client.location import Ask, locating, question
 from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
@@ -51,6 +52,10 @@ T = TypeVar("T")
 
 class CallConnection(Protocol):
     """A connection whose server is verified."""
+
+    @property
+    def carrier(self) -> str:
+        """``tls`` or ``quic``."""
 
     used: bool
     """Whether a call was made over it before."""
@@ -114,6 +119,11 @@ class Calls(Generic[L]):
         )
         self._guard: AbstractContextManager[object] = nullcontext()
         self._closed = False
+        self._carriers: CarrierTable | None = None
+        """The carriers of hosts; None where each connection is by the same."""
+
+        if options.get("quic", False) == AUTO:
+            self._carriers = CarrierTable(options.get("carrier_memory"), options.get("on_fallback"))
         self._presented = PresentedCertificate(self._caller.settings)
 
     # What each client does in its own way
@@ -286,6 +296,8 @@ class Calls(Generic[L]):
             if not further.ok:
                 raise no_manifest(further)
             token = reader.add(further)
+        if self._carriers is not None:
+            self._carriers.note_manifest(call.destination, reply, reader.keys, self._now())
         return self._caller.manifests.adopt(call.destination, reader, self._now())
 
     async def _answer(self, ask: Ask) -> Reply:
@@ -387,6 +399,8 @@ class Calls(Generic[L]):
 
     async def _reconnecting(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         """Make a call over a pooled connection, and once more over a new one if that was dead."""
+        if self._carriers is not None and needs_offers(call):
+            await self._learn_offers(self._carriers, call.destination, deadline)
         attempt = 1
         while True:
             link = await self._borrow(call.destination, deadline)
@@ -394,8 +408,14 @@ class Calls(Generic[L]):
             try:
                 return await link.perform(call, stream, deadline)
             except ConnectionLost as error:
-                if not self._caller.policy.may_repeat(error, call.repeatable, reused=reused, attempt=attempt):
+                # The other carrier is another way: a new connection by QUIC that dies says nothing of it.
+                has_other = self._carriers is not None and link.carrier == "quic"
+                if not self._caller.policy.may_repeat(
+                    error, call.repeatable, reused=reused or has_other, attempt=attempt
+                ):
                     raise
+                if self._carriers is not None and has_other and not (reused or error.unprocessed):
+                    self._carriers.suspect(call.destination, error.explanation)
                 with self._guard:
                     dropped = self._pool.drop(call.destination)
                 for old in dropped:
@@ -403,6 +423,27 @@ class Calls(Generic[L]):
             finally:
                 self._return(call.destination, link)
             attempt += 1
+
+    async def _learn_offers(self, carriers: CarrierTable, host: Destination, deadline: Deadline) -> None:
+        """Read the manifest of a host whose carriers are not known, once for all calls that wait for it."""
+        if carriers.is_known(host, self._now()):
+            return
+        async with self._reading(host):
+            if carriers.is_known(host, self._now()):
+                return
+            try:
+                reply = await self._reconnecting(self._caller.manifest_call(host), None, deadline)
+            except (ConnectionLost, ProtocolBroken):
+                # The call itself shows what is wrong.
+                carriers.note_absence(host, self._now())
+            else:
+                carriers.note_manifest(host, reply, self._caller.manifests.keys_of(host), self._now())
+            if carriers.quic_of(host, self._now()) is not None:
+                # Else the connection of the reading would serve the calls.
+                with self._guard:
+                    dropped = self._pool.drop(host)
+                for link in dropped:
+                    link.close()
 
     async def _borrow(self, key: Destination, deadline: Deadline) -> L:
         while True:

@@ -8,9 +8,9 @@ again, and how a URI is resolved.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from agtphost.client.bootstrap import ASK_DOMAINS, BootstrapPolicy, Bootstraps
 from agtphost.client.catalogs import Agreement
@@ -29,6 +29,9 @@ from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import AgtpUri, Form
 from agtphost.wire.codec import Limits
+
+if TYPE_CHECKING:
+    from agtphost.client.carriers import CarrierMemory, Fallback
 
 MAX_AGREED = 4096
 """Servers whose catalog version is remembered; beyond that the oldest is forgotten."""
@@ -141,11 +144,18 @@ class ClientOptions(TypedDict, total=False):
     plain_parameters: bool
     """Sends parameters at the top of the body, for servers that know no envelope."""
 
-    quic: bool
+    quic: bool | Literal["auto"]
     """
     Whether calls go over QUIC instead of TLS, which needs ``agtphost[quic]`` and a host that listens for it: False.
-    The asyncio client cannot.
+    ``auto``: over QUIC where the host's manifest offers it and it answers, else over TLS
+    (:mod:`~agtphost.client.carriers`). The asyncio client cannot.
     """
+
+    on_fallback: Callable[[Fallback], object] | None
+    """With ``quic="auto"``: takes each host that offers QUIC and had to be called over TLS, once in five minutes."""
+
+    carrier_memory: CarrierMemory | None
+    """With ``quic="auto"``: what remembers the carriers of hosts between clients; None: each client asks once."""
 
     confirm: Confirm | None
     """

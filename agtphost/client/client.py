@@ -19,6 +19,8 @@ from twisted.python.failure import Failure
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.caller import CallOptions, ClientOptions
+from agtphost.client.carrier_race import ConnectionRace
+from agtphost.client.carriers import CarrierTable
 from agtphost.client.connection import ConnectionFactory, TwistedConnection
 from agtphost.client.deadline import Deadline
 from agtphost.client.errors import ClientError, InvalidCall
@@ -151,18 +153,55 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
     def _load_context(self) -> None:
         if self._uses_quic:
             self._quic = load_quic(self._caller.settings)
-        else:
+        if self._uses_quic is not True:
             self._context = openssl_context(self._caller.settings)
 
     async def _connect(self, key: Destination, deadline: Deadline) -> TwistedConnection | TwistedQuicConnection:
+        if self._carriers is not None:
+            return await self._connect_by_either(self._carriers, key, deadline)
         return await (self._connect_by_quic if self._uses_quic else self._connect_by_tls)(key, deadline)
 
-    async def _connect_by_quic(self, key: Destination, deadline: Deadline) -> TwistedQuicConnection:
+    async def _connect_by_either(
+        self, carriers: CarrierTable, key: Destination, deadline: Deadline
+    ) -> TwistedConnection | TwistedQuicConnection:
+        place = carriers.quic_of(key, self._now())
+        causes, connected = [""], False
+        link: TwistedConnection | TwistedQuicConnection
+        try:
+            if place is None:
+                link = await self._connect_by_tls(key, deadline)
+            else:
+                race: ConnectionRace[TwistedConnection | TwistedQuicConnection] = ConnectionRace(
+                    self._reactor,
+                    lambda: self._connect_by_quic(key, deadline, place),
+                    lambda: self._connect_by_tls(key, deadline),
+                    causes.append,
+                )
+                link = await race.winner
+            connected = link.carrier == "tls"
+        finally:
+            carriers.end_attempt(key, self._now(), connected=connected, cause=causes[-1])
+        return link
+
+    async def _connect_by_quic(
+        self, key: Destination, deadline: Deadline, place: Destination | None = None
+    ) -> TwistedQuicConnection:
+        """
+        Connect by QUIC.
+
+        :param place: where the host offers it, while TLS is tried besides; None: at the same port, and alone.
+        """
         from agtphost.client.quic import twisted
 
         presented = self._presented.stamp
         link = await twisted.connect(
-            self._reactor, key, self._quic, self._limits, deadline, lambda ended: self._note_end(key, ended)
+            self._reactor,
+            place or key,
+            self._quic,
+            self._limits,
+            deadline,
+            lambda ended: self._note_end(key, ended),
+            alone=place is None,
         )
         link.presented = presented
         return link

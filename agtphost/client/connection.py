@@ -46,6 +46,8 @@ class TwistedConnection(Protocol):
     :param lost: called once, when the connection has ended.
     """
 
+    carrier = "tls"
+
     def __init__(
         self,
         host: str,

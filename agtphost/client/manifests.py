@@ -130,14 +130,18 @@ class Manifests:
             return None
         return known.manifest if keys is None or known.keys == keys else None
 
+    def keys_of(self, destination: Destination) -> Mapping[str, VerifyingKey]:
+        """Return the keys that were given for a server's manifest; empty where none were."""
+        known = self._servers.get(destination)
+        return {} if known is None else known.keys
+
     def reader(self, destination: Destination, keys: Mapping[str, VerifyingKey] | None) -> ManifestReader:
         """
         Return what reads a server's manifest.
 
         :param keys: that may have signed it; None: those given the last time.
         """
-        known = self._servers.get(destination)
-        return ManifestReader(keys if keys is not None else known.keys if known is not None else {})
+        return ManifestReader(keys if keys is not None else self.keys_of(destination))
 
     def adopt(self, destination: Destination, reader: ManifestReader, now: float) -> ServerManifest:
         """

@@ -8,6 +8,7 @@ share between threads: each call has a connection to itself while it runs.
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping
@@ -21,6 +22,7 @@ from agtphost.client.blocking_connection import connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.call_flow import CallConnection, Calls, Stream, patient, run_to_end
 from agtphost.client.caller import CallOptions, ClientOptions
+from agtphost.client.carriers import OVERTAKEN, CarrierTable, may_fall_back
 from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.errors import ClientError
 from agtphost.client.host import RecordVerifier, caller, describe_host
@@ -32,6 +34,7 @@ from agtphost.client.requests import Destination
 from agtphost.client.resolution import Resolution, TrustPolicy
 from agtphost.client.target import Target
 from agtphost.client.target import find_for_client as found_target
+from agtphost.client.tcp_rival import Overtaken, TcpRival
 from agtphost.client.tools import Tool, ToolResult, execute, result_of, tools_of
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
@@ -105,22 +108,47 @@ class _BlockingCalls(Calls[CallConnection]):
     def _load_context(self) -> None:
         if self._uses_quic:
             self._quic = load_quic(self._caller.settings)
-        else:
+        if self._uses_quic is not True:
             self._context = tls.stdlib_context(self._caller.settings)
 
     async def _connect(self, key: Destination, deadline: Deadline) -> CallConnection:
         presented = self._presented.stamp
-        link = self._connect_by_quic(key, deadline) if self._uses_quic else self._connect_by_tls(key, deadline)
+        if self._carriers is not None:
+            link = self._connect_by_either(self._carriers, key, deadline)
+        else:
+            link = self._connect_by_quic(key, deadline) if self._uses_quic else self._connect_by_tls(key, deadline)
         link.presented = presented
         return link
 
-    def _connect_by_tls(self, key: Destination, deadline: Deadline) -> CallConnection:
-        return connect(key, self._context, self._limits, deadline)
+    def _connect_by_tls(
+        self, key: Destination, deadline: Deadline, opened: socket.socket | None = None
+    ) -> CallConnection:
+        return connect(key, self._context, self._limits, deadline, opened)
 
-    def _connect_by_quic(self, key: Destination, deadline: Deadline) -> CallConnection:
+    def _connect_by_quic(self, key: Destination, deadline: Deadline, rival: TcpRival | None = None) -> CallConnection:
         from agtphost.client.quic import blocking
 
-        return blocking.connect(key, self._quic, self._limits, deadline, self._now)
+        return blocking.connect(key, self._quic, self._limits, deadline, self._now, rival=rival)
+
+    def _connect_by_either(self, carriers: CarrierTable, key: Destination, deadline: Deadline) -> CallConnection:
+        place, cause, connected = carriers.quic_of(key, self._now()), "", False
+        opened: socket.socket | None = None
+        try:
+            if place is not None:
+                with contextlib.closing(TcpRival(key, self._now)) as rival:
+                    try:
+                        return self._connect_by_quic(place, deadline, rival)
+                    except Overtaken:
+                        opened, cause = rival.take(), OVERTAKEN
+                    except ClientError as error:
+                        if not may_fall_back(error):
+                            raise
+                        cause = error.explanation
+            link = self._connect_by_tls(key, deadline, opened)
+            connected = True
+            return link
+        finally:
+            carriers.end_attempt(key, self._now(), connected=connected, cause=cause)
 
 
 class Client:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from agtphost.client.errors import InvalidCall
 from agtphost.client.local_host import LocalHost, recall, remember
@@ -62,8 +62,8 @@ class Target:
     plain_parameters: bool = False
     """Whether the host knows no envelope."""
 
-    quic: bool = False
-    """Whether calls go over QUIC instead of TLS."""
+    quic: bool | Literal["auto"] = False
+    """Whether calls go over QUIC instead of TLS, as :class:`~agtphost.client.caller.ClientOptions` has it."""
 
     def client_options(self, **more: Unpack[ClientOptions]) -> ClientOptions:
         """Return the options for a client of any kind."""

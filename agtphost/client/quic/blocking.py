@@ -17,6 +17,7 @@ from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, explain_silen
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.tcp_rival import TcpRival
 from agtphost.wire.codec import Limits
 
 _READ = 65536
@@ -37,6 +38,9 @@ class DatagramSocket(Protocol):
     def recv(self, size: int, /) -> bytes:
         """Return a datagram."""
 
+    def fileno(self) -> int:
+        """Return its descriptor."""
+
     def settimeout(self, seconds: float, /) -> object:
         """Let the next call of ``recv`` raise TimeoutError after so many seconds; 0: BlockingIOError immediately."""
 
@@ -55,6 +59,8 @@ class BlockingQuicConnection:
     :param channel: a socket that is connected to the server.
     :param clock: of the session and of the deadlines.
     """
+
+    carrier = "quic"
 
     def __init__(self, session: QuicSession, channel: DatagramSocket, clock: Clock) -> None:
         self._session = session
@@ -80,14 +86,16 @@ class BlockingQuicConnection:
         """Whether the last call left the connection in order."""
         return self._session.reusable
 
-    def shake_hands(self, deadline: Deadline, doing: str) -> None:
+    def shake_hands(self, deadline: Deadline, doing: str, rival: TcpRival | None = None) -> None:
         """
         Wait until the server is verified.
 
+        :param rival: tries TCP besides.
         :raises agtphost.client.errors.ClientError: if it is not.
+        :raises Overtaken: if TCP was there first.
         """
         while not self._session.is_ready:
-            self._wait(deadline, doing)
+            self._wait(deadline, doing, rival)
             if self._session.fault is not None:
                 self._flush()
                 raise self._session.fault
@@ -121,15 +129,18 @@ class BlockingQuicConnection:
 
     abort = close
 
-    def _wait(self, deadline: Deadline, doing: str) -> None:
+    def _wait(self, deadline: Deadline, doing: str, rival: TcpRival | None = None) -> None:
         """Send what there is, and wait for a datagram or for the next thing to do."""
         self._flush()
         left = self._session.due - self._clock()
-        self._channel.settimeout(min(max(left, _SHORTEST), deadline.remaining(doing)))
+        seconds = min(max(left, _SHORTEST), deadline.remaining(doing))
+        if rival is not None:
+            seconds = _SHORTEST if rival.wait(self._channel, seconds) else 0.0
+        self._channel.settimeout(seconds)
         try:
             self._session.receive(self._channel.recv(_READ), self._clock())
             self._read()
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             self._session.act_on_time(self._clock())
         except OSError:
             self._session.note_unreachable()
@@ -167,11 +178,14 @@ def connect(
     deadline: Deadline,
     clock: Clock,
     opened: Open = open_udp,
+    rival: TcpRival | None = None,
 ) -> BlockingQuicConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
 
     :param opened: makes the socket.
+    :param rival: tries TCP besides; None: the error of a silent server says what answers by TCP.
+    :raises Overtaken: if the rival is there first.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     :raises agtphost.client.errors.Timeout: if it takes too long.
@@ -192,7 +206,7 @@ def connect(
             silent = tls.cannot_connect(error, destination)
             continue
         try:
-            link.shake_hands(deadline, doing)
+            link.shake_hands(deadline, doing, rival)
         except BaseException as error:
             link.close()
             if not isinstance(error, Unanswered):
@@ -200,6 +214,8 @@ def connect(
             silent = error
         else:
             return link
+    if silent is not None and rival is not None:
+        raise silent
     raise explain_silence(destination, is_there=_answers_by_tcp(destination, deadline)) from silent
 
 

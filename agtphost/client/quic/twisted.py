@@ -37,6 +37,8 @@ class TwistedQuicConnection(DatagramProtocol):
     :param lost: called once, when the connection has ended.
     """
 
+    carrier = "quic"
+
     def __init__(
         self,
         session: QuicSession,
@@ -230,11 +232,14 @@ async def connect(
     limits: Limits,
     deadline: Deadline,
     lost: Callable[[TwistedQuicConnection], None],
+    *,
+    alone: bool = True,
 ) -> TwistedQuicConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
 
     :param lost: called once, when the connection has ended.
+    :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     """
@@ -253,6 +258,8 @@ async def connect(
             silent = error
         except (network.CannotListenError, OSError) as error:
             silent = tls.cannot_connect(error, destination)
+    if silent is not None and not alone:
+        raise silent
     raise explain_silence(destination, is_there=await _answers_by_tcp(reactor, destination)) from silent
 
 
