@@ -9,7 +9,15 @@ from click.core import ParameterSource
 
 from agtphost.cli.arguments import data_octets, header_fields, parameters
 from agtphost.cli.confirmation import confirming
-from agtphost.cli.exchange import call_with_approval, exit_status_of, open_client, refusal, signing_keys, verify
+from agtphost.cli.exchange import (
+    FALLBACK,
+    call_with_approval,
+    exit_status_of,
+    open_client,
+    refusal,
+    signing_keys,
+    verify,
+)
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import find_config
 from agtphost.cli.near_names import close_endpoints
@@ -178,4 +186,7 @@ def _print_json(reply: Reply, verified: bool) -> None:
     }
     if verified:
         answer["verified"] = True
+    fallback = click.get_current_context().meta.get(FALLBACK)
+    if fallback is not None:
+        answer["fallback"] = {"carrier": "tls", "cause": fallback.cause}
     print_json(answer)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agtphost.cli.exchange import refusal, result_of
+from agtphost.cli.exchange import carrier_options, refusal, result_of
 from agtphost.cli.failures import CommandError, NoConnection, WrongInput, configuration_error, local_file
 from agtphost.cli.host_config import NO_HOST, find_config, load_config
 from agtphost.cli.options import Connection
@@ -140,7 +140,7 @@ def _ask_to_reload(target: Target) -> Reply | None:
     """Return the host's answer, or None if nothing listens there."""
     from agtphost.client.sync import Client
 
-    with Client(**target.client_options()) as client:
+    with Client(**target.client_options(**carrier_options(target))) as client:
         try:
             return request_reload(client, target)
         except CannotConnect:

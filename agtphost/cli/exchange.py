@@ -17,6 +17,7 @@ from agtphost.cli.failures import (
     Unverified,
     WrongInput,
 )
+from agtphost.cli.options import AUTO
 from agtphost.cli.output import visible
 from agtphost.cli.target import Target
 from agtphost.client import errors
@@ -25,11 +26,16 @@ from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
     from agtphost.client.approvals import PendingApproval
+    from agtphost.client.caller import ClientOptions
+    from agtphost.client.carriers import Fallback
     from agtphost.client.confirmation import Confirm
     from agtphost.client.reply import Reply
     from agtphost.client.sync import Client
     from agtphost.client.verification import Verification
 
+
+FALLBACK = "agtphost.cli.exchange.fallback"
+"""Key of a click context's ``meta`` with the host that was called over TLS in place of QUIC."""
 
 STOPPED = frozenset({"agent-retired", "agent-suspended"})
 """Refusal reasons for an agent that the host no longer serves."""
@@ -61,13 +67,29 @@ def open_client(target: Target, confirm: Confirm | None = None) -> Iterator[Clie
     from agtphost.client.sync import Client
 
     try:
-        options = target.client_options()
+        options = target.client_options(**carrier_options(target))
         if confirm is not None:
             options["confirm"] = confirm
         with Client(**options) as client:
             yield client
     except errors.ClientError as error:
         raise failure_of(error) from None
+
+
+def carrier_options(target: Target) -> ClientOptions:
+    """Return the options of a client that chooses carriers: what earlier commands knew, and the note of a fallback."""
+    if target.quic != AUTO:
+        return {}
+    from agtphost.client.carriers import CarrierFiles
+
+    context = click.get_current_context(silent=True)
+
+    def report(fallback: Fallback) -> None:
+        click.echo(visible(f"note: {fallback}"), err=True)
+        if context is not None:
+            context.meta[FALLBACK] = fallback
+
+    return {"carrier_memory": CarrierFiles(), "on_fallback": report}
 
 
 def refusal(reply: Reply, suggestion: str = "") -> HostRefused:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -79,7 +79,7 @@ class Connection:
     no_cert: bool = False
     plain_parameters: bool = False
     timeout: float = 60.0
-    quic: bool = False
+    quic: bool | Literal["auto"] = False
 
 
 _URI = click.option("--uri", "host_uri", default=HERE, metavar="URI", help="The host; default: the configured one.")
@@ -110,7 +110,44 @@ _OPTIONS = (
         help="How long to wait for an answer.",
     ),
 )
-_QUIC = click.option("--quic", is_flag=True, help="Call over QUIC (UDP) instead of TLS; needs agtphost[quic].")
+
+
+AUTO: Literal["auto"] = "auto"
+"""Value of ``--quic`` that leaves the carrier to the client."""
+
+_QUIC_AUTO = "--quic=auto"
+
+
+class _QuicOption(click.Option):
+    """``--quic``, whose value ``auto`` stands behind an equals sign: the next word is never taken for it."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        super().add_to_parser(parser, ctx)
+        parser.add_option(obj=self, opts=[_QUIC_AUTO], dest=self.name, action="store_const", const=AUTO)
+        match = parser._match_long_opt
+
+        def match_with_value(name: str, value: str | None, state: Any) -> None:
+            if name == "--quic" and value is not None:
+                if value != AUTO:
+                    raise click.UsageError(f"--quic={value[:40]} is not known: write --quic or {_QUIC_AUTO}", ctx)
+                name, value = _QUIC_AUTO, None
+            match(name, value, state)
+
+        parser._match_long_opt = match_with_value
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        return "--quic[=auto]", self.help or ""
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        return value if value == AUTO else super().type_cast_value(ctx, value)
+
+
+_QUIC = click.option(
+    "--quic",
+    is_flag=True,
+    cls=_QuicOption,
+    help="Call over QUIC (UDP) instead of TLS; auto: where the host offers it and answers. Needs agtphost[quic].",
+)
 
 
 def add_options(kind: type[Any], keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.exchange import failure_of, refusal
+from agtphost.cli.exchange import carrier_options, failure_of, refusal
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import HERE, Connection, connection_options
@@ -75,7 +75,7 @@ def command(
     # The user chose the domain, so it may be in the user's own network.
     asking = BootstrapPolicy(addresses=None)
     try:
-        with Client(**target.client_options(resolver=looking, bootstrap=asking)) as client:
+        with Client(**(target.client_options(resolver=looking, bootstrap=asking) | carrier_options(target))) as client:
             found = client.resolution(named, form, policy=policy)
     except errors.ClientError as error:
         raise failure_of(error) from None

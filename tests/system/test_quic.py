@@ -11,12 +11,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agtphost.client import sync
+from agtphost.client.carriers import OVERTAKEN, CarrierFiles
+from agtphost.client.requests import Destination
 from tests.protocols.quic.blocking import BlockingQuic
-from tests.system.hosting import Host, running, sample, until
+from tests.system.hosting import Host, agtp, running, sample, until
 from tests.system.pages import blocks, playing, shows, steps
 
 PAGE = "quic.rst"
@@ -84,6 +87,45 @@ def test_the_manifest_states_both_carriers(host: Host) -> None:
         {"carrier": "quic", "port": host.port, "alpn": "agtp"},
     ]
     assert f"tls {host.port}, quic {host.port}" in host.agtp("manifest", "show", "-").stdout
+
+
+def auto_call(host: Host, cache: Path, uri: str = "-") -> tuple[Any, str]:
+    """What ``agtp call --quic=auto`` of a user with a cache of its own prints: its JSON, and its standard error."""
+    words = ("call", "--quic=auto", uri, "ECHO", "/text", "text=one", "--json", "--config", str(host.config))
+    done = agtp(*words, cwd=host.config.parent, environ={"XDG_CACHE_HOME": str(cache)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def test_the_command_learns_of_quic_and_remembers_it(host: Host, tmp_path: Path) -> None:
+    """``--quic=auto`` of a fresh profile reads the manifest once; a later command needs neither that nor TCP."""
+    found = []
+    for _ in range(2):
+        shown, notes = auto_call(host, tmp_path)
+        assert (shown["body"]["result"]["text"], notes) == ("one", "")
+        [kept] = (tmp_path / "agtphost" / "carriers").iterdir()
+        found.append(kept.read_text())
+    assert json.loads(found[0])["quic"] == host.port
+    assert found[0] == found[1]  # Another reading would have another time.
+    with socket.create_server(("127.0.0.1", 0)) as was:
+        closed = was.getsockname()[1]
+    CarrierFiles({"XDG_CACHE_HOME": str(tmp_path)}).write(Destination("127.0.0.1", closed), host.port, 100.0, 0.0)
+    assert auto_call(host, tmp_path, f"agtp://127.0.0.1:{closed}")[0]["status"] == 200
+
+
+def test_the_command_says_once_that_it_fell_back(host: Host, tmp_path: Path) -> None:
+    """Where QUIC does not answer the call is made over TLS; the note is on stderr once, and in ``--json``."""
+    with socket.socket(type=socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        memory = CarrierFiles({"XDG_CACHE_HOME": str(tmp_path)})
+        memory.write(Destination("127.0.0.1", host.port), silent.getsockname()[1], 100.0, 0.0)
+        (first, noted), (second, silence) = auto_call(host, tmp_path), auto_call(host, tmp_path)
+    assert (first["status"], second["status"], silence) == (200, 200, "")
+    assert noted == (
+        f"note: {OVERTAKEN} 127.0.0.1:{host.port} is called over TLS; QUIC is tried again after 5 minutes.\n"
+    )
+    assert first["fallback"] == {"carrier": "tls", "cause": OVERTAKEN}
+    assert "fallback" not in second
 
 
 def request(agent_id: str, number: int) -> bytes:
