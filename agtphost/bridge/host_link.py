@@ -55,8 +55,8 @@ class HostLink:
 
     async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
         """
-        Make one MCP request; cancelling it closes the connection, so that the host notices
-        (:class:`agtphost.mcp.link.McpHostLink`).
+        Make one MCP request; cancelling it closes the connection, or over QUIC resets the stream, so that the host
+        notices (:class:`agtphost.mcp.link.McpHostLink`).
         """
 
         def interim(reply: Reply) -> None:

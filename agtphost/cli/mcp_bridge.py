@@ -11,14 +11,14 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from agtphost.cli.exchange import failure_of
+from agtphost.cli.exchange import carrier_options, failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.host_config import find_config, require_config
-from agtphost.cli.options import EXISTING, HERE, Connection, tls_connection_options
+from agtphost.cli.options import AUTO, EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json
 from agtphost.cli.target import Target, resolve
 from agtphost.client.errors import ClientError
@@ -68,7 +68,7 @@ _CLIENTS = ("claude", "vscode", "cursor")
 )
 @click.option("--print-config", type=click.Choice(_CLIENTS), help="Print the entry for that client, and exit.")
 @click.option("--front", is_flag=True, help="With --print-config: the entry for [mcp.front].")
-@tls_connection_options
+@connection_options
 def command(
     uri: str,
     http: int | None,
@@ -103,6 +103,7 @@ def command(
       agtp mcp-bridge agtp://agents.example.com --cert me.pem --cacert ca.pem
       agtp mcp-bridge --http 8931 --token-file token.txt
       agtp mcp-bridge --search
+      agtp mcp-bridge --quic=auto
       agtp mcp-bridge --as demo --print-config claude
       agtp mcp-bridge --front --print-config cursor
     """
@@ -114,7 +115,8 @@ def command(
     made = secrets.token_urlsafe(32) if http is not None and token_file is None and not no_token else ""
     tokens = (made,) if made else () if token_file is None else _tokens(token_file)
     if print_config is not None:
-        words = _words(where, uri, target, server, _flags(no_endpoints, search, no_verify, approval_wait))
+        flags = _flags(no_endpoints, search, no_verify, approval_wait, where.quic)
+        words = _words(where, uri, target, server, flags)
         _print(print_config, *_config_for(print_config, words, http, server, token_file), as_json)
         return
     from agtphost.bridge import traces
@@ -232,7 +234,7 @@ def _link(reactor: Any, target: Target, server: str | None, *, verified: bool, a
     from agtphost.bridge.host_link import HostLink
     from agtphost.client import Client
 
-    client = Client(reactor, **target.client_options(connections=CONNECTIONS))
+    client = Client(reactor, **(target.client_options(connections=CONNECTIONS) | carrier_options(target)))
     return HostLink(
         client=client,
         clock=reactor,
@@ -295,9 +297,13 @@ def _print(client: str, text: str, file: str, as_json: bool) -> None:
         click.echo(f"For {file}.", err=True)
 
 
-def _flags(no_endpoints: bool, search: bool, no_verify: bool, approval_wait: float) -> list[str]:
+def _flags(
+    no_endpoints: bool, search: bool, no_verify: bool, approval_wait: float, quic: bool | Literal["auto"]
+) -> list[str]:
     """Return the options of the bridge as command line words."""
     flags = ["--no-endpoints"] * no_endpoints + ["--search"] * search + ["--no-verify"] * no_verify
+    if quic:
+        flags.append(f"--quic={AUTO}" if quic == AUTO else "--quic")
     return flags + (["--approval-wait", f"{approval_wait:g}"] if approval_wait else [])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 import shutil
@@ -18,8 +19,10 @@ import pytest
 from agtphost.client import sync
 from agtphost.client.carriers import OVERTAKEN, CarrierFiles
 from agtphost.client.requests import Destination
+from tests import forking
+from tests.bridge.test_stdio import ENVELOPE
 from tests.protocols.quic.blocking import BlockingQuic
-from tests.system.hosting import Host, agtp, running, sample, until
+from tests.system.hosting import BIN, Host, agtp, running, sample, until
 from tests.system.pages import blocks, playing, shows, steps
 
 PAGE = "quic.rst"
@@ -107,10 +110,7 @@ def test_the_command_learns_of_quic_and_remembers_it(host: Host, tmp_path: Path)
         found.append(kept.read_text())
     assert json.loads(found[0])["quic"] == host.port
     assert found[0] == found[1]  # Another reading would have another time.
-    with socket.create_server(("127.0.0.1", 0)) as was:
-        closed = was.getsockname()[1]
-    CarrierFiles({"XDG_CACHE_HOME": str(tmp_path)}).write(Destination("127.0.0.1", closed), host.port, 100.0, 0.0)
-    assert auto_call(host, tmp_path, f"agtp://127.0.0.1:{closed}")[0]["status"] == 200
+    assert auto_call(host, tmp_path, remembered_host(host, tmp_path))[0]["status"] == 200
 
 
 def test_the_command_says_once_that_it_fell_back(host: Host, tmp_path: Path) -> None:
@@ -126,6 +126,31 @@ def test_the_command_says_once_that_it_fell_back(host: Host, tmp_path: Path) -> 
     )
     assert first["fallback"] == {"carrier": "tls", "cause": OVERTAKEN}
     assert "fallback" not in second
+
+
+def test_the_bridge_speaks_quic(host: Host, tmp_path: Path) -> None:
+    """``agtp mcp-bridge --quic=auto`` reaches a host that no TCP leads to; the printed entry keeps the option."""
+    closed = remembered_host(host, tmp_path)
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
+    done = forking.run(
+        [BIN / "agtp", "mcp-bridge", "--quic=auto", closed, "--config", str(host.config)],
+        input=json.dumps(asked) + "\n",
+        timeout=60,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        cwd=host.config.parent,
+    )
+    assert {tool["name"] for tool in json.loads(done.stdout)["result"]["tools"]} >= {"echo_text"}, done.stderr
+    for option in ("--quic", "--quic=auto"):
+        shown = host.agtp_json("mcp-bridge", option, "--print-config", "claude")["config"]["mcpServers"]
+        assert option in next(iter(shown.values()))["args"]
+
+
+def remembered_host(host: Host, cache: Path) -> str:
+    """A URI at which TCP is closed, and of which a cache says that the host is there by QUIC."""
+    with socket.create_server(("127.0.0.1", 0)) as was:
+        closed = was.getsockname()[1]
+    CarrierFiles({"XDG_CACHE_HOME": str(cache)}).write(Destination("127.0.0.1", closed), host.port, 100.0, 0.0)
+    return f"agtp://127.0.0.1:{closed}"
 
 
 def request(agent_id: str, number: int) -> bytes:

@@ -166,6 +166,22 @@ async def test_an_offer_that_does_not_verify_is_none(site: Site, make: Make, nam
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_host_that_drops_the_reading_is_called_by_tls(site: Site, make: Make) -> None:
+    """That a manifest cannot be read is no error of the call, which shows itself what is wrong, if anything is."""
+
+    def drop_readings(request: Any, peer: Any, interim: Any) -> Any:
+        if request.method != "DISCOVER":
+            return at_once(request, peer, interim)
+        host.factory.cut()
+        return Deferred()
+
+    dispatcher = FakeDispatcher(drop_readings)
+    async with Host(site, dispatcher) as host, make() as client:
+        assert (await client.call(uri(host), "BOOK")).status == 200
+    assert [request.method for request in dispatcher.requests] == ["DISCOVER", "BOOK"]
+
+
+@pytest_twisted.ensureDeferred
 async def test_a_silent_port_is_replaced_by_tls_and_left_alone(site: Site, make: Make) -> None:
     """After the head start the call goes out once, over TLS; that is reported once, and UDP is not tried again."""
     dispatcher, reported = Publishing(), []
