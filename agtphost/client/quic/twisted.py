@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet import error as network
@@ -33,7 +34,7 @@ class TwistedQuicConnection(DatagramProtocol):
     A QUIC connection to one server.
 
     :param address: of the server, and its port.
-    :param reactor: provides IReactorTime.
+    :param reactor: provides IReactorTime and IReactorUDP.
     :param lost: called once, when the connection has ended.
     """
 
@@ -56,6 +57,7 @@ class TwistedQuicConnection(DatagramProtocol):
         self._final: Deferred[Reply] | None = None
         self._stream: Stream | None = None
         self._closed: Deferred[None] | None = None
+        self._local = 0
         self.used = False
         """Whether a call was made over it before."""
 
@@ -114,9 +116,10 @@ class TwistedQuicConnection(DatagramProtocol):
     # What Twisted calls
 
     def startProtocol(self) -> None:
-        """Begin the handshake."""
+        """Begin the handshake, or go on where the port was opened again."""
         assert self.transport is not None
         self.transport.connect(*self._address)
+        self._local = self.transport.getHost().port  # type: ignore[attr-defined]
         self._flush()
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
@@ -130,16 +133,25 @@ class TwistedQuicConnection(DatagramProtocol):
             self._refusing = self._clock.callLater(0, self._note_refused)
 
     def stopProtocol(self) -> None:
-        """Handle the end of the port: epoll's reactor closes it at the report that nothing listens at the server's."""
+        """Handle the end of the port: epoll's reactor closes it at a report that nothing listens at the server's."""
         if self._closed is None:
-            while self._session.fault is None:
-                self._session.note_unreachable()
-            self._act_on_state()
+            self.transport = None
+            self.connectionRefused()
 
     def _note_refused(self) -> None:
         self._refusing = None
         self._session.note_unreachable()
         self._act_on_state()
+        if self.transport is None and self._closed is None:
+            self._open_again()
+
+    def _open_again(self) -> None:
+        """Open the port that a report has closed: a single report, which is easily forged, ends no connection."""
+        interface = "::" if ":" in self._address[0] else ""
+        for port in (self._local, 0):  # At another port the server sees an address that has changed.
+            with suppress(network.CannotListenError):
+                self._clock.listenUDP(port, self, interface=interface)
+                return
 
     def _act_on_time(self) -> None:
         self._timer = None
@@ -189,7 +201,11 @@ class TwistedQuicConnection(DatagramProtocol):
             self._flushing = self._clock.callLater(0, self._flush)
 
     def _flush(self) -> None:
+        if self._flushing is not None and self._flushing.active():
+            self._flushing.cancel()
         self._flushing = None
+        if self.transport is None:
+            return  # Until the port is open again.
         now = self._clock.seconds()
         self._send(now)
         if self._session.fault is not None:

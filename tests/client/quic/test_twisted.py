@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.python.failure import Failure
 
 from agtphost.client import CannotConnect, Client, ConnectionLost, InvalidCall, Reply, TLSRefused
 from agtphost.client.conversation import CLIENT_LIMITS
@@ -134,6 +135,65 @@ async def test_a_connection_that_ends_within_a_call_is_replaced_where_that_is_sa
             with pytest.raises(ConnectionLost, match="before it answered"):
                 await client.call(host.uri, method)
     assert asked == ["QUERY", *[method] * attempts]
+
+
+def report_closed(link: Any) -> None:
+    """Do what epoll's reactor does when the system reports that nothing listens at the server's port."""
+    from twisted.internet import reactor
+
+    port: Any = link.transport
+    reactor.removeReader(port)  # type: ignore[attr-defined]
+    port.connectionLost(Failure(ConnectionRefusedError()))  # type: ignore[no-untyped-call]
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_report_of_a_closed_port_ends_no_connection(site: Site) -> None:
+    """It is easily forged: the port is opened again, the call goes on, and the host sees the same address."""
+    dispatcher = FakeDispatcher()
+    async with QuicHost(site, dispatcher) as host, client_of(site) as client:
+        links = note_links(client)
+        calling = Deferred.fromCoroutine(client.call(host.uri, "BOOK"))
+        await event(lambda: dispatcher.waiting)
+        [link] = links
+        before = link.transport.getHost()
+        report_closed(link)
+        await event(lambda: link.transport is not None)
+        assert link.transport.getHost() == before
+        dispatcher.answer()
+        assert (await calling).status == 200
+        assert host.factory.connections == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_server_that_is_reported_as_gone_again_and_again_is(site: Site) -> None:
+    """Three reports without a datagram between them end the call, long before its time is over."""
+    dispatcher = FakeDispatcher()
+    async with QuicHost(site, dispatcher) as host, client_of(site) as client:
+        links = note_links(client)
+        calling = Deferred.fromCoroutine(client.call(host.uri, "BOOK"))
+        await event(lambda: dispatcher.waiting)
+        [link] = links
+        link._session.receive = lambda *_: None  # Nothing of the server arrives any more.
+        for _ in range(session.MOST_UNREACHABLE):
+            await event(lambda: link.transport is not None)
+            report_closed(link)
+        with pytest.raises(ConnectionLost, match="is gone"):
+            await calling
+        await event(lambda: client._pool.count(Destination("localhost", host.port)) == 0)
+        dispatcher.answer()
+
+
+def note_links(client: Client) -> list[Any]:
+    """A list that gets each connection that a client makes."""
+    links: list[Any] = []
+    connect: Any = client._connect
+
+    async def connect_and_note(*arguments: Any) -> Any:
+        links.append(await connect(*arguments))
+        return links[-1]
+
+    client._connect = connect_and_note  # type: ignore[method-assign]
+    return links
 
 
 @pytest_twisted.ensureDeferred

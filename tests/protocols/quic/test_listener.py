@@ -53,6 +53,34 @@ async def test_both_carriers_have_one_port_and_one_count(tmp_path: Path) -> None
         assert quic.port is None and quic.endpoint.links == 0
 
 
+def send_and_leave(port: int, datagram: bytes) -> None:
+    """Send a datagram, and close the port before the answer can arrive: the system reports that to the listener."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as leaving:
+        leaving.sendto(datagram, ("127.0.0.1", port))
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_peer_whose_port_is_closed_ends_nothing(tmp_path: Path) -> None:
+    """Answers to ports that are closed by then bring reports of ICMP; the listener goes on, at the same port."""
+    site = make_site(tmp_path)
+    identity = good(site.root)
+    host = Host(site)
+    quic = service_of(host)
+    quic.startService()
+    async with host:
+        initial = BlockingQuic(site.folder / "root.pem", host.port)
+        [(first, _), *_] = initial._core.datagrams_to_send(now=0.0)
+        initial._socket.close()
+        unknown = bytes([0x40]) + b"u" * 99  # of a connection that is not known: answered with a stateless reset
+        other_version = bytes([0xC0]) + b"\x0a\x0a\x0a\x0a" + first[5:]
+        answered = quic.endpoint.transport.socket
+        for datagram in (first, unknown, other_version) * 3:
+            send_and_leave(host.port, datagram)
+            assert (await in_thread(exchange, site, host.port, identity)).startswith(OK)
+        assert quic.endpoint.transport.socket is answered and quic.port == host.port
+        await quic.stopService()
+
+
 @pytest_twisted.ensureDeferred
 async def test_a_taken_port_keeps_the_host_from_starting(tmp_path: Path) -> None:
     """A host that was told to listen for QUIC does not go on without it: the start names the port and the key."""
