@@ -119,7 +119,7 @@ class TwistedQuicConnection(DatagramProtocol):
         """Begin the handshake, or go on where the port was opened again."""
         assert self.transport is not None
         self.transport.connect(*self._address)
-        self._local = self.transport.getHost().port  # type: ignore[attr-defined]
+        self._local = self.transport.getHost().port
         self._flush()
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
