@@ -119,7 +119,7 @@ _QUIC_AUTO = "--quic=auto"
 
 
 class _QuicOption(click.Option):
-    """``--quic``, whose value ``auto`` stands behind an equals sign: the next word is never taken for it."""
+    """``--quic``, whose value ``auto`` follows an equals sign: the next word is never taken for it."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         super().add_to_parser(parser, ctx)

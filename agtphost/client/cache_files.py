@@ -23,7 +23,7 @@ _LARGEST = 16_384
 
 
 def cache_folder(kind: str, environ: Mapping[str, str]) -> Path | None:
-    """Return the directory of a kind of files, which need not exist; None where there is no place for them."""
+    """Return the directory of a kind of files, which need not exist; None without a cache directory."""
     if not hasattr(os, "getuid"):
         return None
     home = environ.get("XDG_CACHE_HOME") or (f"{environ['HOME']}/.cache" if environ.get("HOME") else "")
@@ -31,7 +31,7 @@ def cache_folder(kind: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def read_cached(path: Path) -> Any:
-    """Return the JSON of a file that only this user can write; None if there is no such file, or it is unusable."""
+    """Return the JSON of a file that only this user can write; None if the file is absent or unusable."""
     try:
         with path.open("rb") as stream:
             if not _is_own(os.fstat(stream.fileno())) or not _is_own(path.parent.stat()):

@@ -1,4 +1,4 @@
-"""A connection of the Twisted client by whichever of two carriers is there first."""
+"""A connection of the Twisted client by the faster of two carriers."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@ Which carrier a connection is made by, where the caller leaves that to the clien
 
 QUIC is tried first where the host's signed manifest offers it, and TCP besides once QUIC has not answered for
 :data:`HEAD_START`. A host that had to be called over TLS is not tried by QUIC again for :data:`SILENT_SECONDS`.
-What is remembered is a hint and no authority: whichever carrier is used verifies the server in the same way.
+What is remembered is a hint and no authority: both carriers verify the server in the same way.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Fallback:
 
 
 class CarrierMemory(Protocol):
-    """What remembers carriers from one client to the next."""
+    """A store of carriers that outlives one client."""
 
     def read(self, destination: Destination) -> tuple[int | None, float, float] | None:
         """
@@ -105,7 +105,7 @@ class CarrierFiles:
         return port, min(until - now, OFFERED_SECONDS), min(silent_until - now, SILENT_SECONDS)
 
     def write(self, destination: Destination, port: int | None, seconds: float, silent: float) -> None:
-        """Write this for the next command; nothing where there is no cache directory."""
+        """Write this for the next command; does nothing without a cache directory."""
         if self._folder is not None:
             now = time.time()
             text = json.dumps({"quic": port, "until": now + seconds, "silent_until": now + silent})
@@ -152,7 +152,7 @@ class CarrierTable:
         self, destination: Destination, reply: Reply, keys: Mapping[str, VerifyingKey], now: float
     ) -> None:
         """
-        Remember what a host's manifest offers; nothing where it is no manifest, or its signature does not verify.
+        Remember what a host's manifest offers; nothing of another document, or if the signature is wrong.
 
         :param reply: the manifest, or its first part.
         :param keys: that may have signed it; empty: those that it publishes, which came over a verified connection.
@@ -215,7 +215,7 @@ def offered_port(document: Mapping[str, Any], dialled: int) -> int | None:
     Return the port at which a manifest offers QUIC; None: it offers none.
 
     :param dialled: the port of TLS that the client knows the host by. Where the manifest has one number for both, it
-        stands for QUIC too: the host's own number may be another behind a translator of addresses.
+        means QUIC's as well: the host's own number may be another behind a translator of addresses.
     """
     listed = document.get("transports")
     if not isinstance(listed, list):

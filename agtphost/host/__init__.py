@@ -25,7 +25,7 @@ Build steps, in order:
 - :mod:`.grant_bindings`: the rights that the host grants to agents; :mod:`.scope_names`: the scopes that it asks for
 - :mod:`.cards`, with :mod:`.card_registry`, :mod:`.card_calls`, :mod:`.card_peers` and :mod:`.card_watch`: the registry
   of cards
-- :mod:`.publication`: the manifest and its version
+- :mod:`.publication`: the manifest and its version; :mod:`.transports`: the carriers that it states
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide; :mod:`.plugin_settings` checks their
   settings
 - :mod:`.admission`, with :mod:`.oauth`: gates and dispatcher

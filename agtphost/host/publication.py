@@ -103,7 +103,7 @@ class Publication:
     :param clock: schedules the steps in which a large manifest is built.
     :param versions_supported: of the catalog; empty means only that of ``catalog``.
     :param negotiated: returns definitions of persistent negotiated endpoints, or None while they are unknown.
-    :param transports: returns the carriers to choose from; empty where there is no choice.
+    :param transports: returns the carriers to choose from; empty: TLS alone.
     """
 
     def __init__(

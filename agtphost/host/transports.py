@@ -33,5 +33,5 @@ class OfferedTransports:
         self._entries = (own, {"carrier": "quic", "port": udp, "alpn": ALPN})
 
     def withdraw(self) -> None:
-        """State none: the host does not listen for QUIC any more."""
+        """Remove both from the manifest: the host does not listen for QUIC any more."""
         self._entries = ()

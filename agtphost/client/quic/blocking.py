@@ -92,7 +92,7 @@ class BlockingQuicConnection:
 
         :param rival: tries TCP besides.
         :raises agtphost.client.errors.ClientError: if it is not.
-        :raises Overtaken: if TCP was there first.
+        :raises agtphost.client.tcp_rival.Overtaken: if TCP was there first.
         """
         while not self._session.is_ready:
             self._wait(deadline, doing, rival)
@@ -185,7 +185,7 @@ def connect(
 
     :param opened: makes the socket.
     :param rival: tries TCP besides; None: the error of a silent server says what answers by TCP.
-    :raises Overtaken: if the rival is there first.
+    :raises agtphost.client.tcp_rival.Overtaken: if the rival is there first.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     :raises agtphost.client.errors.Timeout: if it takes too long.
