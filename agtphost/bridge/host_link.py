@@ -55,7 +55,8 @@ class HostLink:
 
     async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
         """
-        Make one MCP request; cancelling it closes the connection, or over QUIC resets the stream, so that the host
+        Make one MCP request. Cancelling one with a Task-ID keeps the connection, since the host is sent
+        ``mcp.requests.cancel``; that of another one closes it, or over QUIC resets the stream, so that the host
         notices (:class:`agtphost.mcp.link.McpHostLink`).
         """
 
@@ -76,6 +77,7 @@ class HostLink:
                 session_id=operation.session_id,
                 idempotent=operation.reads,
                 wait_for_approval=self.approval_wait,
+                cancelled_by_message=operation.task_id is not None,
             )
         )
 

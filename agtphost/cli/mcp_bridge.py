@@ -234,7 +234,8 @@ def _link(reactor: Any, target: Target, server: str | None, *, verified: bool, a
     from agtphost.bridge.host_link import HostLink
     from agtphost.client import Client
 
-    client = Client(reactor, **(target.client_options(connections=CONNECTIONS) | carrier_options(target)))
+    options = target.client_options(connections=CONNECTIONS, stay_connected=True)
+    client = Client(reactor, **(options | carrier_options(target)))
     return HostLink(
         client=client,
         clock=reactor,

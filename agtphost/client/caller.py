@@ -85,6 +85,12 @@ class CallOptions(TypedDict, total=False):
     less than the endpoint needs; it is not sent.
     """
 
+    cancelled_by_message: bool
+    """
+    Whether the caller tells the server of a cancellation itself, by another call. Then a cancelled call of the Twisted
+    client keeps its connection: the answer is read and dropped, within bounds of octets and time.
+    """
+
 
 class ClientOptions(TypedDict, total=False):
     """The keywords that make a client, of either kind; all may be left out."""
@@ -124,6 +130,12 @@ class ClientOptions(TypedDict, total=False):
 
     idle: float
     """Seconds that a connection is kept unused: 50."""
+
+    stay_connected: bool
+    """
+    Whether the Twisted client opens a new connection in the background where a cancelled call has ended the last one
+    to a host: False.
+    """
 
     retries: int
     """How many times a repeatable call answered with 429 or 503 is made again: 0."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import WeakValueDictionary
@@ -52,9 +52,14 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
         super().__init__(reactor.seconds, **options)
         self._reactor = reactor
         self._uses_quic = options.get("quic", False)
+        self._stays_connected = options.get("stay_connected", False)
         self._load_context()
         self._waiting: dict[Destination, deque[Deferred[None]]] = defaultdict(deque)
         self._locks: WeakValueDictionary[Destination, DeferredLock] = WeakValueDictionary()
+        self._draining: dict[tuple[Destination, TwistedConnection], None] = {}
+        """The connections with an answer of a cancelled call, the oldest first."""
+
+        self._redials: set[Deferred[None]] = set()
 
     @classmethod
     def of(
@@ -84,7 +89,12 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
 
     async def close(self) -> None:
         """Close the connections that no call is using, and wait for that; the others end with their call."""
-        await gatherResults([link.close() for link in self._drain()])
+        free = self._drain()
+        for _, link in tuple(self._draining):
+            link.abort()
+        for dialling in tuple(self._redials):
+            dialling.cancel()
+        await gatherResults([link.close() for link in free])
 
     async def stream(
         self,
@@ -130,6 +140,10 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
         waiting = self._waiting[key]
         turn: Deferred[None] = Deferred(waiting.remove)
         waiting.append(turn)
+        # No call waits for an answer that nobody wants.
+        oldest = next((link for place, link in self._draining if place == key), None)
+        if oldest is not None:
+            oldest.abort()
         return turn
 
     def _wake(self, key: Destination) -> None:
@@ -138,6 +152,35 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
             waiting.popleft().callback(None)
         elif waiting is not None:
             del self._waiting[key]
+
+    def _return(self, key: Destination, link: TwistedConnection | TwistedQuicConnection) -> None:
+        if not isinstance(link, TwistedConnection):
+            super()._return(key, link)
+        elif link.drained is not None and not self._closed:
+            self._draining[key, link] = None
+            link.drained.addCallback(lambda _: self._end_drain(key, link))
+        else:
+            super()._return(key, link)
+            if link.cancelled and self._stays_connected and not self._closed:
+                self._redial(key)
+
+    def _end_drain(self, key: Destination, link: TwistedConnection) -> None:
+        del self._draining[key, link]
+        self._return(key, link)
+
+    def _redial(self, key: Destination) -> None:
+        """Open the next connection in the background, where a cancelled call has ended the last one."""
+        if self._pool.count(key) or not self._pool.open(key):
+            return
+
+        async def dial() -> None:
+            # Where it fails, the next call shows what is wrong.
+            with suppress(ClientError, CancelledError):
+                self._return(key, await self._open(key, Deadline(self._now, self._connect_timeout)))
+
+        dialling = Deferred.fromCoroutine(dial())
+        self._redials.add(dialling)
+        dialling.addBoth(lambda _: self._redials.discard(dialling))
 
     def _sleep(self, seconds: float) -> Deferred[None]:
         return deferLater(self._reactor, seconds)

@@ -4,7 +4,9 @@ One TLS connection of the Twisted client.
 How it works. :class:`TwistedConnection` is made when TCP is there and is ready when TLS is:
 before the handshake is complete and the certificate's name was checked it
 sends nothing. Then it makes one call at a time. It ends for good when the
-server ends it, when a call on it is cancelled, or when framing is in doubt.
+server ends it, when framing is in doubt, or when a call on it is cancelled:
+unless the server is told of that by a message. Then the answer is read and
+dropped, within :data:`DRAIN_OCTETS` and :data:`DRAIN_SECONDS`.
 """
 
 from __future__ import annotations
@@ -32,6 +34,12 @@ from agtphost.client.terminal import escape
 from agtphost.client.tls_context import HandshakeNotes
 from agtphost.vocabulary.foreign_errors import split
 from agtphost.wire.codec import Limits
+
+DRAIN_OCTETS = 1 << 20
+"""The octets of an unwanted answer that are read to keep the connection."""
+
+DRAIN_SECONDS = 5.0
+"""How long such an answer may take; then the connection is dropped."""
 
 CLOSE_SECONDS = 1.0
 """How long a server may take to answer the closing notice; then the connection is dropped."""
@@ -65,6 +73,13 @@ class TwistedConnection(Protocol):
         self._ended = False
         self._closed: Deferred[None] | None = None
         self._closing: IDelayedCall | None = None
+        self._drain_timer: IDelayedCall | None = None
+        self.drained: Deferred[None] | None = None
+        """Fires when the answer of a cancelled call is over, or the connection is; None: no such answer is awaited."""
+
+        self.cancelled = False
+        """Whether a cancelled call has ended it."""
+
         self.used = False
         """Whether a call was made over it before."""
 
@@ -88,18 +103,35 @@ class TwistedConnection(Protocol):
 
     def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Deferred[Reply]:
         """
-        Make a call; only while :attr:`reusable`. Cancelling ends the connection.
+        Make a call; only while :attr:`reusable`. Cancelling ends the connection, or begins to drain it.
 
         :param stream: takes interim replies.
         :return: the final reply, or a ClientError.
         """
         deadline.remaining("waiting for the answer")
-        final: Deferred[Reply] = Deferred(lambda _: self._delivery.forget())
+        final: Deferred[Reply] = Deferred(lambda _: self._give_up(call))
         octets = self._delivery.ask(call, stream, lambda found: _fire(final, found))
         self.used = True
         assert self.transport is not None
         self.transport.write(octets)
         return final
+
+    def _give_up(self, call: PreparedCall) -> None:
+        """Take back a call that is cancelled."""
+        if not call.cancelled_by_message:
+            self.cancelled = True
+            self._delivery.forget()
+            return
+        self.drained = Deferred()
+        self._drain_timer = self._clock.callLater(DRAIN_SECONDS, self.abort)
+        self._delivery.discard(DRAIN_OCTETS, lambda _: self._end_drain())
+
+    def _end_drain(self) -> None:
+        if self._drain_timer is not None and self._drain_timer.active():
+            self._drain_timer.cancel()
+        drained, self.drained = self.drained, None
+        if drained is not None:
+            drained.callback(None)
 
     def close(self) -> Deferred[None]:
         """End the connection in both directions; fires when it is gone."""

@@ -6,10 +6,14 @@ from collections.abc import Callable
 
 from agtphost.client.call_flow import Stream
 from agtphost.client.conversation import Conversation
-from agtphost.client.errors import ClientError
+from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import PreparedCall
 from agtphost.wire.codec import Limits
+
+LONG_ANSWER = ConnectionLost(
+    "The answer to a cancelled call is too long to be read.", "Nothing waits for it.", answered=True
+)
 
 Done = Callable[[Reply | Exception], object]
 """Takes the final reply of a call, or why there is none."""
@@ -27,6 +31,8 @@ class Delivery:
         self._drop = drop
         self._done: Done | None = None
         self._stream: Stream | None = None
+        self._most: int | None = None
+        """The octets of an unwanted answer that are still read."""
 
     @property
     def reusable(self) -> bool:
@@ -41,8 +47,17 @@ class Delivery:
     def ask(self, call: PreparedCall, stream: Stream | None, done: Done) -> bytes:
         """Return the octets of a call; only while :attr:`reusable`."""
         octets = self._conversation.ask(call)
-        self._stream, self._done = stream, done
+        self._stream, self._done, self._most = stream, done, None
         return octets
+
+    def discard(self, most: int, done: Done) -> None:
+        """
+        Give up the call, but read its answer, so that the connection can serve another one.
+
+        :param most: octets; a longer answer ends the connection.
+        :param done: told when the answer is over, or why there is none.
+        """
+        self._stream, self._done, self._most = None, done, most
 
     def forget(self) -> None:
         """Give up the call: its answer would be mistaken for another's, so the connection ends."""
@@ -51,6 +66,11 @@ class Delivery:
 
     def receive(self, data: bytes) -> None:
         """Octets that arrived; ``b""`` says that the server ended the connection."""
+        if self._most is not None:
+            self._most -= len(data)
+            if self._most < 0:
+                self.fail(LONG_ANSWER)
+                return
         try:
             replies = self._conversation.receive(data)
         except ClientError as error:

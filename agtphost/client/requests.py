@@ -68,6 +68,9 @@ class PreparedCall:
     confidence: float | None = None
     """How sure the caller is that it is what was wanted; None where it does not say."""
 
+    cancelled_by_message: bool = False
+    """Whether the server is told of its cancellation by a message, and not by the end of the connection."""
+
 
 def new_session_id() -> str:
     """Return an unguessable Session-ID: 256 random bits, base64url (AGTP-315)."""
@@ -109,6 +112,7 @@ def prepare(
     anonymous: bool = False,
     idempotent: bool | None = None,
     confidence: float | None = None,
+    cancelled_by_message: bool = False,
     plain: bool = False,
 ) -> PreparedCall:
     """
@@ -122,6 +126,7 @@ def prepare(
     :param streaming: whether interim messages are asked for (``context.stream``).
     :param anonymous: leaves Agent-ID out.
     :param confidence: from 0 to 1: how sure the caller is; it is not sent.
+    :param cancelled_by_message: whether the caller tells the server of a cancellation itself.
     :raises InvalidCall: for everything that cannot be sent.
     """
     if confidence is not None and not 0 <= confidence <= 1:
@@ -161,6 +166,7 @@ def prepare(
         addressee=addressee,
         repeatable=is_repeatable(method, keyed=keyed, idempotent=idempotent),
         confidence=confidence,
+        cancelled_by_message=cancelled_by_message,
     )
 
 

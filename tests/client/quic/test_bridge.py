@@ -1,4 +1,4 @@
-"""The MCP bridge over QUIC: its messages of MCP at one end, the host's listener at the other."""
+"""The MCP bridge over both carriers: its messages of MCP at one end, the host's listener at the other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.testing import StringTransport
@@ -46,20 +47,37 @@ class Bridge:
 
 
 class SlowTool(FakeDispatcher):
-    """A host whose tool answers when ``is_quick`` says so; it notes the calls that their caller has left."""
+    """
+    A host whose tool answers when ``is_quick`` says so.
+
+    It notes the calls that their caller has left, or cancelled by a message; those it answers.
+    """
 
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.is_quick = False
         self.begun = 0
         self.left: list[int] = []
+        self._waiting: dict[str, tuple[int, Deferred[Response], Response]] = {}
+
+    def _leave(self, number: int) -> None:
+        if number not in self.left:
+            self.left.append(number)
 
     def _answer(self, request: Any, peer: Any, interim: Any) -> Any:
         asked = jsontext.decode(request.body)["parameters"]
         if asked["action"] == "mcp.tools.call" and not self.is_quick:
             self.begun += 1
-            peer.leaving.add(lambda number=self.begun: self.left.append(number))
-            return Deferred()
+            peer.leaving.add(lambda number=self.begun: self._leave(number))
+            waiting: Deferred[Response] = Deferred()
+            cancelled = Response(status=499, headers=Headers(reply(request).headers), body=b"")
+            self._waiting[request.headers.get("task-id")] = (self.begun, waiting, cancelled)
+            return waiting
+        if asked["action"] == "mcp.requests.cancel":
+            number, waiting, cancelled = self._waiting.pop(asked["payload"]["task_id"])
+            if number not in self.left:
+                self.left.append(number)
+                waiting.callback(cancelled)
         result = {
             "mcp.tools.list": {"tool_response": {"tools": []}},
             "mcp.tools.call": {"tool_response": {"content": [{"type": "text", "text": "done"}], "isError": False}},
@@ -70,14 +88,16 @@ class SlowTool(FakeDispatcher):
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_cancelled_request_costs_the_bridge_no_connection(tmp_path: Path) -> None:
+@pytest.mark.parametrize("carrier", ["quic", "tls"])
+async def test_a_cancelled_request_costs_the_bridge_no_connection(tmp_path: Path, carrier: str) -> None:
     """A hundred cancelled calls are known to the host, cost five handshakes at most, and the next call is answered."""
     from twisted.internet import reactor
 
     dispatcher = SlowTool()
     site = make_site(tmp_path)
     async with QuicHost(site, dispatcher) as host:
-        link = HostLink(client=client_of(site), clock=reactor, uri=host.uri)  # type: ignore[arg-type]
+        client = client_of(site, quic=carrier == "quic")
+        link = HostLink(client=client, clock=reactor, uri=host.uri)  # type: ignore[arg-type]
         bridge = Bridge(link, reactor)
         for number in range(1, CANCELLED + 1):
             bridge.call(number)
@@ -93,5 +113,5 @@ async def test_a_cancelled_request_costs_the_bridge_no_connection(tmp_path: Path
         await link.close()
     [answer] = bridge.heard
     assert (answer["id"], answer["result"]["content"][0]["text"]) == (CANCELLED + 1, "done")
-    assert {peer.carrier for peer in dispatcher.peers} == {"quic"}
+    assert {peer.carrier for peer in dispatcher.peers} == {carrier}
     assert len({id(peer.link) for peer in dispatcher.peers}) <= 5
