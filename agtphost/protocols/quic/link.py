@@ -339,8 +339,8 @@ class QuicLink:
                 self.core.reset_stream(event.stream_id, Code.CANCELLED)
                 self._count_reset()
             return
-        if type(event) is events.StreamReset and stream.has_final_answer:
-            return  # The client needs not end a direction that nothing is read from.
+        if type(event) is events.StreamReset and (stream.has_final_answer or stream.has_refused_more):
+            return  # No cancellation: STOP_SENDING must be answered by RESET_STREAM (RFC 9000 section 3.5).
         self.core.reset_stream(event.stream_id, Code.CANCELLED)
         self.core.drop_answer(event.stream_id)
         stream.lose()

@@ -95,6 +95,9 @@ class StreamTransport:
         self.has_final_answer = False
         """Whether the whole answer was given to QUIC."""
 
+        self.has_refused_more = False
+        """Whether the client was asked to send no more."""
+
         self.is_ended = False
         """Whether the answer is complete, or nothing more will be sent."""
 
@@ -105,7 +108,7 @@ class StreamTransport:
         if self.is_ended:
             return
         if octets and not self.connection.reads:
-            self._link.stop_reading(self.number, Code.MISUSED)
+            self._refuse_surplus()
         elif octets and self._held:
             self._waiting.append(octets)
         elif octets:
@@ -117,9 +120,13 @@ class StreamTransport:
         self.connection.dataReceived(octets)
         self._consumed += len(octets)
         if self.connection.has_surplus:
-            self._link.stop_reading(self.number, Code.MISUSED)
+            self._refuse_surplus()
         elif not self._held:
             self._link.core.widen(self.number, self._consumed + self._window)
+
+    def _refuse_surplus(self) -> None:
+        self.has_refused_more = True
+        self._link.stop_reading(self.number, Code.MISUSED)
 
     def lose(self) -> None:
         """Note that the client has reset the stream, wants no answer, or is gone."""

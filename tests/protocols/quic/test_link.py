@@ -132,6 +132,20 @@ def test_stream_carries_one_request(site: Site) -> None:
     assert client.stopped[number] in (Code.MISUSED, Code.DONE)
 
 
+def test_refused_surplus_does_not_cancel_the_call(site: Site) -> None:
+    """A client resets its direction when it is asked to send no more, and still gets the answer of its request."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    number = client.call(ask() + ask(), ends=False)
+    network.run(lambda: number in client.stopped)
+    network.pass_time(1)
+    dispatcher.answer()
+    assert client.wait(number)[0].startswith(OK)
+    assert client.stopped[number] == Code.MISUSED and number not in client.reset
+
+
 def test_end_within_a_request_is_answered(site: Site) -> None:
     """FIN inside a request is refused on the stream, and the connection goes on."""
     network = Network()
