@@ -20,7 +20,7 @@ from agtphost.cli.progress import show_progress
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_host import LocalHost
 from agtphost.client.local_identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
-from agtphost.conformance.access import Access, Role
+from agtphost.conformance.access import Access, Carrier, Role
 from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint, Unreachable
@@ -88,6 +88,7 @@ VERDICTS = {Outcome.PASSED: Verdict.GOOD, Outcome.FAILED: Verdict.BAD}
 )
 @click.option("--destructive", is_flag=True, help="Run the cases that revoke an agent; needs --expendable.")
 @click.option("--expendable", metavar="ID", help="Agent-ID of an agent that may be revoked.")
+@click.option("--quic", is_flag=True, help="Run over QUIC (UDP) instead of TLS; needs agtphost[quic].")
 @tls_connection_options
 def command(
     uri: str,
@@ -104,12 +105,13 @@ def command(
     Test a server over the wire, case by case.
 
     Each case cites the requirements that it tests. Without --destructive the server is not changed. A case that needs
-    an option which is missing is reported as not run.
+    an option which is missing is reported as not run, and so is one about TCP in a run over QUIC.
 
     \b
     Examples:
       agtp conformance agtp://agents.example.com --cacert ca.pem --cert me.pem --agent-id ID
       agtp conformance --config host.toml --junit conformance.xml
+      agtp conformance --config host.toml --quic
       agtp conformance --list
       agtp conformance --only 'wire.*' --only AGTP-046 --fail-fast
     """
@@ -201,6 +203,7 @@ def _access(uri: str, where: Connection, supplied: SuppliedAccess) -> tuple[Targ
         expendable=supplied.expendable,
         timeout=min(target.timeout, LONGEST_WAIT),
         others=others,
+        carrier=Carrier.QUIC if target.quic else Carrier.TLS,
         plain=target.plain_parameters,
     )
 

@@ -28,6 +28,13 @@ class Role(Enum):
     """The Genesis issuer: a certificate without an agent."""
 
 
+class Carrier(Enum):
+    """What carries requests to a target."""
+
+    TLS = "tls"
+    QUIC = "quic"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Access:
     """
@@ -47,5 +54,6 @@ class Access:
     others: Sequence[Credentials] = ()
     """Further agents. The first that the target serves becomes the second agent, if none is given."""
 
+    carrier: Carrier = Carrier.TLS
     plain: bool = False
     """Whether the target reads parameters at the top of the body, and does not support the envelope."""

@@ -1,8 +1,8 @@
 """
-Raw bytes over TLS, with the standard library's blocking sockets.
+Links to the target: raw bytes, over TLS with the standard library's blocking sockets.
 
-This module shares no code with a server (the package documents the shared parts): bytes are sent unchanged, and
-answers are parsed strictly by core v08 section 5.4.1.
+:mod:`.quic_link` has the link over QUIC. This module shares no code with a server (the package documents the shared
+parts): bytes are sent unchanged, and answers are parsed strictly by core v08 section 5.4.1.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import re
 import socket
 import ssl
 import time
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from agtphost.conformance.verdict import Failure
 from agtphost.vocabulary.foreign_errors import explain
@@ -167,56 +168,54 @@ def client_context(cacert: Path | None, shown: Credentials) -> ssl.SSLContext:
     return context
 
 
-@dataclass(kw_only=True)
-class RawConnection:
+class Link(ABC):
     """
-    A connection to the target.
+    Requests one after the other, and the answers to them, as raw bytes.
 
-    :param where: the address of the target.
-    :param context: credentials and trust anchors of the client.
     :param timeout: most seconds for a single operation.
     """
 
-    where: Endpoint
-    context: ssl.SSLContext
-    timeout: float = 10.0
-    server_name: str | None = None
-    buffer: bytearray = field(default_factory=bytearray)
-    ended: bool = False
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self.buffer = bytearray()
+        """Bytes of answers that were received and not read."""
 
-    def __post_init__(self) -> None:
-        self.socket = self._connect()
-
-    def _connect(self) -> ssl.SSLSocket:
-        raw: socket.socket | None = None
-        try:
-            raw = socket.create_connection((self.where.host, self.where.port), timeout=self.timeout)
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self.context.wrap_socket(raw, server_hostname=self.server_name or self.where.host)
-        except (OSError, ValueError) as error:
-            if raw is not None:
-                raw.close()
-            raise Unreachable(f"no connection to {self.where.host} port {self.where.port}: {explain(error)}") from error
-
-    def __enter__(self) -> RawConnection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close the connection without sending anything."""
-        self.ended = True
-        self.socket.close()
+    @property
+    @abstractmethod
+    def ended(self) -> bool:
+        """Whether the connection is over."""
 
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """The version of TLS that was negotiated, as the standard library names it."""
+
+    @property
+    @abstractmethod
+    def is_verified(self) -> bool:
+        """Whether the target has shown a certificate that is trusted and names it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection without sending anything more of a request."""
+
+    @abstractmethod
     def send(self, octets: bytes) -> None:
         """Send all bytes; if the target has closed the connection, keep its last output for reading."""
-        try:
-            self.socket.sendall(octets)
-        except OSError:
-            while self._more(self.timeout):
-                pass
-            self.ended = True
+
+    def send_whole(self, octets: bytes) -> None:
+        """Send a request to its end, which some carriers mark."""
+        self.send(octets)
+
+    @abstractmethod
+    def _more(self, seconds: float, *, late: bool = False) -> bool:
+        """Receive data and return False at the end or after a timeout. With ``late``, a timeout is a failure."""
 
     def answer(self, request: bytes = b"") -> RawAnswer | None:
         """
@@ -251,13 +250,66 @@ class RawConnection:
             raise Failure(f"the response {status} announces {found[0]} bytes")
         return int(found[0])
 
+    def quiet(self, seconds: float) -> bool:
+        """Return whether the target sends nothing for a while and keeps the connection open."""
+        return not self.buffer and not self._more(seconds) and not self.ended
+
+    def closes(self) -> bool:
+        """Return whether the target ends what the last answer was sent on in time, without sending more."""
+        while not self.ended:
+            if self.buffer or not self._more(self.timeout):
+                break
+        return self.ended and not self.buffer
+
+
+class TlsLink(Link):
+    """
+    A connection to the target over TLS.
+
+    :param where: the address of the target.
+    :param context: credentials and trust anchors of the client.
+    """
+
+    def __init__(self, where: Endpoint, context: ssl.SSLContext, timeout: float = 10.0) -> None:
+        super().__init__(timeout)
+        self._ended = False
+        self._socket = _connect(where, context, timeout)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection is over."""
+        return self._ended
+
+    @property
+    def version(self) -> str:
+        """The version of TLS that was negotiated."""
+        return self._socket.version() or "none"
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the target has shown a certificate that is trusted and names it."""
+        return bool(self._socket.getpeercert())
+
+    def close(self) -> None:
+        """Close the connection without sending anything."""
+        self._ended = True
+        self._socket.close()
+
+    def send(self, octets: bytes) -> None:
+        """Send all bytes; if the target has closed the connection, keep its last output for reading."""
+        try:
+            self._socket.sendall(octets)
+        except OSError:
+            while self._more(self.timeout):
+                pass
+            self._ended = True
+
     def _more(self, seconds: float, *, late: bool = False) -> bool:
-        """Receive data and return False at the end or after a timeout. With ``late``, a timeout is a failure."""
-        if self.ended:
+        if self._ended:
             return False
         try:
-            self.socket.settimeout(max(seconds, 0.001))
-            octets = self.socket.recv(RECEIVE)
+            self._socket.settimeout(max(seconds, 0.001))
+            octets = self._socket.recv(RECEIVE)
         except TimeoutError:
             if late:
                 raise Failure(f"no response within {self.timeout:g} s") from None
@@ -265,20 +317,21 @@ class RawConnection:
         except OSError:
             octets = b""
         finally:
-            if not self.ended:
-                self.socket.settimeout(self.timeout)
+            if not self._ended:
+                self._socket.settimeout(self.timeout)
         if not octets:
-            self.ended = True
+            self._ended = True
         self.buffer += octets
         return bool(octets)
 
-    def quiet(self, seconds: float) -> bool:
-        """Return whether the target sends nothing for a while and keeps the connection open."""
-        return not self.buffer and not self._more(seconds) and not self.ended
 
-    def closes(self) -> bool:
-        """Return whether the target closes the connection in time, without sending more."""
-        while not self.ended:
-            if self.buffer or not self._more(self.timeout):
-                break
-        return self.ended and not self.buffer
+def _connect(where: Endpoint, context: ssl.SSLContext, timeout: float) -> ssl.SSLSocket:
+    raw: socket.socket | None = None
+    try:
+        raw = socket.create_connection((where.host, where.port), timeout=timeout)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return context.wrap_socket(raw, server_hostname=where.host)
+    except (OSError, ValueError) as error:
+        if raw is not None:
+            raw.close()
+        raise Unreachable(f"no connection to {where.host} port {where.port}: {explain(error)}") from error

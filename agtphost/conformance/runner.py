@@ -43,7 +43,7 @@ class Plan:
     The selection of cases, and the options of a run.
 
     :param only: patterns of ids or requirement ids, with ``*`` and ``?``; empty for all cases.
-    :param strict: whether a case that was not run counts as failed.
+    :param strict: whether a case that was not run counts as failed, unless it is one of another carrier.
     :param fail_fast: whether the first failure ends the run.
     """
 
@@ -84,10 +84,11 @@ def _outcome(case: Case, target: Target, plan: Plan) -> tuple[Outcome, str, str]
     try:
         unmet = [need for need in case.needs if not target.has(need)]
         if unmet:
-            return _unmet(", ".join(map(_describe_need, unmet)), plan)
+            is_other = any(need.is_of_carrier for need in unmet)
+            return _unmet(", ".join(map(_describe_need, unmet)), is_failure=plan.strict and not is_other)
         case.check(target)
     except Inapplicable as error:
-        return _unmet(str(error), plan)
+        return _unmet(str(error), is_failure=plan.strict)
     except Failure as error:
         return Outcome.FAILED, str(error), error.cause
     except Unreachable as error:
@@ -104,9 +105,9 @@ def _outcome(case: Case, target: Target, plan: Plan) -> tuple[Outcome, str, str]
     return Outcome.PASSED, "", ""
 
 
-def _unmet(needs: str, plan: Plan) -> tuple[Outcome, str, str]:
+def _unmet(needs: str, *, is_failure: bool) -> tuple[Outcome, str, str]:
     message = f"needs {needs}"
-    return (Outcome.FAILED, message, message) if plan.strict else (Outcome.NOT_RUN, message, "")
+    return (Outcome.FAILED, message, message) if is_failure else (Outcome.NOT_RUN, message, "")
 
 
 def _describe_need(need: Need) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from agtphost.conformance.access import Access, Role
-from agtphost.conformance.link import Credentials, RawAnswer, RawConnection, Unreachable, client_context
+from agtphost.conformance.access import Access, Carrier, Role
+from agtphost.conformance.dialing import dialer
+from agtphost.conformance.link import Credentials, Link, RawAnswer, Unreachable
 from agtphost.conformance.request_bytes import Envelope, Field, request
 from agtphost.conformance.signatures import public_key
 from agtphost.conformance.surface import LEGACY, DeclaredEndpoint, TargetTool
@@ -56,8 +56,8 @@ class Target:
         self.asks_agent = False
         """Whether every caller has to name an agent; then requests without a chosen role are sent as the agent."""
 
-        self._contexts: dict[Role, ssl.SSLContext] = {}
-        self._links: dict[Role, RawConnection] = {}
+        self._dialers: dict[Role, Callable[[], Link]] = {}
+        self._links: dict[Role, Link] = {}
 
     def __enter__(self) -> Target:
         return self
@@ -83,9 +83,8 @@ class Target:
         fields = [] if shown.agent_id is None else [("Agent-ID", shown.agent_id)]
         octets = request("DISCOVER", "/agents", fields=fields)
         try:
-            context = client_context(self.access.trust, shown)
-            with RawConnection(where=self.access.where, context=context, timeout=self.access.timeout) as link:
-                link.send(octets)
+            with dialer(self.access, shown)() as link:
+                link.send_whole(octets)
                 answer = link.answer(octets)
         except (Failure, Unreachable):
             return False
@@ -110,11 +109,11 @@ class Target:
 
     # Connections
 
-    def link(self, who: Role = Role.ANONYMOUS) -> RawConnection:
+    def link(self, who: Role = Role.ANONYMOUS) -> Link:
         """Open a new connection, which the caller closes."""
-        if who not in self._contexts:
-            self._contexts[who] = client_context(self.access.trust, self.credentials(who))
-        return RawConnection(where=self.access.where, context=self._contexts[who], timeout=self.access.timeout)
+        if who not in self._dialers:
+            self._dialers[who] = dialer(self.access, self.credentials(who))
+        return self._dialers[who]()
 
     def ask(
         self,
@@ -181,9 +180,9 @@ class Target:
             raise Failure(f"the connection was closed instead of answering {line!r}")
         return answer
 
-    def _once(self, link: RawConnection, octets: bytes, who: Role) -> RawAnswer | None:
+    def _once(self, link: Link, octets: bytes, who: Role) -> RawAnswer | None:
         try:
-            link.send(octets)
+            link.send_whole(octets)
             answer = link.answer(octets)
         except Failure:
             link.close()
@@ -436,6 +435,8 @@ class Target:
     """The attribute that meets a need."""
 
     def _meets(self, need: Need) -> object:
+        if need.is_of_carrier:
+            return (self.access.carrier is Carrier.QUIC) == (need is Need.QUIC)
         if need is Need.CERTIFICATE:
             return self.credentials(Role.AGENT).cert
         if need is Need.SIGNATURES:

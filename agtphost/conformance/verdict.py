@@ -50,6 +50,8 @@ class Need(Enum):
     TOOL = ("a hosted tool that the agent may call", "")
     ALIAS = ("a method alias", "")
     REDIRECT = ("a method redirect", "")
+    BYTE_STREAM = ("a byte stream of TCP, which a run over QUIC has not", "")
+    QUIC = ("QUIC", "--quic")
 
     @property
     def what(self) -> str:
@@ -60,6 +62,11 @@ class Need(Enum):
     def option(self) -> str:
         """The option that supplies it; empty if there is none."""
         return self.value[1]
+
+    @property
+    def is_of_carrier(self) -> bool:
+        """Whether only the choice between TLS and QUIC meets it."""
+        return self in (Need.BYTE_STREAM, Need.QUIC)
 
 
 def fail(message: str) -> NoReturn:

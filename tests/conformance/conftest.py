@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.generated import generate
-from tests.system.hosting import Host, running, sample
+from tests.system.hosting import Host, running, sample, until
 
 DEFECTIVE = Path(__file__).with_name("defective_host.py")
 GENERATED = 1000
+QUIC = "\n[quic]\nenabled = true\n"
 
 
 @pytest.fixture(scope="session")
@@ -33,11 +34,12 @@ def generated_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 @pytest.fixture(scope="session")
 def defective_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """A host whose defect is the one that ``state/defect`` names."""
-    config = sample(tmp_path_factory.mktemp("defective"), eager=True)
+    """A host whose defect is the one that ``state/defect`` names; it listens for QUIC, too."""
+    config = sample(tmp_path_factory.mktemp("defective"), eager=True, append=QUIC)
     chosen = config.parent / "state" / "defect"
     chosen.parent.mkdir()
     chosen.write_text("none")
     environ = {"AGTPHOST_DEFECT": str(chosen)}
     with running(config, environ=environ, prefix=(sys.executable, str(DEFECTIVE))) as host:
+        until(lambda: "listening for QUIC" in host.output)
         yield host

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from agtphost.client.local_identities import certified_agent
-from agtphost.conformance.access import Access, Role
+from agtphost.conformance.access import Access, Carrier, Role
 from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint, Unreachable
@@ -35,7 +35,7 @@ WHOLE = frozenset({"API-139", "API-145"})
 """Requirements that a server meets all of the others, and that there is a runner."""
 
 
-def access_to(host: Host) -> Access:
+def access_to(host: Host, carrier: Carrier = Carrier.TLS) -> Access:
     """A host, as its demo agent and its registrar."""
     demo = host.state / "agents" / "demo"
     return Access(
@@ -48,12 +48,13 @@ def access_to(host: Host) -> Access:
             Role.REGISTRAR: Credentials(cert=host.state / "registrar.pem", key=host.state / "registrar.key"),
         },
         timeout=5,
+        carrier=carrier,
     )
 
 
-def examine(host: Host, *only: str) -> list[CaseResult]:
+def examine(host: Host, *only: str, carrier: Carrier = Carrier.TLS) -> list[CaseResult]:
     """Run cases against a host."""
-    with connect(access_to(host)) as target:
+    with connect(access_to(host, carrier)) as target:
         return run(target, every_case(), Plan(only=only), lambda result: None)
 
 

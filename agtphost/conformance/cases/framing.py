@@ -27,7 +27,7 @@ def probe(target: Target) -> RawAnswer:
 
 def refuses(target: Target, octets: bytes) -> RawAnswer:
     """
-    Require that malformed bytes are answered by one 400, after which the connection ends.
+    Require that malformed bytes are answered by one 400, after which the connection ends; over QUIC, the stream.
 
     A well-formed request follows them. It must never be answered, because the framing is lost.
     """

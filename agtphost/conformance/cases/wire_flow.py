@@ -6,10 +6,10 @@ import time
 
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import PROBE, QUIET, accepts, probe
-from agtphost.conformance.link import RawAnswer, RawConnection
+from agtphost.conformance.link import Link, RawAnswer
 from agtphost.conformance.request_bytes import request
 from agtphost.conformance.target import Target
-from agtphost.conformance.verdict import Failure, expect
+from agtphost.conformance.verdict import Failure, Need, expect
 
 CASES = Cases("wire")
 
@@ -25,7 +25,7 @@ def _number_requests(target: Target, count: int) -> list[bytes]:
     return [_task(target, f"order-{number}") for number in range(count)]
 
 
-def _next(link: RawConnection) -> RawAnswer:
+def _next(link: Link) -> RawAnswer:
     answer = link.answer()
     if answer is None:
         raise Failure("the connection was closed instead of answering")
@@ -42,7 +42,7 @@ def sequential(target: Target) -> None:
         expect(link.quiet(QUIET), "the connection does not stay open, or more is sent than answers")
 
 
-@CASES.case("pipelined-in-order", "AGTP-013 AGTP-009")
+@CASES.case("pipelined-in-order", "AGTP-013 AGTP-009", Need.BYTE_STREAM)
 def check_pipelining(target: Target) -> None:
     """Requests sent together are answered in their order."""
     with target.link() as link:
@@ -51,7 +51,7 @@ def check_pipelining(target: Target) -> None:
     expect(got == [f"order-{number}" for number in range(12)], f"the answers came as {', '.join(map(str, got))}")
 
 
-@CASES.case("pipelined-mixed", "AGTP-013 AGTP-009")
+@CASES.case("pipelined-mixed", "AGTP-013 AGTP-009", Need.BYTE_STREAM)
 def pipelined_mixed(target: Target) -> None:
     """A refusal among requests sent together keeps its place."""
     octets = b"".join(
@@ -109,7 +109,7 @@ def head_not_earlier(target: Target) -> None:
         _next(link)
 
 
-@CASES.case("not-later", "AGTP-013")
+@CASES.case("not-later", "AGTP-013", Need.BYTE_STREAM)
 def not_later(target: Target) -> None:
     """Bytes after a body of the announced length are the next request."""
     octets = target.introduce(request("QUERY", "/agents", BODY)) + _task(target, "second")
@@ -129,7 +129,7 @@ def body_is_no_request(target: Target) -> None:
         expect(link.quiet(QUIET) or (link.ended and not link.buffer), "the body was answered, too")
 
 
-@CASES.case("short-body-is-not-a-request", "AGTP-013 AGTP-012")
+@CASES.case("short-body-is-not-a-request", "AGTP-013 AGTP-012", Need.BYTE_STREAM)
 def excess_body(target: Target) -> None:
     """Bytes beyond the announced length are read as the next request, and refused as such."""
     with target.link() as link:
@@ -155,7 +155,7 @@ def open_side(target: Target) -> None:
     probe(target)
 
 
-@CASES.case("answered-before-close", "AGTP-013 AGTP-009")
+@CASES.case("answered-before-close", "AGTP-013 AGTP-009", Need.BYTE_STREAM)
 def refusal_answered_first(target: Target) -> None:
     """Good requests before a malformed one are answered first."""
     with target.link() as link:

@@ -1,0 +1,26 @@
+"""New links to a target, over its carrier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agtphost.conformance.access import Access, Carrier
+from agtphost.conformance.link import Credentials, Link, TlsLink, Unreachable, client_context
+from agtphost.extras import is_installed, missing
+
+
+def dialer(access: Access, shown: Credentials) -> Callable[[], Link]:
+    """
+    Return a function that opens a link to the target, which the caller closes.
+
+    :raises Unreachable: a file of the credentials cannot be used, or the library of the carrier is missing.
+    """
+    if access.carrier is Carrier.TLS:
+        context = client_context(access.trust, shown)
+        return lambda: TlsLink(access.where, context, access.timeout)
+    if not is_installed("aioquic"):
+        raise Unreachable(missing("aioquic"))
+    from agtphost.conformance.quic_link import QuicChannel, QuicLink, client_configuration
+
+    configuration = client_configuration(access.where, access.trust, shown)
+    return lambda: QuicLink(QuicChannel(access.where, configuration, access.timeout), access.timeout)

@@ -1,0 +1,69 @@
+"""``agtp conformance`` over QUIC: the verdicts are those of TLS, but for cases that need a byte stream of TCP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agtphost.conformance.access import Carrier
+from agtphost.conformance.case import Case
+from agtphost.conformance.cases import every_case
+from agtphost.conformance.runner import CaseResult, Outcome
+from agtphost.conformance.verdict import Need
+from tests.conformance.conftest import QUIC
+from tests.conformance.test_runner import examine, failures
+from tests.system.hosting import Host, running, sample, until
+
+OF_TCP = {
+    *("tls.cleartext-refused", "tls.cleartext-http-refused", "tls.serves-after-cleartext"),
+    *("tls.version-1-2-refused", "tls.certificate-of-unknown-authority"),
+    *("wire.pipelined-in-order", "wire.pipelined-mixed", "wire.not-later", "wire.short-body-is-not-a-request"),
+    "wire.answered-before-close",
+}
+"""The cases that cannot be run over QUIC."""
+
+FEW = ("tls.*", "wire.pipelined-*", "wire.field-many", "wire.length-zero", "wire.three-*", "headers.supported-methods")
+
+
+def of_carriers(case: Case) -> bool:
+    return any(need.is_of_carrier for need in case.needs)
+
+
+def verdicts(results: Sequence[CaseResult]) -> dict[str, tuple[Outcome, str]]:
+    """Outcome and message of each case that both carriers have."""
+    return {item.case.id: (item.outcome, item.message) for item in results if not of_carriers(item.case)}
+
+
+def test_cases_that_need_a_byte_stream_are_listed() -> None:
+    """They declare it, and no other case does."""
+    assert {case.id for case in every_case() if Need.BYTE_STREAM in case.needs} == OF_TCP
+
+
+def test_some_cases_pass_over_quic(defective_host: Host) -> None:
+    """The command runs them over QUIC; those of TCP are reported as not run, which ``--strict`` does not count."""
+    (defective_host.state / "defect").write_text("none")
+    only = [word for pattern in FEW for word in ("--only", pattern)]
+    found = defective_host.agtp_json("conformance", "--quic", "--strict", *only)
+    outcomes = {case["id"]: case["outcome"] for case in found["cases"]}
+    assert {name for name, outcome in outcomes.items() if outcome == "not run"} == OF_TCP & set(outcomes)
+    assert {"wire.field-many", "wire.three-on-one-connection", "tls.client-certificate"} <= set(outcomes)
+    assert set(outcomes.values()) == {"passed", "not run"}
+    [told] = {case["message"] for case in found["cases"] if case["outcome"] == "not run"}
+    assert "byte stream" in told
+
+
+@pytest.mark.release
+def test_verdicts_are_those_of_tls(tmp_path: Path) -> None:
+    """Every case that does not need the byte stream of TCP passes over both carriers, on a fresh host each."""
+    found = {}
+    for carrier in Carrier:
+        (folder := tmp_path / carrier.value).mkdir()
+        with running(sample(folder, eager=True, append=QUIC)) as host:
+            until(lambda host=host: "listening for QUIC" in host.output)
+            results = examine(host, carrier=carrier)
+        assert failures(results) == []
+        found[carrier] = verdicts(results)
+    assert found[Carrier.QUIC] == found[Carrier.TLS]
+    assert sum(outcome is Outcome.PASSED for outcome, _ in found[Carrier.QUIC].values()) > 700
