@@ -23,4 +23,10 @@ def dialer(access: Access, shown: Credentials) -> Callable[[], Link]:
     from agtphost.conformance.quic_link import QuicChannel, QuicLink, client_configuration
 
     configuration = client_configuration(access.where, access.trust, shown)
-    return lambda: QuicLink(QuicChannel(access.where, configuration, access.timeout), access.timeout)
+
+    def dial() -> Link:
+        channel = QuicChannel(access.where, configuration, access.timeout)
+        channel.shake_hands()
+        return QuicLink(channel)
+
+    return dial

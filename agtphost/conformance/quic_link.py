@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from aioquic import tls
 from aioquic.quic import events
@@ -27,6 +27,9 @@ from agtphost.conformance.verdict import Failure
 from agtphost.vocabulary.foreign_errors import explain
 
 ALPN = "agtp"
+
+SHORTEST = 0.001
+"""Seconds: a timer that is rounded to its own past does not spin."""
 
 
 def client_configuration(where: Endpoint, trust: Path | None, shown: Credentials) -> QuicConfiguration:
@@ -71,39 +74,53 @@ class ReceivedStream:
 
 class QuicChannel:
     """
-    A QUIC connection to the target.
+    A QUIC connection to the target; it begins with its handshake.
 
-    :param configuration: of this connection alone.
+    :param early: a request that is sent as early data, if the configuration has a ticket; else after the handshake.
     :param timeout: most seconds for a single operation.
-    :param kind: of the connection; a case may have one that breaks the protocol.
-    :raises Unreachable: the handshake failed.
+    :raises Unreachable: no datagram can be sent.
     """
 
     def __init__(
-        self,
-        where: Endpoint,
-        configuration: QuicConfiguration,
-        timeout: float,
-        kind: Callable[..., QuicConnection] = QuicConnection,
+        self, where: Endpoint, configuration: QuicConfiguration, timeout: float, *, early: bytes = b""
     ) -> None:
         self._where = where
         self._address: Any = None
-        self.core = kind(configuration=replace(configuration))
+        self.timeout = timeout
+        self.core = QuicConnection(configuration=replace(configuration))
         self.streams: dict[int, ReceivedStream] = {}
-        self.is_ready = False
+        self.handshake: events.HandshakeCompleted | None = None
+        """How the handshake ended; None while it has not."""
+
         self.closed: events.ConnectionTerminated | None = None
         """Why the connection is over; None while it is not."""
 
         self._socket = self._open_socket()
-        try:
-            self.core.connect(self._address, now=time.monotonic())
-            self.wait(lambda: self.is_ready, timeout)
-        except (ValueError, tls.Alert) as error:
+        self.core.connect(self._address, now=time.monotonic())
+        if early:
+            number = self.open_stream()
+            self.core.send_stream_data(number, early, end_stream=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def shake_hands(self) -> None:
+        """
+        Wait for the end of the handshake.
+
+        :raises Unreachable: it failed.
+        """
+        if not self.wait(lambda: self.is_ready, self.timeout):
             self.close()
-            raise Unreachable(f"no QUIC to {where.host} port {where.port}: {explain(error)}") from error
-        if not self.is_ready:
-            self.close()
-            raise Unreachable(f"no QUIC to {where.host} port {where.port}: {self.describe_end()}")
+            raise Unreachable(f"no QUIC to {self._where.host} port {self._where.port}: {self.describe_end()}")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the handshake is over."""
+        return self.handshake is not None
 
     def _open_socket(self) -> socket.socket:
         where = f"{self._where.host} port {self._where.port}"
@@ -178,19 +195,25 @@ class QuicChannel:
         finally:
             core._write_application = write
 
+    def hold_windows(self) -> None:
+        """Let the target send no more on a stream than was announced at first."""
+        core: Any = self.core
+        core._write_stream_limits = lambda **parts: None
+
+    def release_windows(self) -> None:
+        """Let the target send more as the client reads on."""
+        core: Any = self.core
+        del core._write_stream_limits
+
     @property
     def most_streams(self) -> int:
         """The number of requests at a time that the target lets a client make."""
         return int(self.core._remote_max_streams_bidi)
 
-    def send_datagram(self, octets: bytes) -> None:
-        """Send a datagram as it is."""
-        with suppress(OSError):
-            self._socket.send(octets)
-
     def _flush(self) -> None:
         for octets, _ in self.core.datagrams_to_send(now=time.monotonic()):
-            self.send_datagram(octets)
+            with suppress(OSError):
+                self._socket.send(octets)  # One that cannot be sent is lost, and sent again.
 
     # Receiving
 
@@ -207,6 +230,7 @@ class QuicChannel:
                 return True
             if self.closed is not None:
                 return False
+            self._act_on_time()
             self._flush()
             self._socket.settimeout(self._choose_wait(deadline))
             try:
@@ -223,23 +247,20 @@ class QuicChannel:
                 elif time.monotonic() >= deadline:
                     raise Failure("the target's UDP port was closed") from error
 
-    def _choose_wait(self, deadline: float) -> float:
-        """Act on the connection's timer if it is due; return the seconds to wait for a datagram."""
-        now = time.monotonic()
-        timer = self.core.get_timer()
+    def _act_on_time(self) -> None:
+        now, timer = time.monotonic(), self.core.get_timer()
         if timer is not None and timer <= now:
             self.core.handle_timer(now=now)
-            self._collect()
-            self._flush()
-            timer = self.core.get_timer()
-        return max(0.0, min(deadline, deadline if timer is None else max(timer, now + 0.001)) - now)
+
+    def _choose_wait(self, deadline: float) -> float:
+        """Return the seconds to wait for a datagram: until the connection's timer is due, or time is up."""
+        now, timer = time.monotonic(), self.core.get_timer()
+        return max(0.0, min(deadline, now if timer is None else max(timer, now + SHORTEST)) - now)
 
     def _collect(self) -> None:
         while (event := self.core.next_event()) is not None:
             if isinstance(event, events.HandshakeCompleted):
-                self.is_ready = True
-            elif isinstance(event, events.ConnectionTerminated):
-                self.closed = event
+                self.handshake = event
             elif isinstance(event, (events.StreamDataReceived, events.StreamReset, events.StopSendingReceived)):
                 stream = self.streams.setdefault(event.stream_id, ReceivedStream())
                 if isinstance(event, events.StreamDataReceived):
@@ -249,6 +270,8 @@ class QuicChannel:
                     stream.reset, stream.ended = event.error_code, True
                 else:
                     stream.stopped = event.error_code
+        # The library's event comes after a closing period of up to a second.
+        self.closed = self.closed or self.core._close_event
 
 
 class QuicLink(Link):
@@ -256,13 +279,16 @@ class QuicLink(Link):
     Requests on streams of one connection: the first bytes after an answer begin another stream.
 
     :param channel: the connection; links that share one make requests at the same time.
+    :param number: a stream that has carried a request.
     """
 
-    def __init__(self, channel: QuicChannel, timeout: float) -> None:
-        super().__init__(timeout)
+    def __init__(self, channel: QuicChannel, number: int | None = None) -> None:
+        super().__init__(channel.timeout)
         self.channel = channel
-        self._number: int | None = None
+        self._number = number
         self._answered = False
+        if number is not None:
+            self.buffer = self.stream.buffer
 
     @property
     def ended(self) -> bool:

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agtphost.identity.keys import SigningKey
 from agtphost.protocols.connection import ServerConnection
+from tests.conformance import quic_defects
 from tests.conformance.defects import DEFECTS, Defect, Seal, whole
 from tests.conformance.manifest_defects import BREAKING
 
@@ -65,7 +66,7 @@ def install() -> None:
     chosen: dict[ServerConnection, Defect] = {}
 
     def make(self: ServerConnection, transport: Any) -> None:
-        chosen[self] = {**DEFECTS, **BREAKING}[CHOSEN.read_text()]
+        chosen[self] = {**DEFECTS, **BREAKING}.get(CHOSEN.read_text(), DEFECTS["none"])
         made(self, transport)
         self._transport = Spoiling(self._transport, chosen[self])  # type: ignore[assignment]
 
@@ -74,6 +75,7 @@ def install() -> None:
 
     ServerConnection.makeConnection = make  # type: ignore[method-assign]
     ServerConnection.dataReceived = receive  # type: ignore[method-assign]
+    quic_defects.install(CHOSEN.read_text)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ import pytest
 from agtphost.conformance.access import Carrier
 from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
-from agtphost.conformance.runner import CaseResult, Outcome
+from agtphost.conformance.runner import CaseResult, Outcome, Plan, run
+from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need
 from tests.conformance.conftest import QUIC
-from tests.conformance.test_runner import examine, failures
+from tests.conformance.quic_defects import DEFECTS
+from tests.conformance.test_runner import access_to, examine, failures
+from tests.rows import each_row
 from tests.system.hosting import Host, running, sample, until
 
 OF_TCP = {
@@ -52,6 +56,37 @@ def test_some_cases_pass_over_quic(defective_host: Host) -> None:
     assert set(outcomes.values()) == {"passed", "not run"}
     [told] = {case["message"] for case in found["cases"] if case["outcome"] == "not run"}
     assert "byte stream" in told
+
+
+def examine_defect(host: Host, name: str, *only: str) -> set[str]:
+    """The cases of QUIC that notice a defect; the wait is short, as many a defect is that something never comes."""
+    (host.state / "defect").write_text(name)
+    with Target(replace(access_to(host, Carrier.QUIC), timeout=0.4 if name != "none" else 5.0)) as target:
+        results = run(target, every_case(), Plan(only=only), lambda result: None)
+    assert not any(result.outcome is Outcome.NOT_RUN or "no QUIC to" in result.message for result in results), results
+    return {result.case.id.removeprefix("quic.") for result in results if result.outcome is Outcome.FAILED}
+
+
+@each_row("name", DEFECTS)
+def test_a_defect_of_quic_fails_its_cases(defective_host: Host, name: str) -> None:
+    """Each defect is noticed by the cases that look for it."""
+    cases = DEFECTS[name].cases.split()
+    assert examine_defect(defective_host, name, *(f"quic.{case}" for case in cases)) == set(cases)
+
+
+def test_a_host_without_defect_passes_the_cases_of_quic(defective_host: Host) -> None:
+    """The control: every case of QUIC passes, and each has a defect that it notices."""
+    assert examine_defect(defective_host, "none", "quic.*") == set()
+    noticed = {f"quic.{case}" for defect in DEFECTS.values() for case in defect.cases.split()}
+    assert noticed == {case.id for case in every_case() if Need.QUIC in case.needs}
+
+
+@pytest.mark.release
+def test_a_defect_of_quic_fails_no_other_case(defective_host: Host) -> None:
+    """Each defect is noticed by no other case of QUIC; the last lets no client in."""
+    for name, defect in [*DEFECTS.items()][:-1]:
+        found = examine_defect(defective_host, name, "quic.*")
+        assert found - {*defect.sometimes.split()} == {*defect.cases.split()}, name
 
 
 @pytest.mark.release

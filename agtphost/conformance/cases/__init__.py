@@ -16,6 +16,7 @@ Every case, by area, in the order of a run.
 - :mod:`.manifest_rules`: the rules of ``agtp manifest validate``, each as a case
 - :mod:`.path`: paths
 - :mod:`.policy`: the method policy, as the manifest publishes it
+- :mod:`.quic`: what only a run over QUIC shows
 - :mod:`.status`: the meaning of statuses
 - :mod:`.tls`: the transport
 - :mod:`.tour`: one answer of every kind that a target gives without side effects
@@ -43,6 +44,7 @@ from agtphost.conformance.cases import (
     manifest_rules,
     path,
     policy,
+    quic,
     status,
     tls,
     wire_fields,
@@ -57,6 +59,7 @@ MODULES = (
     wire_fields,
     wire_framing,
     wire_flow,
+    quic,
     headers,
     status,
     catalog,
