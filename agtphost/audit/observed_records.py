@@ -91,6 +91,11 @@ class ObservedRecord(NamedTuple):
         return str(self.members.get("caller_id", ""))
 
     @property
+    def carrier(self) -> str:
+        """What carried the request; empty where TLS did."""
+        return str(self.members.get("extra", _NOTHING).get("carrier", ""))
+
+    @property
     def task_id(self) -> str:
         """Return the Task-ID; empty where it had none."""
         return str(self.members.get("task_id", ""))

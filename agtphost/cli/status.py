@@ -188,6 +188,8 @@ def _rows_of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "free disk", size(seen["free_octets"])
     yield "last minute", f"{seen.get('recent_calls')} calls, {seen.get('recent_refusals')} of them refused"
     yield "now", f"{seen.get('connections')} connections, {seen.get('waiting')} calls that wait"
+    if quic := seen.get("quic"):
+        yield "by QUIC", f"{quic.get('connections')} of the connections, {quic.get('streams')} requests on them"
     yield "agents", _render_counts(seen.get("agents") or {})
     states: dict[str, int] = {}
     for each in seen.get("upstreams") or ():

@@ -63,6 +63,7 @@ def watch_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
                     "ms": round(record.seconds * 1000, 3),
                     "audit_id": record.audit_id,
                     "durable": record.durable,
+                    **({"carrier": carrier} if (carrier := record.carrier) else {}),
                 }
             )
 

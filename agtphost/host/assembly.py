@@ -32,7 +32,7 @@ from agtphost.host.file_rotation import FileRotation
 from agtphost.host.generations import Generations
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.listener import Announcement, listening_service, quic_services
+from agtphost.host.listener import Announcement, listening_service, quic_service
 from agtphost.host.methods import follow_up
 from agtphost.host.metrics import build_metrics_surface
 from agtphost.host.orchestration import orchestration_service
@@ -227,7 +227,8 @@ def _outside_services(
     ending = ExpiryWatch(reactor, lambda: generations.core.services, services.lasting.directory.list_known)
     yield ending
     draining = DrainDelay(reactor, config.limits.drain_delay)
-    look = vitals_reader(services, lambda: generations.core.connected, listening, ending, draining)
+    quic = quic_service(reactor, config, loaded.tls, listening, services.lasting.transports)
+    look = vitals_reader(services, lambda: generations.core.connected, listening, ending, draining, quic)
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
     operated = build_page_surface(services, front, lambda: generations.core.services.config)
@@ -240,7 +241,8 @@ def _outside_services(
     served = (known, *fronts, operated, build_metrics_surface(services, look), _gateway(services, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None), RefusalRecorder(front))
     yield listening
-    yield from quic_services(reactor, config, loaded.tls, listening, services.lasting.transports)
+    if quic is not None:
+        yield quic
 
     def summary() -> Mapping[str, object]:
         core = generations.core

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from twisted.application.service import IService, Service
+from twisted.application.service import Service
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
@@ -27,6 +27,9 @@ from agtphost.protocols.listener import to_problem
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.upstream.web_upstream import WebUpstream
 from agtphost.wire import Limits
+
+if TYPE_CHECKING:
+    from agtphost.protocols.quic.listener import QuicListeningService
 
 log = Logger()
 
@@ -54,17 +57,17 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
     return ListeningService(endpoint, tls, factory, reactor, given.drain_timeout)
 
 
-def quic_services(
+def quic_service(
     reactor: Any, config: Config, tls: ServerTLS, listening: ListeningService, offered: OfferedTransports
-) -> Iterator[IService]:
+) -> QuicListeningService | None:
     """
-    Yield the service that listens for QUIC, where ``[quic]`` is enabled; its connections count with those of TLS.
+    Return the service that listens for QUIC, if ``[quic]`` is enabled; its connections count with those of TLS.
 
     :param offered: told of the ports once both are bound.
     :raises agtphost.errors.ConfigurationError: aioquic is another than this host knows.
     """
     if not config.quic.enabled:
-        return
+        return None
     from agtphost.protocols.quic.core import key_of_state
     from agtphost.protocols.quic.listener import QuicListeningService
 
@@ -77,7 +80,7 @@ def quic_services(
     ports: list[Deferred[Any]] = [listening.when_listening(), service.when_listening()]
     bound = gatherResults(ports, consumeErrors=True)
     bound.addCallbacks(lambda found: offered.offer(int(getattr(found[0], "port", 0)), found[1]), lambda failure: None)
-    yield service
+    return service
 
 
 def http_limits(config: Config) -> ConnectionLimits:

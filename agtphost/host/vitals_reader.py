@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agtphost import __version__
 from agtphost.audit.state import StateItem, StateTable
@@ -17,11 +17,15 @@ from agtphost.host.expiry_watch import ExpiryWatch
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.operator_targets import Overseen
-from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals, VitalsReader, obstacles
+from agtphost.metrics.vitals import ExpiryVital, QuicVital, UpstreamVital, Vitals, VitalsReader, obstacles
 from agtphost.protocols import ListeningService
 from agtphost.stores.settings import locate_store
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.quotas import APPROVAL
+
+if TYPE_CHECKING:
+    from agtphost.protocols.quic.datagrams import QuicEndpoint
+    from agtphost.protocols.quic.listener import QuicListeningService
 
 STATES = tuple(state.value for state in UpstreamState)
 
@@ -30,6 +34,9 @@ REPORTED = (
     *("certificate_ends", "revocation_ends", "free_octets", "recent_calls", "recent_refusals"),
 )
 """Members of :class:`agtphost.metrics.vitals.Vitals` that INSPECT reports unchanged."""
+
+QUIC_REPORTED = ("connections", "streams")
+"""Members of :class:`agtphost.metrics.vitals.QuicVital` that INSPECT reports."""
 
 
 class PendingApprovals:
@@ -58,6 +65,7 @@ def vitals_reader(
     listening: ListeningService,
     ending: ExpiryWatch,
     draining: DrainDelay,
+    quic: QuicListeningService | None = None,
 ) -> VitalsReader:
     """
     Return a function that reads the host's vital signs; it costs little except one call to the file system.
@@ -65,6 +73,7 @@ def vitals_reader(
     :param connected: returns the present upstreams.
     :param ending: has the expiry dates.
     :param draining: knows whether the host got SIGTERM.
+    :param quic: listens for QUIC.
     """
     evidence, tls, running = on.evidence, on.loaded.tls, on.lasting.running
     approvals = PendingApprovals(evidence.held, on.seconds)
@@ -98,6 +107,7 @@ def vitals_reader(
             uptime=max(now - began, 0.0),
             recent_calls=calls,
             recent_refusals=refused,
+            quic=None if quic is None else _read_quic(quic.endpoint),
             spans_lost=None if on.traces is None else on.traces.lost_spans,
             upstreams=tuple(_upstreams(connected())),
             states=STATES,
@@ -123,11 +133,25 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
             "upstreams": [asdict(each) for each in seen.upstreams],
             "witness_ages": dict(seen.witness_ages),
             "open_items": dict(seen.open_items),
+            **({} if seen.quic is None else {"quic": {name: getattr(seen.quic, name) for name in QUIC_REPORTED}}),
             "obstacles": [{"what": each.what, "why": each.why} for each in obstacles(seen)],
         }
 
     said = "Only operators may see the host's health."
     on.registry.add_targets({"vitals": Overseen(render_vitals, on.authorization, said).read})
+
+
+def _read_quic(endpoint: QuicEndpoint) -> QuicVital:
+    counts = endpoint.counts
+    return QuicVital(
+        connections=endpoint.admitted,
+        streams=endpoint.streams,
+        handshakes=dict(counts.handshakes),
+        dropped=dict(counts.dropped),
+        retries=counts.retries,
+        lost=endpoint.packets_lost,
+        moves=counts.moves,
+    )
 
 
 def _free_octets(on: HostServices) -> int | None:

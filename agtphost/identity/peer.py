@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from agtphost.identity.keys import VerifyingKey
 
 
+TLS = "tls"
+"""The carrier that every host has; records and access lines name only others."""
+
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -213,7 +216,7 @@ class Peer:
     transport: str = "agtp"
     """``agtp``, ``http`` (a front of this host) or ``internal`` (a step or adapter inside this host)."""
 
-    carrier: str = "tls"
+    carrier: str = TLS
     """What carries ``agtp``: ``tls`` (over TCP) or ``quic``."""
 
     certificate: PeerCertificate | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost import __version__
 from agtphost.metrics.call_counts import CallCounts, Histogram
-from agtphost.metrics.vitals import Vitals, VitalsReader, obstacles
+from agtphost.metrics.vitals import QuicVital, Vitals, VitalsReader, obstacles
 
 DAY = 86_400.0
 
@@ -64,7 +64,25 @@ class HostCollector:
             yield _counter("agtphost_person_calls", text, ("person",), counts.people.items())
         yield _gauge("agtphost_calls_in_flight", "Requests over AGTP that are not answered yet.", seen.serving)
         yield _gauge("agtphost_calls_waiting", "Calls whose handler waits for something.", seen.waiting)
-        yield _gauge("agtphost_connections", "Open connections at the AGTP port.", seen.connections)
+        text = "Open connections at the AGTP port."
+        if seen.quic is None:
+            yield _gauge("agtphost_connections", text, seen.connections)
+        else:
+            carriers = (("tls", seen.connections - seen.quic.connections), ("quic", seen.quic.connections))
+            yield _gauges("agtphost_connections", text, ("carrier",), carriers)
+            yield from self._quic_families(seen.quic)
+
+    def _quic_families(self, seen: QuicVital) -> Iterator[Any]:
+        text = "QUIC connections that are over, by the outcome of their handshake."
+        yield _counter("agtphost_quic_handshakes", text, ("outcome",), seen.handshakes.items())
+        yield _counter(
+            "agtphost_quic_retries", "Clients that were asked to prove their address.", (), [(seen.retries,)]
+        )
+        text = "Datagrams that were not answered."
+        yield _counter("agtphost_quic_datagrams_dropped", text, ("why",), seen.dropped.items())
+        yield _counter("agtphost_quic_packets_lost", "Packets to clients that were lost.", (), [(seen.lost,)])
+        yield _counter("agtphost_quic_migrations", "Changes of clients' addresses.", (), [(seen.moves,)])
+        yield _gauge("agtphost_quic_streams", "Requests over QUIC that are not over.", seen.streams)
 
     def _evidence_families(self, seen: Vitals) -> Iterator[Any]:
         counts = self._counts

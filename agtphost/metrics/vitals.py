@@ -50,6 +50,30 @@ class ExpiryVital:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuicVital:
+    """The state of a QUIC listener, and its counts since the start."""
+
+    connections: int
+    """Connections that are counted for their clients' addresses; part of :attr:`Vitals.connections`."""
+
+    streams: int
+    """Requests that are not over."""
+
+    handshakes: Mapping[str, int]
+    """By outcome, counted when the connection is over: ``done``, ``refused``, ``late``, ``limit`` or ``broken``."""
+
+    dropped: Mapping[str, int]
+    """Datagrams that were not answered, by reason."""
+
+    retries: int
+    lost: int
+    """Packets to clients that were lost."""
+
+    moves: int
+    """Changes of clients' addresses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
     """
     The readings of a host at one moment. Ages and remaining times are in seconds; None means there is nothing to
@@ -108,6 +132,9 @@ class Vitals:
 
     spans_lost: Mapping[str, int] | None = None
     """Spans that no collector has, ``dropped`` for lack of room or ``undelivered``; None without traces."""
+
+    quic: QuicVital | None = None
+    """None where the host does not listen for QUIC."""
 
     upstreams: Sequence[UpstreamVital] = ()
     states: Sequence[str] = field(default=())

@@ -156,6 +156,8 @@ class CallSpan:
             "agtp.status": status,
             "agtp.assurance": exchange.assurance.label,
         }
+        if exchange.peer.carrier == "quic":
+            told["network.transport"] = "quic"
         if exchange.call.audit_id:
             told["agtp.audit_id"] = exchange.call.audit_id
         if self.reason:

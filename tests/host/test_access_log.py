@@ -8,10 +8,12 @@ from agtphost.host.access_log import watch_calls
 from tests.metrics.samples import group, record
 
 
-def lines_of(person: str) -> Mapping[str, object]:
+def lines_of(person: str, extra: Mapping[str, str] | None = None) -> Mapping[str, object]:
     """The members of the line of one call."""
     written: list[Mapping[str, object]] = []
-    steps = watch_calls(written.append)(group(record(caller="desk", person=person)))
+    seen = record(caller="desk", person=person)
+    seen = seen._replace(members={**seen.members, "extra": extra or {}})
+    steps = watch_calls(written.append)(group(seen))
     assert steps is None or list(steps) == []
     (line,) = written
     return line
@@ -22,3 +24,9 @@ def test_the_line_names_the_person_whom_an_identity_provider_named() -> None:
     assert lines_of("ada@example.test")["person"] == "ada@example.test"
     assert lines_of("")["person"] == ""
     assert len(str(lines_of("x" * 5000)["person"])) == 256
+
+
+def test_the_line_names_a_carrier_other_than_tls() -> None:
+    """As the record does; the lines of calls over TLS are as before."""
+    assert lines_of("", {"carrier": "quic"})["carrier"] == "quic"
+    assert "carrier" not in lines_of("")

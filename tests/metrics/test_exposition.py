@@ -9,7 +9,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 
 from agtphost.metrics.call_counts import LONGEST_PERSON, MOST_PEOPLE, CallCounts
 from agtphost.metrics.exposition import Exposition
-from agtphost.metrics.vitals import Obstacle, obstacles
+from agtphost.metrics.vitals import Obstacle, QuicVital, obstacles
 from agtphost.vocabulary.reasons import Reason
 from tests.measuring import measured
 from tests.metrics.samples import METHODS, READERS, group, record, scraped, vitals
@@ -51,6 +51,28 @@ def test_a_scrape_has_calls_and_vitals() -> None:
     states = {state: found["agtphost_upstream_state", (*files, ("state", state))] for state in ("up", "idle", "failed")}
     assert states == {"up": 1, "idle": 0, "failed": 0}
     assert found["process_resident_memory_bytes", ()] > 1_000_000
+
+
+def test_connections_are_told_by_carrier_where_there_are_two() -> None:
+    """A host without QUIC has one line, as before; with it, each carrier has one, and what QUIC counts follows."""
+    plain = scraped(CallCounts(METHODS), vitals())
+    assert plain["agtphost_connections", ()] == 3 and not any("quic" in name for name, _ in plain)
+    quic = QuicVital(
+        connections=1, streams=2, handshakes={"done": 4}, dropped={"version": 5}, retries=6, lost=7, moves=8
+    )
+    found = scraped(CallCounts(METHODS), vitals(quic=quic))
+    assert {labels: value for (name, labels), value in found.items() if name == "agtphost_connections"} == {
+        (("carrier", "tls"),): 2,
+        (("carrier", "quic"),): 1,
+    }
+    assert {(name, labels): value for (name, labels), value in found.items() if name.startswith("agtphost_quic")} == {
+        ("agtphost_quic_handshakes_total", (("outcome", "done"),)): 4,
+        ("agtphost_quic_retries_total", ()): 6,
+        ("agtphost_quic_datagrams_dropped_total", (("why", "version"),)): 5,
+        ("agtphost_quic_packets_lost_total", ()): 7,
+        ("agtphost_quic_migrations_total", ()): 8,
+        ("agtphost_quic_streams", ()): 2,
+    }
 
 
 def test_people_are_told_apart_where_the_operator_wants_it_and_only_so_many() -> None:

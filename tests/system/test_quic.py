@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -72,6 +73,21 @@ def test_answers_are_those_of_tls(host: Host) -> None:
 
     for words in (("ECHO", "/text", "text=one"), ("ECHO", "/nowhere")):
         assert answered(*words, "--quic") == answered(*words)
+
+
+def test_carrier_is_shown(host: Host) -> None:
+    """The record of a call over QUIC names its carrier, that of a call over TLS none; the host counts both."""
+    extras = {}
+    with sync.Client.of(host.config, quic=True) as quic, sync.Client.of(host.config) as tls:
+        for name, client in (("quic", quic), ("tls", tls)):
+            record = client.call("ECHO", "/text", {"text": "one"}).headers.get("attribution-record") or ""
+            part = record.split(".")[1]
+            extras[name] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["extra"]
+        seen, shown = host.agtp_json("status")["quic"], host.agtp("status").stdout
+    assert extras["quic"].pop("carrier") == "quic"
+    assert extras["quic"] == extras["tls"]
+    assert seen["connections"] == 1 and seen["streams"] <= 1  # A request is over when its answer is acknowledged.
+    assert "by QUIC" in shown and "1 of the connections" in shown
 
 
 def test_calls_need_no_tcp(host: Host) -> None:

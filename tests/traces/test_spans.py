@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from agtphost import EndpointContext
 from agtphost.client.requests import Identity, prepare
 from agtphost.dispatch.exchange import Exchange
+from agtphost.identity.peer import Peer
 from agtphost.testing import MemoryHost
 from agtphost.testing.connection import Answer
 from agtphost.testing.identities import TestAgent
@@ -299,3 +301,11 @@ def test_attributes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(span, ReadableSpan) and span.attributes == {"a": "x" * 256}
     finally:
         service.stopService()
+
+
+def test_calls_over_quic_say_so(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A span names the transport where it is not TCP, as the record does its carrier."""
+    monkeypatch.setattr("agtphost.testing.host.Peer", partial(Peer, carrier="quic"))
+    answer = traced.begin().call("QUERY", "/things/one")
+    assert (traced.named("QUERY /things/{name}").attributes or {})["network.transport"] == "quic"
+    assert answer.record["extra"]["carrier"] == "quic"

@@ -90,6 +90,18 @@ class ServerCore(BoundedConnection):
         self.server_name: str | None = None
         """The name that the client asked for by SNI, in lower case."""
 
+        self.packets_lost = 0
+        """Packets that the client did not acknowledge in time."""
+
+        loss: Any = self._loss
+        note_lost = loss._on_packets_lost
+
+        def count_lost(**parts: Any) -> None:
+            self.packets_lost += len(parts["packets"])
+            note_lost(**parts)
+
+        loss._on_packets_lost = count_lost
+
     # The handshake
 
     def _initialize(self, peer_cid: bytes) -> None:

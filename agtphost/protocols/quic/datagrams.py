@@ -61,6 +61,9 @@ class QuicCounts:
     resets: int = 0
     """Stateless resets."""
 
+    lost: int = 0
+    """Packets that were lost, of connections that are over."""
+
     moves: int = 0
     """Connections whose client has another address than before."""
 
@@ -120,6 +123,16 @@ class QuicEndpoint(DatagramProtocol):
     def streams(self) -> int:
         """Requests that are not over."""
         return sum(each.streams for each in self._links)
+
+    @property
+    def admitted(self) -> int:
+        """Connections that are counted for their addresses, with those of TLS."""
+        return sum(each.is_admitted for each in self._links)
+
+    @property
+    def packets_lost(self) -> int:
+        """Packets to clients that were lost since the port was opened."""
+        return self.counts.lost + sum(each.core.packets_lost for each in self._links)
 
     @property
     def connection_ids(self) -> int:
@@ -326,6 +339,7 @@ class QuicEndpoint(DatagramProtocol):
         for each in self._links.pop(link, ()):
             self._by_id.pop(each, None)
         self.counts.handshakes[outcome] += 1
+        self.counts.lost += link.core.packets_lost
         if link.is_admitted:
             self._factory.connection_closed(link)
         if not self._links:

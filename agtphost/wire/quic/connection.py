@@ -46,13 +46,15 @@ _CURVES = {
 
 _CONNECTION = (
     *("_close_event", "_handle_crypto_frame", "_host_cids", "_initialize", "_local_max_data"),
-    *("_local_max_streams_bidi", "_local_max_streams_uni", "_network_paths", "_peer_cid", "_peer_cid_available"),
+    *("_local_max_streams_bidi", "_local_max_streams_uni", "_loss", "_network_paths", "_peer_cid"),
+    "_peer_cid_available",
     *("_replenish_connection_ids", "_state", "_streams", "_write_connection_limits", "_write_stream_limits"),
 )
 _CONTEXT = (
     *("_check_certificate_verify_signature", "_peer_certificate", "_peer_certificate_chain"),
     *("_request_client_certificate", "_server_handle_hello", "_signature_algorithms", "_supported_groups"),
 )
+_RECOVERY = ("_on_packets_lost",)
 _SENDER = ("_buffer", "_reset_error_code", "_buffer_start", "_buffer_stop", "is_finished", "highest_offset")
 _RECEIVER = ("_buffer_start", "highest_offset", "is_finished")
 
@@ -67,8 +69,11 @@ def find_fault() -> str:
         return f"aioquic {aioquic.__version__} is installed; {wanted}"
     connection = quic.QuicConnection(configuration=QuicConfiguration(is_client=True))
     stream = QuicStream(stream_id=0)
-    parts = ((connection, _CONNECTION), (tls.Context(is_client=False), _CONTEXT))
-    for part, names in (*parts, (stream.sender, _SENDER), (stream.receiver, _RECEIVER)):
+    parts: tuple[tuple[object, tuple[str, ...]], ...] = (
+        *((connection, _CONNECTION), (getattr(connection, "_loss", connection), _RECOVERY)),
+        *((tls.Context(is_client=False), _CONTEXT), (stream.sender, _SENDER), (stream.receiver, _RECEIVER)),
+    )
+    for part, names in parts:
         for name in names:
             if not hasattr(part, name):
                 return f"aioquic {aioquic.__version__} has no {type(part).__name__}.{name}; {wanted}"
