@@ -32,15 +32,27 @@ class Network:
     :param seed: of loss, doubling and delay.
     :param loss: part of the datagrams that are lost.
     :param doubled: part that arrives twice.
+    :param corrupted: part of which one octet arrives as another.
     :param jitter: seconds that a datagram may be late in addition to the delay, so that later ones overtake it.
     """
 
     def __init__(
-        self, seed: int = 0, *, loss: float = 0, doubled: float = 0, jitter: float = 0, delay: float = 0.01
+        self,
+        seed: int = 0,
+        *,
+        loss: float = 0,
+        doubled: float = 0,
+        corrupted: float = 0,
+        jitter: float = 0,
+        delay: float = 0.01,
     ) -> None:
         self.clock = Clock()
         self.random = random.Random(seed)
-        self.loss, self.doubled, self.jitter, self.delay = loss, doubled, jitter, delay
+        self.loss, self.doubled, self.corrupted = loss, doubled, corrupted
+        self.jitter, self.delay = jitter, delay
+        self.silent_until = 0.0
+        """The end of an outage, during which everything is lost."""
+
         self.receivers: dict[Any, Callable[[bytes, Any], None]] = {}
         self.carried: list[tuple[Any, Any, bytes]] = []
 
@@ -48,7 +60,12 @@ class Network:
         """Deliver a datagram, unless it is lost."""
         self.carried.append((origin, to, octets))
         for _ in range(2 if self.random.random() < self.doubled else 1):
-            if self.random.random() >= self.loss:
+            if self.random.random() >= self.loss and self.clock.seconds() >= self.silent_until:
+                if self.random.random() < self.corrupted:
+                    place = self.random.randrange(len(octets))
+                    octets = (
+                        octets[:place] + bytes((octets[place] ^ self.random.randrange(1, 256),)) + octets[place + 1 :]
+                    )
                 late = self.delay + self.random.random() * self.jitter
                 self.clock.callLater(late, self._deliver, octets, origin, to)
 
