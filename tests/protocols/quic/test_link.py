@@ -301,3 +301,57 @@ def test_client_may_move(site: Site) -> None:
     assert host.dispatcher.peers[-1].address == "203.0.113.9"
     assert host.endpoint.counts.moves == 1
     assert host.factory.connections == 1
+
+
+def test_connections_are_counted_once_their_client_is_known(site: Site) -> None:
+    """A handshake counts for no address; a client with a certificate is vouched for, one without is not."""
+    network = Network()
+    host = QuicHost(network, site)
+    vouched: list[object] = []
+    host.factory.connection_authenticated = vouched.append  # type: ignore[method-assign]
+    anonymous = QuicClient(network, site)
+    network.run(lambda: host.endpoint.links)
+    assert host.endpoint.admitted == 0
+    anonymous.connect()
+    anonymous.wait(anonymous.call())
+    assert host.endpoint.admitted == 1 and vouched == []
+    QuicClient(network, site, good(site.root), address=("198.51.100.7", 2)).connect()
+    network.pass_time(1)
+    assert host.endpoint.admitted == 2 and len(vouched) == 1
+
+
+def test_old_connection_ends_after_its_calls(site: Site) -> None:
+    """A connection that reached its age takes no more requests, as on TLS."""
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(idle_timeout=60, connection_age=90))
+    client = QuicClient(network, site).connect()
+    for _ in range(3):
+        client.wait(client.call())
+        network.pass_time(31)
+        host.factory.sweep()
+    network.pass_time(1)
+    assert client.closed is not None and host.endpoint.links == 0
+
+
+def test_lost_packets_are_counted_beyond_their_connection(site: Site) -> None:
+    """Packets that a client did not get are counted, also once the connection is over."""
+    network = Network(7, loss=0.3)
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.wait(*(client.call() for _ in range(10)), seconds=300)
+    network.pass_time(5)
+    lost = host.endpoint.packets_lost
+    network.loss = 0
+    client.close()
+    network.pass_time(200)
+    assert host.endpoint.links == 0 and host.endpoint.packets_lost >= lost > 0
+
+
+def test_no_reset_is_longer_than_what_it_answers(site: Site) -> None:
+    """A datagram of an unknown connection that is as short as a reset gets none."""
+    network = Network()
+    host = QuicHost(network, site)
+    for length, resets in ((42, 0), (43, 1)):
+        network.carry(b"\x40" * length, ("198.51.100.9", 1), ("192.0.2.1", 4480))
+        network.pass_time(1)
+        assert host.endpoint.counts.resets == resets
