@@ -234,8 +234,7 @@ class Sealer:
         _name(exchange, payload, caller if exchange.assurance >= self._proven else None)
         if refused:
             payload["reason"] = outcome.reason
-            evidence = evidence_of(exchange, outcome)
-            if evidence:
+            if evidence := evidence_of(exchange, outcome):
                 _extend(payload, evidence)
         if binding is not None:
             _tell_bound(exchange, binding, payload, refused)
@@ -252,8 +251,7 @@ class Sealer:
             _extend(payload, action)
         if exchange.approval is not None and (approved := exchange.approval.record_members()):
             _extend(payload, {"approval": approved})
-        trace = exchange.call.trace
-        if trace is not None:
+        if (trace := exchange.call.trace) is not None:
             # The last draft of a call is the one that it is answered with.
             trace.reason = outcome.reason
             _extend(payload, {"trace": trace.record_members})
