@@ -17,7 +17,7 @@ that a Genesis must have (``identity.genesis``), and the method catalog. An erro
 - :mod:`.expectations`: assertions about answers
 - :mod:`.dialing`: new links to a target, over TLS or QUIC
 - :mod:`.link`: what a link is; raw bytes over TLS, with the standard library's blocking sockets
-- :mod:`.quic_link`: raw bytes over QUIC, with aioquic
+- :mod:`.quic`: raw bytes over QUIC
 - :mod:`.patterns`: texts that match a pattern, for the plain patterns that endpoint schemas use
 - :mod:`.records`: Attribution-Records, parsed without the code that makes them
 - :mod:`.signatures`: canonical forms, digests and signatures, computed only with ``json`` and ``cryptography``

@@ -20,7 +20,7 @@ def dialer(access: Access, shown: Credentials) -> Callable[[], Link]:
         return lambda: TlsLink(access.where, context, access.timeout)
     if not is_installed("aioquic"):
         raise Unreachable(missing("aioquic"))
-    from agtphost.conformance.quic_link import QuicChannel, QuicLink, client_configuration
+    from agtphost.conformance.quic.link import QuicChannel, QuicLink, client_configuration
 
     configuration = client_configuration(access.where, access.trust, shown)
 

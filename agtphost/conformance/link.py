@@ -1,7 +1,7 @@
 """
 Links to the target: raw bytes, over TLS with the standard library's blocking sockets.
 
-:mod:`.quic_link` has the link over QUIC. This module shares no code with a server (the package documents the shared
+:mod:`.quic` has the link over QUIC. This module shares no code with a server (the package documents the shared
 parts): bytes are sent unchanged, and answers are parsed strictly by core v08 section 5.4.1.
 """
 

@@ -25,7 +25,7 @@ from agtphost.conformance.verdict import Failure, Inapplicable, Need, expect
 if TYPE_CHECKING:
     from aioquic.tls import SessionTicket
 
-    from agtphost.conformance.quic_link import QuicChannel
+    from agtphost.conformance.quic.link import QuicChannel
 
 CASES = Cases("quic")
 
@@ -52,7 +52,7 @@ TICKET_SECRET = bytes(range(32))
 
 def _open(target: Target, who: Role = Role.ANONYMOUS, *, early: bytes = b"", **changes: Any) -> QuicChannel:
     """Return a connection whose handshake has begun."""
-    from agtphost.conformance.quic_link import QuicChannel, client_configuration
+    from agtphost.conformance.quic.link import QuicChannel, client_configuration
 
     access = target.access
     configuration = client_configuration(access.where, access.trust, target.credentials(who))
@@ -69,7 +69,7 @@ def _channel(target: Target, who: Role = Role.ANONYMOUS, **changes: Any) -> Iter
 
 def _answer(channel: QuicChannel, number: int) -> RawAnswer:
     """Return the answer on a stream."""
-    from agtphost.conformance.quic_link import QuicLink
+    from agtphost.conformance.quic.link import QuicLink
 
     answer = QuicLink(channel, number).answer()
     if answer is None:
@@ -325,7 +325,7 @@ def _as_agent(target: Target, method: str, path: str, body: object, task: str) -
 
 def _all_answers(channel: QuicChannel, number: int) -> list[RawAnswer]:
     """Return every answer on a stream, interim ones first."""
-    from agtphost.conformance.quic_link import QuicLink
+    from agtphost.conformance.quic.link import QuicLink
 
     link, found = QuicLink(channel, number), []
     while (answer := link.answer()) is not None:
