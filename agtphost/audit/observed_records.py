@@ -92,7 +92,7 @@ class ObservedRecord(NamedTuple):
 
     @property
     def carrier(self) -> str:
-        """What carried the request; empty where TLS did."""
+        """The carrier of the request, such as ``quic``; it is empty for TLS."""
         return str(self.members.get("extra", _NOTHING).get("carrier", ""))
 
     @property

@@ -140,7 +140,7 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
         waiting = self._waiting[key]
         turn: Deferred[None] = Deferred(waiting.remove)
         waiting.append(turn)
-        # No call waits for an answer that nobody wants.
+        # An unwanted answer holds up no call.
         oldest = next((link for place, link in self._draining if place == key), None)
         if oldest is not None:
             oldest.abort()

@@ -5,7 +5,7 @@ How it works. :class:`TwistedConnection` is made when TCP is there and is ready 
 before the handshake is complete and the certificate's name was checked it
 sends nothing. Then it makes one call at a time. It ends for good when the
 server ends it, when framing is in doubt, or when a call on it is cancelled:
-unless the server is told of that by a message. Then the answer is read and
+unless a message tells the server of that. Then the answer is read and
 dropped, within :data:`DRAIN_OCTETS` and :data:`DRAIN_SECONDS`.
 """
 

@@ -55,7 +55,7 @@ class Delivery:
         Give up the call, but read its answer, so that the connection can serve another one.
 
         :param most: octets; a longer answer ends the connection.
-        :param done: told when the answer is over, or why there is none.
+        :param done: called when the answer is over, or with the reason why there is none.
         """
         self._stream, self._done, self._most = None, done, most
 

@@ -69,7 +69,7 @@ class PreparedCall:
     """How sure the caller is that it is what was wanted; None where it does not say."""
 
     cancelled_by_message: bool = False
-    """Whether the server is told of its cancellation by a message, and not by the end of the connection."""
+    """Whether a message tells the server of its cancellation, and not the end of the connection."""
 
 
 def new_session_id() -> str:

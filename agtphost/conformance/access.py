@@ -29,7 +29,7 @@ class Role(Enum):
 
 
 class Carrier(Enum):
-    """What carries requests to a target."""
+    """A name of what carries requests to a target: ``tls`` or ``quic``."""
 
     TLS = "tls"
     QUIC = "quic"

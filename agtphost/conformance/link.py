@@ -188,7 +188,7 @@ class Link(ABC):
 
     @property
     @abstractmethod
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the connection is over."""
 
     @property
@@ -252,14 +252,14 @@ class Link(ABC):
 
     def quiet(self, seconds: float) -> bool:
         """Return whether the target sends nothing for a while and keeps the connection open."""
-        return not self.buffer and not self._more(seconds) and not self.ended
+        return not self.buffer and not self._more(seconds) and not self.has_ended
 
     def closes(self) -> bool:
         """Return whether the target ends what the last answer was sent on in time, without sending more."""
-        while not self.ended:
+        while not self.has_ended:
             if self.buffer or not self._more(self.timeout):
                 break
-        return self.ended and not self.buffer
+        return self.has_ended and not self.buffer
 
 
 class TlsLink(Link):
@@ -276,7 +276,7 @@ class TlsLink(Link):
         self._socket = _connect(where, context, timeout)
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the connection is over."""
         return self._ended
 

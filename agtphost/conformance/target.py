@@ -171,7 +171,7 @@ class Target:
 
     def _exchange(self, octets: bytes, who: Role) -> RawAnswer:
         kept = self._links.pop(who, None)
-        answer = self._once(kept, octets, who) if kept is not None and not kept.ended and not kept.buffer else None
+        answer = self._once(kept, octets, who) if kept is not None and not kept.has_ended and not kept.buffer else None
         if answer is None:
             # A kept connection may have timed out; a new one must work.
             answer = self._once(self.link(who), octets, who)
@@ -187,7 +187,7 @@ class Target:
         except Failure:
             link.close()
             raise
-        if answer is not None and not link.ended:
+        if answer is not None and not link.has_ended:
             self._links[who] = link
         else:
             link.close()

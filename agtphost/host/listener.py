@@ -63,7 +63,7 @@ def quic_service(
     """
     Return the service that listens for QUIC, if ``[quic]`` is enabled; its connections count with those of TLS.
 
-    :param offered: told of the ports once both are bound.
+    :param offered: takes the ports once both are bound.
     :raises agtphost.errors.ConfigurationError: aioquic is another than this host knows.
     """
     if not config.quic.enabled:

@@ -144,7 +144,7 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
 def _read_quic(endpoint: QuicEndpoint) -> QuicVital:
     counts = endpoint.counts
     return QuicVital(
-        connections=endpoint.admitted,
+        connections=endpoint.count_admitted(),
         streams=endpoint.streams,
         handshakes=dict(counts.handshakes),
         dropped=dict(counts.dropped),

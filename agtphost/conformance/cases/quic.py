@@ -109,24 +109,24 @@ def _require_close(channel: QuicChannel, *codes: int) -> None:
 
 @CASES.case("no-common-alpn", "AGTP-336", Need.QUIC)
 def refuse_protocol(target: Target) -> None:
-    """A client that offers no protocol of AGTP is refused by the alert no_application_protocol."""
+    """Require that a client that offers no protocol of AGTP is refused by the alert no_application_protocol."""
     with _open(target, alpn_protocols=["h3"]) as channel:
         _require_close(channel, ALERT + NO_APPLICATION_PROTOCOL)
 
 
 @CASES.case("no-certificate", "AGTP-336 AGTP-008", Need.QUIC)
 def check_without_certificate(target: Target) -> None:
-    """A client without certificate is served, or refused by the alert certificate_required."""
+    """Require that a client without certificate is served, or refused by the alert certificate_required."""
     with _open(target) as channel:
         number = channel.ask(target.introduce(PROBE))
-        channel.wait(lambda: channel.streams[number].ended, channel.timeout)
+        channel.wait(lambda: channel.streams[number].has_ended, channel.timeout)
         if not channel.streams[number].buffer:
             _require_close(channel, ALERT + CERTIFICATE_REQUIRED)
 
 
 @CASES.case("unknown-client-authority", "AGTP-336 AGTP-008", Need.QUIC)
 def refuse_certificate(target: Target) -> None:
-    """A client certificate of an unknown authority is refused by an alert, and nothing that follows is answered."""
+    """Require that an alert refuses a client certificate of an unknown authority, and that no answer follows."""
     certificate, key = _make_certificate()
     with _open(target, certificate=certificate, private_key=key) as channel:
         channel.wait(lambda: channel.is_ready, channel.timeout)
@@ -152,7 +152,7 @@ def _make_certificate() -> tuple[Any, Any]:
 
 @CASES.case("early-data", "AGTP-336", Need.QUIC)
 def refuse_early_data(target: Target) -> None:
-    """Early data under an invented ticket is not accepted, nothing is resumed, and the connection serves."""
+    """Require that early data with an invented ticket is not accepted, and that the connection serves."""
     with _channel(target) as channel:
         ticket = make_ticket(channel)
     with _channel(target, session_ticket=ticket, early=target.introduce(PROBE)) as channel:
@@ -184,7 +184,7 @@ def make_ticket(channel: QuicChannel) -> SessionTicket:
 
 @CASES.case("unknown-version", "AGTP-336", Need.QUIC)
 def negotiate_version(target: Target) -> None:
-    """A first datagram of another version is answered by the versions that there are, unless it is too short."""
+    """Require that a first datagram of another version is answered by the known versions, unless it is too short."""
     own, other = os.urandom(8), os.urandom(8)
     start = b"\xc0" + UNKNOWN_VERSION.to_bytes(4, "big") + b"\x08" + other + b"\x08" + own
     expect(not _exchange(target, start.ljust(LEAST_INITIAL - 1, b"\0"), QUIET), "a short one is answered")
@@ -211,25 +211,26 @@ def _exchange(target: Target, datagram: bytes, seconds: float) -> bytes:
 
 @CASES.case("without-end", "AGTP-336", Need.QUIC)
 def check_without_end(target: Target) -> None:
-    """A request is answered when it is complete, whether or not its stream ends."""
+    """Require that a request is answered when it is complete, whether or not its stream ends."""
     with _channel(target) as channel:
         number = channel.ask(target.introduce(PROBE), ends=False)
         expect(_answer(channel, number).status != 400, "it is refused")
-        channel.wait(lambda: channel.streams[number].ended, channel.timeout)
+        channel.wait(lambda: channel.streams[number].has_ended, channel.timeout)
         expect(
-            channel.streams[number].ended and channel.streams[number].reset is None, "the answer's stream stays open"
+            channel.streams[number].has_ended and channel.streams[number].reset is None,
+            "the answer's stream stays open",
         )
 
 
 @CASES.case("second-request", "AGTP-336", Need.QUIC)
 def refuse_second(target: Target) -> None:
-    """A second request of a stream is not answered, and the first is."""
+    """Require that a second request of a stream is not answered, and the first is."""
     _require_one_answer(target, _task(target, "first"), _task(target, "second"))
 
 
 @CASES.case("body-beyond-length", "AGTP-336 AGTP-012", Need.QUIC)
 def refuse_long_body(target: Target) -> None:
-    """Bytes beyond the announced length are refused by STOP_SENDING, and the request is answered."""
+    """Require that bytes beyond the announced length are refused by STOP_SENDING, and the request is answered."""
     _require_one_answer(target, _task(target, "first", BODY), b"x" * 64)
 
 
@@ -239,15 +240,15 @@ def _require_one_answer(target: Target, first: bytes, more: bytes) -> None:
         answer = _answer(channel, number)
         expect(answer.header("Task-ID") == "first", f"the request is answered {answer}, Task-ID {answer.headers}")
         stream = channel.streams[number]
-        channel.wait(lambda: stream.ended and stream.stopped is not None, channel.timeout)
+        channel.wait(lambda: stream.has_ended and stream.stopped is not None, channel.timeout)
         expect(not stream.buffer, f"more is sent than an answer: {bytes(stream.buffer[:40])!r}")
-        expect(stream.ended and stream.stopped is not None, "the client is not asked to stop")
+        expect(stream.has_ended and stream.stopped is not None, "the client is not asked to stop")
         _require_served(target, channel)
 
 
 @CASES.case("end-within-request", "AGTP-336 AGTP-013", Need.QUIC)
 def refuse_truncated(target: Target) -> None:
-    """A stream that ends within a request is answered 400, and the connection serves."""
+    """Require that a stream that ends within a request is answered 400, and the connection serves."""
     for octets in (target.introduce(PROBE)[:-4], _task(target, "cut", BODY)[:-3]):
         with _channel(target) as channel:
             answer = _answer(channel, channel.ask(octets))
@@ -257,7 +258,7 @@ def refuse_truncated(target: Target) -> None:
 
 @CASES.case("unidirectional-stream", "AGTP-336", Need.QUIC)
 def refuse_unidirectional(target: Target) -> None:
-    """A unidirectional stream of a client closes the connection by STREAM_LIMIT_ERROR."""
+    """Require that a unidirectional stream of a client closes the connection by STREAM_LIMIT_ERROR."""
     with _channel(target) as channel:
         channel.send_frame(STREAM_FRAME, 2, 1, octets=b"x")
         _require_close(channel, STREAM_LIMIT_ERROR)
@@ -265,7 +266,7 @@ def refuse_unidirectional(target: Target) -> None:
 
 @CASES.case("one-stream-too-many", "AGTP-336", Need.QUIC)
 def refuse_stream(target: Target) -> None:
-    """A request beyond the announced number of streams closes the connection by STREAM_LIMIT_ERROR."""
+    """Require that a request beyond the announced number of streams closes the connection by STREAM_LIMIT_ERROR."""
     with _channel(target) as channel:
         expect(0 < channel.most_streams <= 1 << 16, f"{channel.most_streams} requests may be made at a time")
         channel.send_frame(STREAM_FRAME, 4 * channel.most_streams, 1, octets=b"A")
@@ -275,7 +276,7 @@ def refuse_stream(target: Target) -> None:
 
 @CASES.case("datagram-frame", "AGTP-336", Need.QUIC)
 def refuse_datagram(target: Target) -> None:
-    """A DATAGRAM frame, which the target did not announce, closes the connection."""
+    """Require that a DATAGRAM frame, which the target did not announce, closes the connection."""
     with _channel(target) as channel:
         channel.send_frame(DATAGRAM_FRAME, octets=b"conformance")
         _require_close(channel, PROTOCOL_VIOLATION, FRAME_ENCODING_ERROR)
@@ -287,7 +288,7 @@ def refuse_datagram(target: Target) -> None:
 
 @CASES.case("concurrent-requests", "AGTP-336", Need.QUIC)
 def check_concurrency(target: Target) -> None:
-    """A request is answered on its own stream, also while another of the connection is incomplete."""
+    """Require that a request is answered on its own stream, also while another of the connection is incomplete."""
     slow = _task(target, "slow", BODY)
     with _channel(target) as channel:
         first = channel.ask(slow[:-5], ends=False)
@@ -301,7 +302,7 @@ def check_concurrency(target: Target) -> None:
 
 @CASES.case("interim-answers", "AGTP-336", Need.QUIC, Need.CERTIFICATE, Need.ENDPOINT)
 def check_interim(target: Target) -> None:
-    """Interim answers come on the stream of their request, before its final answer."""
+    """Require that interim answers come on the stream of their request, before its final answer."""
     with _channel(target, Role.AGENT) as channel:
         for endpoint in target.admitted_endpoints:
             path, parameters = endpoint.address(endpoint.input or {})
@@ -335,7 +336,7 @@ def _all_answers(channel: QuicChannel, number: int) -> list[RawAnswer]:
 
 @CASES.case("cancelled-request", "AGTP-336", Need.QUIC)
 def check_cancellation(target: Target) -> None:
-    """STOP_SENDING and RESET_STREAM on a request end it alone: it gets no answer, and the others do."""
+    """Require that STOP_SENDING and RESET_STREAM on a request end it alone: it gets no answer, and the others do."""
     octets = _task(target, "cancelled", BODY)
     with _channel(target) as channel:
         cancelled = channel.ask(octets[:-5], ends=False)
@@ -344,15 +345,15 @@ def check_cancellation(target: Target) -> None:
         channel.core.reset_stream(cancelled, CANCELLED)
         found = _answer(channel, other).header("Task-ID")
         expect(found == "other", f"the answer of the other stream is that of {found}")
-        channel.wait(lambda: channel.streams[cancelled].ended, channel.timeout)
+        channel.wait(lambda: channel.streams[cancelled].has_ended, channel.timeout)
         expect(not channel.streams[cancelled].buffer, "a cancelled request is answered")
-        expect(channel.streams[cancelled].ended, "the stream of a cancelled request stays open")
+        expect(channel.streams[cancelled].has_ended, "the stream of a cancelled request stays open")
         _require_served(target, channel)
 
 
 @CASES.case("supported-methods", "AGTP-336 AGTP-053", Need.QUIC)
 def check_methods(target: Target) -> None:
-    """Supported-Methods is on one of the first answers of a connection."""
+    """Require that Supported-Methods is on one of the first answers of a connection."""
     with _channel(target) as channel:
         numbers = [channel.ask(_task(target, f"first-{number}")) for number in range(3)]
         answers = [_answer(channel, number) for number in numbers]
@@ -364,7 +365,7 @@ def check_methods(target: Target) -> None:
 
 @CASES.case("new-port", "AGTP-336", Need.QUIC)
 def check_moving(target: Target) -> None:
-    """A client whose port changes while a request is incomplete is answered at the new one."""
+    """Require that a client whose port changes while a request is incomplete is answered at the new one."""
     octets = _task(target, "moved", BODY)
     with _channel(target) as channel:
         number = channel.ask(octets[:-5], ends=False)
@@ -378,7 +379,7 @@ def check_moving(target: Target) -> None:
 
 @CASES.case("no-window", "AGTP-336", Need.QUIC)
 def check_window(target: Target) -> None:
-    """A client that opens no window gets no more than it admits, holds up nobody, and then the rest."""
+    """Require that a client that opens no window gets what it admits, later the rest, and doesn't hold up others."""
     whole = target.introduce(request("DISCOVER", "/methods"))
     with _channel(target) as channel:
         expected = _answer(channel, channel.ask(whole))

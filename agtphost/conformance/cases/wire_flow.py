@@ -126,7 +126,7 @@ def body_is_no_request(target: Target) -> None:
     with target.link() as link:
         link.send(octets)
         _next(link)
-        expect(link.quiet(QUIET) or (link.ended and not link.buffer), "the body was answered, too")
+        expect(link.quiet(QUIET) or (link.has_ended and not link.buffer), "the body was answered, too")
 
 
 @CASES.case("short-body-is-not-a-request", "AGTP-013 AGTP-012", Need.BYTE_STREAM)

@@ -2,7 +2,7 @@
 Raw bytes over QUIC: a blocking UDP socket, and aioquic's connection without anything of this project's.
 
 A stream carries one request, so each request of a :class:`QuicLink` has a stream to itself. A :class:`QuicChannel` is
-the connection below it, for cases that use several streams, or frames of their own making.
+the connection below it, for cases that use several streams, or invent frames.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def client_configuration(where: Endpoint, trust: Path | None, shown: Credentials
 
 @dataclass(kw_only=True)
 class ReceivedStream:
-    """What the target has sent on a stream."""
+    """A stream as the target has filled it so far."""
 
     buffer: bytearray = field(default_factory=bytearray)
-    ended: bool = False
+    has_ended: bool = False
     """Whether nothing more will come: the stream ended or was reset."""
 
     reset: int | None = None
@@ -171,7 +171,7 @@ class QuicChannel:
             self._flush()
 
     def ask(self, octets: bytes, *, ends: bool = True) -> int:
-        """Send a request on a stream of its own, and return its number."""
+        """Send a request on a new stream, and return its number."""
         number = self.open_stream()
         self.send(number, octets, ends=ends)
         return number
@@ -253,7 +253,7 @@ class QuicChannel:
             self.core.handle_timer(now=now)
 
     def _choose_wait(self, deadline: float) -> float:
-        """Return the seconds to wait for a datagram: until the connection's timer is due, or time is up."""
+        """Return the seconds to wait for a datagram: until the connection's timer fires, or time is up."""
         now, timer = time.monotonic(), self.core.get_timer()
         return max(0.0, min(deadline, now if timer is None else max(timer, now + SHORTEST)) - now)
 
@@ -265,9 +265,9 @@ class QuicChannel:
                 stream = self.streams.setdefault(event.stream_id, ReceivedStream())
                 if isinstance(event, events.StreamDataReceived):
                     stream.buffer += event.data
-                    stream.ended |= event.end_stream
+                    stream.has_ended |= event.end_stream
                 elif isinstance(event, events.StreamReset):
-                    stream.reset, stream.ended = event.error_code, True
+                    stream.reset, stream.has_ended = event.error_code, True
                 else:
                     stream.stopped = event.error_code
         # The library's event comes after a closing period of up to a second.
@@ -291,7 +291,7 @@ class QuicLink(Link):
             self.buffer = self.stream.buffer
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the connection is over."""
         return self.channel.closed is not None
 
@@ -302,12 +302,12 @@ class QuicLink(Link):
 
     @property
     def is_verified(self) -> bool:
-        """Whether the target has shown a certificate that is trusted and names it: else there is no connection."""
+        """Whether the target has shown a certificate that is trusted and names it; else the connection fails."""
         return self.channel.is_ready
 
     @property
     def stream(self) -> ReceivedStream:
-        """What the target has sent on the stream of the last request."""
+        """Return the stream of the last request, with what the target has sent on it."""
         return ReceivedStream() if self._number is None else self.channel.streams[self._number]
 
     def close(self) -> None:
@@ -336,20 +336,20 @@ class QuicLink(Link):
 
     def _more(self, seconds: float, *, late: bool = False) -> bool:
         stream, known = self.stream, len(self.buffer)
-        self.channel.wait(lambda: len(stream.buffer) > known or stream.ended, seconds)
+        self.channel.wait(lambda: len(stream.buffer) > known or stream.has_ended, seconds)
         if len(stream.buffer) > known:
             return True
-        if late and not stream.ended and not self.ended:
+        if late and not stream.has_ended and not self.has_ended:
             raise Failure(f"no response within {self.timeout:g} s")
         return False
 
     def quiet(self, seconds: float) -> bool:
         """Return whether the target sends nothing for a while and keeps the connection open."""
         self.channel.wait(lambda: bool(self.buffer), seconds)
-        return not self.buffer and not self.ended
+        return not self.buffer and not self.has_ended
 
     def closes(self) -> bool:
         """Return whether the target ends the stream of the last answer in time, without sending more."""
         stream = self.stream
-        self.channel.wait(lambda: stream.ended, self.timeout)
-        return (stream.ended or self.ended) and not self.buffer
+        self.channel.wait(lambda: stream.has_ended, self.timeout)
+        return (stream.has_ended or self.has_ended) and not self.buffer

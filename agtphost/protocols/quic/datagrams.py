@@ -124,9 +124,8 @@ class QuicEndpoint(DatagramProtocol):
         """Requests that are not over."""
         return sum(each.streams for each in self._links)
 
-    @property
-    def admitted(self) -> int:
-        """Connections that are counted for their addresses, with those of TLS."""
+    def count_admitted(self) -> int:
+        """Return how many connections are counted for their addresses, with those of TLS."""
         return sum(each.is_admitted for each in self._links)
 
     @property

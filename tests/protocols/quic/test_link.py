@@ -311,13 +311,13 @@ def test_connections_are_counted_once_their_client_is_known(site: Site) -> None:
     host.factory.connection_authenticated = vouched.append  # type: ignore[method-assign]
     anonymous = QuicClient(network, site)
     network.run(lambda: host.endpoint.links)
-    assert host.endpoint.admitted == 0
+    assert host.endpoint.count_admitted() == 0
     anonymous.connect()
     anonymous.wait(anonymous.call())
-    assert host.endpoint.admitted == 1 and vouched == []
+    assert host.endpoint.count_admitted() == 1 and vouched == []
     QuicClient(network, site, good(site.root), address=("198.51.100.7", 2)).connect()
     network.pass_time(1)
-    assert host.endpoint.admitted == 2 and len(vouched) == 1
+    assert host.endpoint.count_admitted() == 2 and len(vouched) == 1
 
 
 def test_old_connection_ends_after_its_calls(site: Site) -> None:
