@@ -34,6 +34,7 @@ def collected(seed: int, *places: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_names_and_order_are_the_same_in_every_process(request: pytest.FixtureRequest) -> None:
@@ -50,6 +51,7 @@ def test_names_and_order_are_the_same_in_every_process(request: pytest.FixtureRe
     assert first == collected(2, *IN_MEMORY)
 
 
+@pytest.mark.release
 def test_the_control_is_noticed(tmp_path: Path) -> None:
     """A test over a set and one over a new key: their names differ."""
     (tmp_path / "test_over.py").write_text(

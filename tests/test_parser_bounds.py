@@ -19,6 +19,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography import x509
 
 from agtphost.adapters.mcp.long_lines import answered_id, find_call_id
@@ -407,6 +408,7 @@ def test_no_octets_hold_the_reactor(name: str) -> None:
     assert not late, f"{late}, {bound * 1000:.0f} ms are allowed"
 
 
+@pytest.mark.release
 @measured
 def test_a_parser_without_bounds_is_noticed() -> None:
     """The control: PyYAML's own loader on 64 KiB of brackets, and a JSON reader that counts when all is made."""

@@ -111,6 +111,7 @@ def test_mypy_finds_nothing() -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_mypy_would_find_a_class_that_breaks_its_interface(tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ def is_reachable(reached: Balanced) -> bool:
     return False
 
 
+@pytest.mark.release
 @needed
 @postgres.needed
 def test_a_balancer_that_takes_a_stopping_host_for_dead_is_noticed(tmp_path: Path) -> None:

@@ -238,6 +238,7 @@ def test_small_values_are_not_walked() -> None:
     assert dear.free_octets * 30 * 120 < 4 * BUDGET
 
 
+@pytest.mark.release
 @measured
 def test_a_schema_without_the_budget_is_noticed() -> None:
     """The control: what the validator alone needs for one of these values is beyond the bound."""

@@ -61,6 +61,7 @@ def test_processes_share_a_chain_without_forks(tmp_path: Path) -> None:
     assert report.heads[ALICE].seq == PROCESSES * APPENDS
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_reading_first_and_writing_later_is_caught(tmp_path: Path) -> None:
     """Controls: without UNIQUE such writers fork the chain; with it, the database refuses them."""

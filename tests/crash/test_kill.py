@@ -76,6 +76,7 @@ def lost(database: Path, keys: dict[str, VerifyingKey], acknowledged: list[str])
     return len(set(acknowledged) - {record.audit_id for record in found})
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(60 + 2 * KILLS)

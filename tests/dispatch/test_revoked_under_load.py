@@ -201,6 +201,7 @@ async def test_no_success_follows_a_revocation(count: int, tmp_path: Path) -> No
     assert found.violations == 0
 
 
+@pytest.mark.release
 @pytest_twisted.ensureDeferred
 async def test_the_control_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that believes the gates lets successes through after the event, and the test above sees them."""

@@ -134,6 +134,7 @@ def test_no_list_holds_the_reactor(host: Crowded, name: str) -> None:
             assert seconds < most()
 
 
+@pytest.mark.release
 @measured
 @pytest.mark.programme
 def test_a_list_that_is_made_in_the_reactor_is_found(host: Crowded, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,6 +161,7 @@ def test_a_session_evicts_and_binds_nothing_of_the_agents_own(host: PrivateHost)
     assert host.of_alice("RESUME", given=nonce).status == 200
 
 
+@pytest.mark.release
 def test_the_same_floods_of_the_agent_are_noticed(tmp_path: Path) -> None:
     """The control: what alice does herself shows."""
     host = PrivateHost(tmp_path)

@@ -233,6 +233,7 @@ def test_who_leaves_reads_nothing_of_the_view_before(browser: Browser, site: str
     assert "Inbox" not in browser.text and browser.run("return document.readyState") == "complete"
 
 
+@pytest.mark.release
 def test_axe_notices(browser: Browser, site: str) -> None:
     """The control: a field that nobody could name."""
     visit(browser, f"{site}/unlabelled")

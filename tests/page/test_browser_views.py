@@ -260,6 +260,7 @@ def test_whatever_a_view_points_at_is_there(browser: Browser, site: Site, paths:
     browser.said()
 
 
+@pytest.mark.release
 def test_what_is_not_there_is_noticed(browser: Browser, site: Site) -> None:
     """The control: the same walk over a view into which such things were put."""
     browser.open(address(site))

@@ -125,6 +125,7 @@ def test_an_incident(browser: Browser, site: Site, tmp_path: Path) -> None:
     browser.quiet()
 
 
+@pytest.mark.release
 def test_a_weeks_review(browser: Browser, site: Site) -> None:
     """Calls by time, tool and agent of seven days, who has which rights, and whether all of it verifies."""
     with client_of(site, "demo") as client:

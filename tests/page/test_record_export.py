@@ -75,6 +75,7 @@ def test_a_whole_chain_verifies_offline(site: Site, browser: Browser, tmp_path: 
         assert head["seq"] == told["records"], "from the first record to the last of that moment"
 
 
+@pytest.mark.release
 def test_what_was_changed_in_the_file_is_found(site: Site, browser: Browser, tmp_path: Path) -> None:
     """The control: one record changed, one left out, one at the end cut off."""
     lines = exported(browser, tmp_path, librarian(site)).read_bytes().splitlines(keepends=True)

@@ -84,6 +84,7 @@ def test_a_few_in_each_turn(site: Site) -> None:
     assert {peer.transport.producerState for peer in crowd.peers} == {"producing"}
 
 
+@pytest.mark.release
 def test_without_turns_all_are_at_once(site: Site) -> None:
     """The control."""
     assert Crowd(site, None).answered == [True] * CROWD

@@ -168,6 +168,7 @@ async def test_a_peer_that_never_reads_costs_little(site: Site) -> None:
     assert answered <= ANSWERED
 
 
+@pytest.mark.release
 @pytest_twisted.ensureDeferred
 async def test_the_control_without_back_pressure_grows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the same connection, deaf to the transport's pause, grows without end."""

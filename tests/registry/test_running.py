@@ -39,6 +39,7 @@ def asked(host: Host, *octets: bytes) -> list[bytes]:
     return found
 
 
+@pytest.mark.release
 def test_what_was_acknowledged_survives_sigkill(config: Path) -> None:
     """Killed the moment the last acknowledgement is in; the next start has every card, and the last as it was sent."""
     registered = 0

@@ -73,6 +73,7 @@ def test_what_is_folded_in_while_nothing_comes_holds_nobody_up(tmp_path: Path, m
     store.close()
 
 
+@pytest.mark.release
 def test_control_without_the_thread_the_log_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The measurement above notices a log that nobody folds in."""
     monkeypatch.setattr(WalCheckpointer, "note_commit", lambda *given: None)

@@ -143,6 +143,7 @@ REQUIRED = [("handshake", "2025-11-25", 30), ("modern", "2026-07-28", 37), ("mod
 """Server, revision of the client, and number of its scenarios."""
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.parametrize(("upstream", "revision", "count"), length(REQUIRED[:1], REQUIRED))
 def test_every_required_scenario_passes(upstream: str, revision: str, count: int, host: Host, tmp_path: Path) -> None:
@@ -212,6 +213,7 @@ def test_whatever_passes_at_a_server_itself_passes_behind_host_and_bridge(
     assert (name, revision) != ("asking", "2025-11-25") or asked <= passed
 
 
+@pytest.mark.release
 def test_everything_that_the_suite_did_is_recorded(host: Host) -> None:
     """The records of a host that the suite drove verify, and name the tools it called."""
     records = stored(database(host))

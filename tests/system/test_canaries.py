@@ -422,6 +422,7 @@ def test_no_private_key_comes_out(seen: Seen) -> None:
             assert seen.search(secret) == [], file
 
 
+@pytest.mark.release
 def test_a_leak_would_be_found(tmp_path: Path) -> None:
     """The control: where what servers say is logged as it comes, the same search finds what they repeat."""
     with deployed(tmp_path, (sys.executable, str(FAULTY), "talkative")) as leaking:

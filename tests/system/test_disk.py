@@ -202,6 +202,7 @@ def test_a_full_disk_is_never_answered_with_200(tmp_path: Path, small_disk: Path
         assert_truthful(host, database, answers)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_host_that_ignores_its_store_is_caught(tmp_path: Path, small_disk: Path) -> None:
     """The control: a host that takes a failed transaction for done answers 200 to what is not stored."""

@@ -288,6 +288,7 @@ def test_peers_that_do_not_read_are_cut_and_cost_little(host: Host) -> None:
     assert_unharmed(watch)
 
 
+@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.slow
 def test_large_pages_that_nobody_reads_cost_little(host: Host) -> None:

@@ -109,6 +109,7 @@ def test_no_scenario_is_left_out() -> None:
         assert named == {scenario for known, scenario in SCENARIOS if known == revision}
 
 
+@pytest.mark.release
 def test_control_a_client_that_does_nothing_fails(tmp_path: Path) -> None:
     """The control: the suite notices a client that never calls, and a skipped check counts."""
     status, checks, _ = examine("http-standard-headers", "2026-07-28", tmp_path, "true")

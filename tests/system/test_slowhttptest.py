@@ -111,6 +111,7 @@ def looking(host: Host, port: int) -> Iterator[Most]:
         most.end()
 
 
+@pytest.mark.release
 @pytest.mark.skipif(
     shutil.which("slowhttptest") is None, reason="slowhttptest is not here: apt-get install slowhttptest"
 )

@@ -300,6 +300,7 @@ def test_no_child_is_a_zombie_or_left_behind(run: Run) -> None:
 SILENT = tuple(case for case in CASES if case.fault.name == "never-answers")
 
 
+@pytest.mark.release
 def test_without_deadlines_every_call_would_hang(tmp_path: Path) -> None:
     """The control: a host whose deadlines are switched off is still silent when all answers should be there."""
     with deployed(tmp_path, SILENT, (sys.executable, str(FAULTY), "patient")) as patient:

@@ -123,6 +123,7 @@ def test_a_small_call_beside_long_ones_is_a_small_call(host: Beside, method: str
     assert seconds < soon()
 
 
+@pytest.mark.release
 @measured
 @pytest.mark.programme
 def test_control_threads_that_share_the_interpreter_as_usual(host: Beside) -> None:

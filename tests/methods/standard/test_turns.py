@@ -180,6 +180,7 @@ def test_a_call_that_is_refused_shows_nothing(host: Full) -> None:
         largest(host, call("FETCH", resource_id="goods/none"))
 
 
+@pytest.mark.release
 @measured
 @pytest.mark.programme
 def test_what_is_done_in_one_turn_again_is_found(host: Full, monkeypatch: pytest.MonkeyPatch) -> None:
