@@ -232,7 +232,7 @@ def test_the_method_is_named_in_a_header() -> None:
     named = {each["name"]: (each["required"], each["schema"]["enum"]) for each in item["post"]["parameters"]}
     assert named == {
         "X-AGIS-Method": (True, ["BOOK"]),
-        "X-AGIS-Grammar": (True, ["AGIS/1.0"]),
+        "X-AGIS-Grammar": (False, ["AGIS/1.0"]),
         "X-AGIS-Namespace": (False, ["tables"]),
     }
     assert item["post"]["x-outcome"] == "A confirmed reservation exists"

@@ -105,10 +105,11 @@ def naming(methods: list[str], *, required: bool) -> list[dict[str, Any]]:
     :param methods: the methods that can be named.
     :param required: whether one has to be named.
     """
-    # Generated clients fill in a single value automatically.
-    only = {"default": methods[0]} if required and len(methods) == 1 else {}
-    method, grammar = {"type": "string", "enum": methods, **only}, {"type": "string", "enum": [AGIS]}
-    return [
-        {"name": METHOD, "in": "header", "required": required, "schema": method},
-        {"name": GRAMMAR, "in": "header", "required": False, "schema": grammar},
-    ]
+    found = []
+    for name, values in ((METHOD, methods), (GRAMMAR, [AGIS])):
+        schema = {"type": "string", "enum": values}
+        # Generated clients fill in a single value automatically.
+        only = {"default": values[0]} if required and len(values) == 1 else {}
+        needed = required and name == METHOD
+        found.append({"name": name, "in": "header", "required": needed, "schema": {**schema, **only}})
+    return found

@@ -16,6 +16,7 @@ from agtphost.contract.openapi.bodies import (
     parameter_encoding,
 )
 from agtphost.contract.openapi.fields import BodyFields, FieldGatherer, is_read_only
+from agtphost.contract.openapi.http_methods import GRAMMAR
 from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.upstream import Facts, Upstream
 from agtphost.contract.request_format import header_input_fault
@@ -124,7 +125,8 @@ class InputReader:
         if place == "query":
             safe: str | None = self._free(name, place, properties)
         else:
-            safe = None if needed and self._fixed_header(parameter) else self._header_input(name, needed, properties)
+            fixed = (needed or name == GRAMMAR) and self._fixed_header(parameter)
+            safe = None if fixed else self._header_input(name, needed, properties)
         if safe is None:
             return
         properties[safe] = self._parameter_schema(parameter)
