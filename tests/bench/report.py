@@ -101,12 +101,12 @@ COLUMNS: Sequence[tuple[str, str, Callable[[Mapping[str, float]], float]]] = (
 
 def table(title: str, figures: Figures) -> list[str]:
     """Return the lines of one table: a subject a line, and for each number of connections what it does."""
-    head = "".join(f"{name:>9}" * len(CONNECTIONS) for name, *_ in COLUMNS)
-    numbers = "".join(f"{at:9}" for at in CONNECTIONS) * len(COLUMNS)
+    head = "".join(f"{name:>8}" * len(CONNECTIONS) for name, *_ in COLUMNS)
+    numbers = "".join(f"{at:8}" for at in CONNECTIONS) * len(COLUMNS)
     lines = [f"{title:26}{head}  p99/p50   spread", f"{'at a time':26}{numbers}       64    worst"]
     for name in dict.fromkeys(key.partition("@")[0] for key in figures):
         each = [figures[f"{name}@{at}"] for at in CONNECTIONS]
-        cells = "".join(f"{_short(value(one)):>9}" for _, _, value in COLUMNS for one in each)
+        cells = "".join(f"{_short(value(one)):>8}" for _, _, value in COLUMNS for one in each)
         lines.append(f"{name:26}{cells}{_tail(each[-1]):9.2f}{max(one['spread'] for one in each):9.1%}")
     return lines
 

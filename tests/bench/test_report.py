@@ -79,6 +79,15 @@ def test_a_wrong_answer_ends_the_run() -> None:
         Figures().add(Tally(requests=2, seconds=1.0, latencies=[0.1, 0.1], bad=1, example=b"no"), 0.5)
 
 
+def test_the_page_has_a_whole_run() -> None:
+    """docs/performance.rst shows a table with each subject, its A/A line among them, and a picture of the same run."""
+    shown = (ROOT / "docs" / "performance.txt").read_text().splitlines()
+    for name in (*FUNCTIONS, "official SDK, default", *TOOLS, "FastMCP's proxy"):
+        assert any(line.startswith(f"{name:26}") and len(line.split()) > 9 for line in shown), name
+    bars = (ROOT / "docs" / "performance.svg").read_text().count("<rect")
+    assert bars == 1 + len(FUNCTIONS) + 1 + len(TOOLS) + 1
+
+
 @pytest.mark.release
 @pytest.mark.timeout(900)
 def test_the_command_measures_all_subjects(tmp_path: Path) -> None:
