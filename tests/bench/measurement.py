@@ -23,6 +23,7 @@ import psutil
 
 from tests.bench.load import Tally, run
 from tests.system.gateways import TOKEN
+from tests.system.hosting import until
 
 BENCH = Path(__file__).parent
 Load = Callable[[int, float], Tally]
@@ -47,6 +48,14 @@ def measured(load: Callable[[], Tally], *pids: int) -> tuple[Tally, float]:
     return tally, sum(map(cpu_seconds, pids)) - before
 
 
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def helper(*words: str, port: int = 0) -> Iterator[tuple[int, int]]:
     """
@@ -60,14 +69,7 @@ def helper(*words: str, port: int = 0) -> Iterator[tuple[int, int]]:
         if not port:
             assert process.stdout is not None
             port = int(process.stdout.readline())
-        end = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                assert time.monotonic() < end, "a server of the comparison did not start"
-                time.sleep(0.1)
+        until(lambda: _accepts(port), 30)
         yield port, process.pid
     finally:
         process.kill()

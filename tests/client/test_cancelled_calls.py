@@ -116,10 +116,13 @@ async def test_an_unwanted_answer_has_bounds(site: Site, monkeypatch: pytest.Mon
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_client_that_is_closed_waits_for_no_unwanted_answer(site: Site) -> None:
-    """Neither its connection nor its timer is left."""
+async def test_a_client_that_is_closed_waits_for_no_unwanted_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its connection nor its timer is left, however long it would have waited."""
     from twisted.internet import reactor
 
+    monkeypatch.setattr(connection, "DRAIN_SECONDS", 3600.0)
     dispatcher = WaitingHost()
     timers: Any = reactor
     async with Host(site, dispatcher) as host:

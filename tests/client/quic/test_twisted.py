@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.client.quic.sessions import credentials_from
 from tests.client.quic.test_blocking import QuicHost, closed_port, streaming
 from tests.protocols.authorities import Identity, issue
 from tests.protocols.links import FakeDispatcher, at_once
-from tests.protocols.loopback import Site, make_site
+from tests.protocols.loopback import PATIENCE, Site, make_site
 from tests.protocols.test_tls import good
 
 
@@ -40,11 +41,13 @@ def client_of(site: Site, identity: Identity | None = None, **options: Any) -> C
 
 
 async def event(waited: Any) -> None:
-    """Wait until something holds, a turn of the reactor at a time."""
+    """Wait until something holds, a turn of the reactor at a time; what never happens fails the test."""
     from twisted.internet import reactor
     from twisted.internet.task import deferLater
 
+    end = time.monotonic() + PATIENCE
     while not waited():
+        assert time.monotonic() < end, "it did not happen in time"
         await deferLater(reactor, 0.001)  # type: ignore[arg-type]
 
 
