@@ -28,9 +28,9 @@ tasks: dict[str, Any] = {}
 META = "io.modelcontextprotocol/"
 
 
-def put(message: Any) -> None:
+def put(*messages: Any) -> None:
     with lock:
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in messages))
         sys.stdout.flush()
 
 
@@ -39,10 +39,16 @@ def note(method: str, **params: Any) -> None:
 
 
 def ask(method: str, params: Any) -> Any:
-    call_id = f"ask-{len(answers)}"
-    answers[call_id] = queue.Queue()
-    put({"id": call_id, "method": method, "params": params})
-    return answers[call_id].get(timeout=30)
+    return ask_together({"": (method, params)})[""]
+
+
+def ask_together(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Ask several at once, and return the answers; on a slow machine too they leave together."""
+    with lock:
+        ids = {key: f"ask-{len(answers) + place}" for place, key in enumerate(wanted)}
+        answers.update({call_id: queue.Queue() for call_id in ids.values()})
+    put(*({"id": ids[key], "method": method, "params": asked} for key, (method, asked) in wanted.items()))
+    return {key: answers[call_id].get(timeout=30) for key, call_id in ids.items()}
 
 
 def text(value: Any) -> dict[str, Any]:
@@ -118,15 +124,7 @@ def interview(params: dict[str, Any], wanted: dict[str, Any]) -> Any:
             return text({"got": given})
         requests = {key: {"method": method, "params": asked} for key, (method, asked) in wanted.items()}
         return {"resultType": "input_required", "inputRequests": requests, "requestState": "state-1"}
-    results: dict[str, Any] = {}
-    threads = []
-    for key, (method, asked) in wanted.items():
-        thread = threading.Thread(target=lambda k=key, m=method, a=asked: results.update({k: ask(m, a)}))
-        thread.start()
-        threads.append(thread)
-    for thread in threads:
-        thread.join()
-    return text({"got": results})
+    return text({"got": ask_together(wanted)})
 
 
 def kept(milliseconds: int) -> dict[str, Any]:
