@@ -50,6 +50,7 @@ class Cluster:
     :param append: more TOML.
     :param make: makes the configuration in a directory.
     :param program: see :meth:`start`; it makes the store, and is the first host's.
+    :param takeover_after: seconds of the lease.
     """
 
     def __init__(
@@ -59,10 +60,11 @@ class Cluster:
         append: str = "",
         make: Callable[[Path, str], Path] = make_traced,
         program: Path | None = None,
+        takeover_after: int = TAKEOVER_AFTER,
     ) -> None:
         server = postgres.server()
         self.url = server.url(server.schema(folder))
-        store = f'\n[store]\nurl = "{self.url}"\n\n[cluster]\ntakeover_after = {TAKEOVER_AFTER}\n'
+        store = f'\n[store]\nurl = "{self.url}"\n\n[cluster]\ntakeover_after = {takeover_after}\n'
         self.config = make(folder, store + append)
         self.folder = self.config.parent
         self.names = names
