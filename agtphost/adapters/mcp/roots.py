@@ -44,8 +44,11 @@ WAIT_SECONDS = 5.0
 RENEWAL_SECONDS = 1.0
 """Seconds within which a server that was notified of a change asks again."""
 
-READ_SECONDS = 0.1
+READ_SECONDS = 0.2
 """The least seconds that a server has to read directories after it got them, before it is called."""
+
+READ_PINGS = 8
+"""Answers to ``ping`` that a server gives after it got directories: it reads each by several turns of its loop."""
 
 PING_SECONDS = 1.0
 """Seconds that a server has for the answer to a ``ping``, which shows that it handled what was sent before."""
@@ -215,7 +218,8 @@ class ServerRoots:
         Wait until the process has read the roots of its caller.
 
         On a busy machine a server may take seconds to ask for roots and to read them. Its answers to ``ping`` show how
-        far it is: it asks before it answers, and it has as long to read as two answers take, or READ_SECONDS.
+        far it is: it asks before it answers, and after READ_PINGS answers it has as long again to read, READ_SECONDS at
+        least. No message of MCP tells that it has read them.
 
         :param asks: whether the server asks for roots when it starts, so that its request is waited for.
         """
@@ -235,8 +239,9 @@ class ServerRoots:
     async def _give_time(self, ping: Ping) -> None:
         """Let the process read the roots that it was given."""
         given, began = self._answered, self._clock.seconds()
-        if await _await_answer(ping):
-            await _await_answer(ping)
+        for _ in range(READ_PINGS):
+            if not await _await_answer(ping):
+                break
         now = self._clock.seconds()
         left = max(given + READ_SECONDS, now + (now - began)) - now
         if left > 0:
