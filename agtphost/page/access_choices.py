@@ -76,7 +76,7 @@ class Choices:
         places = [f"{each.get('method')} {each.get('path')}" for each in ordered]
         return cls(
             options=[
-                ("", "as written below"),
+                ("", "by method and path"),
                 *((TOOL + name, f"Tool {name}") for name in named),
                 *((place, place) for place in places),
             ],

@@ -13,7 +13,7 @@ from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import in_path, show_value
-from agtphost.vocabulary.display_names import UNNAMED, operator_name
+from agtphost.vocabulary.display_names import caller_or_unnamed, operator_name
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
 from agtphost.vocabulary.replay import build_decision_query
 from agtphost.vocabulary.status import phrase_of
@@ -88,7 +88,7 @@ def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str
     status, operator, mark = payload.get("status"), payload.get("operator"), elements.mark_signed
     name = operator_name(payload)
     agent = elements.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))
-    unnamed = show_value(f"{name} (operator)", 500) if name else UNNAMED
+    unnamed = show_value(caller_or_unnamed(payload), 500)
     phrase = phrase_of(status) if isinstance(status, int) else ""
     told: list[tuple[str, Any]] = [
         ("Audit-ID", mark("audit_id", audit_id)),

@@ -94,11 +94,14 @@ class CallQuery:
         others = {name: word for name, word in self.query.items() if name not in ("from", "until")}
         terms = self._terms()
         kept = [(name, value) for name, value in terms if name.lower() not in ("from", "until")]
-        if len(kept) < len(terms):
+        narrowed = len(kept) < len(terms)
+        if narrowed:
             others.pop("filter")
             if kept:
                 others["filter"] = join_terms(kept)
-        return TimeRange(path=PATH, since=self.since, until=self.until, others=others, all_time=True)
+        return TimeRange(
+            path=PATH, since=self.since, until=self.until, others=others, all_time=True, is_narrowed=narrowed
+        )
 
     def _terms(self) -> list[tuple[str, str]]:
         """Return the terms of the filter; none where the host will refuse it."""

@@ -16,7 +16,7 @@ from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import show_value
-from agtphost.vocabulary.display_names import UNNAMED, caller_name, display_name, operator_name
+from agtphost.vocabulary.display_names import UNNAMED, caller_name, caller_or_unnamed, display_name, operator_name
 from agtphost.vocabulary.quantities import lasting
 
 LIVE_COLUMNS = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
@@ -169,7 +169,7 @@ def _caller(entry: Mapping[str, Any], agent: Callable[..., Tag]) -> Tag:
     """Return who called: an agent as a link, an operator by name, or both."""
     name = operator_name(entry)
     if not entry.get("caller_id"):
-        return tags.span(elements.isolate(show_value(caller_name(entry, "") or UNNAMED, 200)))
+        return tags.span(elements.isolate(show_value(caller_or_unnamed(entry), 200)))
     link = agent(entry.get("caller_id"), UNNAMED, entry.get("caller"))
     return tags.span(link, " (operator ", elements.isolate(show_value(name, 200)), ")") if name else link
 

@@ -16,7 +16,7 @@ from twisted.web.template import Tag, tags
 from agtphost.page import elements
 from agtphost.page.person_client import PageReply
 from agtphost.page.value_text import show_value
-from agtphost.vocabulary.display_names import UNNAMED, operator_name
+from agtphost.vocabulary.display_names import caller_or_unnamed
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import phrase_of
 
@@ -64,7 +64,10 @@ def linked_approval(payload: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def draw_steps(payload: Mapping[str, Any], sources: CallSources) -> Tag:
-    """Return the timeline of a call."""
+    """Return the timeline of a call; of an event, when it was recorded."""
+    if payload.get("event_type"):
+        recorded = Step((f"Recorded: {payload['event_type']}",), str(payload.get("issued_at") or ""))
+        return elements.section("Steps", tags.ol(_draw(recorded), class_="steps"))
     seconds = sources.duration.result.get("seconds")
     measured = seconds if isinstance(seconds, (int, float)) else None
     steps = [
@@ -92,8 +95,7 @@ def _draw(step: Step) -> Tag:
 
 
 def _receipt_step(payload: Mapping[str, Any], seconds: float | None) -> Step:
-    name = operator_name(payload)
-    caller = elements.brief_agent(payload.get("caller_id"), f"{name} (operator)" if name else UNNAMED)
+    caller = elements.brief_agent(payload.get("caller_id"), caller_or_unnamed(payload))
     begun = ""
     moment = read_moment(payload.get("issued_at"))
     if seconds is not None and moment is not None:

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from agtphost.http.bounded_request import BoundedRequest
 from agtphost.page.value_text import show_value
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.display_names import UNNAMED, caller_name
+from agtphost.vocabulary.display_names import caller_or_unnamed
 from agtphost.vocabulary.lru import keep
 
 log = Logger()
@@ -210,7 +210,7 @@ class LiveFeed:
 def line_of(record: Any) -> Mapping[str, Any]:
     """Return a row of the table of :mod:`agtphost.page.call_list`, for the script."""
     took = "" if record.seconds is None else f"{record.seconds * 1000:.1f}"
-    caller = caller_name(record.members, record.caller or record.caller_id[:12]) or UNNAMED
+    caller = caller_or_unnamed(record.members, record.caller or record.caller_id[:12])
     cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)
     href = f"/calls/{record.audit_id}" if record.durable else None
     kind = {"kind": "refused"} if record.reason else {}

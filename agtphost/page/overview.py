@@ -17,7 +17,7 @@ from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.time_range import MOST_CHARACTERS, TimeRange
 from agtphost.page.value_text import ago, octets, show_value
 from agtphost.vocabulary import times
-from agtphost.vocabulary.display_names import UNNAMED, caller_name
+from agtphost.vocabulary.display_names import EVENT, UNNAMED, caller_name
 from agtphost.vocabulary.quantities import lasting
 
 DECIDERS_ONLY = "Only operators and registrars, who decide, see what waits for a decision."
@@ -126,7 +126,8 @@ def _status_line(
         parts.append(elements.plural(waiting, "item waits for a decision", "items wait for a decision"))
     if counted.ok:
         slots = counted.entries("slots")
-        calls, refused = (sum(int(slot.get(name) or 0) for slot in slots) for name in ("records", "refused"))
+        records, refused = (sum(int(slot.get(name) or 0) for slot in slots) for name in ("records", "refused"))
+        calls = records - sum(int(each.get("records") or 0) for each in counted.entries("tools") if _is_event(each))
         parts.append(f"{elements.plural(calls, 'call')}, {refused:,} refused")
     overall = latency.result.get("all")
     if isinstance(overall, dict):
@@ -212,13 +213,19 @@ def _calls_link(text: str, chosen: TimeRange, **given: str) -> Tag:
 
 def _tool(entry: Mapping[str, Any], chosen: TimeRange) -> Any:
     name = str(entry.get("value") or "")
-    if not name:
-        return "events"
+    if _is_event(entry):
+        return name
     return _calls_link(name, chosen, filter=elements.term("tool" if "." in name else "method", name))
+
+
+def _is_event(entry: Mapping[str, Any]) -> bool:
+    return entry.get("value") == EVENT
 
 
 def _agent(entry: Mapping[str, Any]) -> Any:
     value = str(entry.get("value") or "")
+    if _is_event(entry):
+        return value
     if value.startswith(OPERATOR):
         return tags.span(elements.isolate(show_value(value.removeprefix(OPERATOR), 200)), " (operator)")
     return elements.brief_agent(value, UNNAMED, entry.get("name"))

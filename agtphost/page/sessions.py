@@ -24,7 +24,7 @@ async def draw(visit: PageVisit) -> PageView:
         "sessions", agent_id=agent or None, limit=elements.ROWS, continuation_token=more or None
     )
     body: list[Any] = [
-        elements.search("/sessions", elements.field("agent_id", "Agent-ID", "filter-agent", agent)),
+        elements.search("/sessions", elements.field("agent_id", "Agent (name or Agent-ID)", "filter-agent", agent)),
         *tables(reply),
     ]
     if reply.continuation:

@@ -39,6 +39,9 @@ class TimeRange:
     all_time: bool = False
     """Whether the view can be about all times."""
 
+    is_narrowed: bool = False
+    """Whether something else limits the times, so that no preset tells what is shown."""
+
     @property
     def parameters(self) -> Mapping[str, str]:
         """Return the ends that are given, as parameters of INSPECT and of the page."""
@@ -59,7 +62,11 @@ class TimeRange:
                     tags.a(
                         text,
                         href=self.link(since),
-                        **({"aria-current": "true"} if (since, "") == (self.since, self.until) else {}),
+                        **(
+                            {"aria-current": "true"}
+                            if (since, "") == (self.since, self.until) and not self.is_narrowed
+                            else {}
+                        ),
                     )
                 )
                 for since, text in known

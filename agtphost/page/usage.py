@@ -20,7 +20,7 @@ DEFAULT = "-24h"
 TOOLS, AGENTS = "tools", "agents"
 """What calls are counted by: members of the host's answers."""
 
-HEADS = ("Calls", "Refused", "Failed", "p50", "p99")
+HEADS = ("Calls", "Refused", "Failed", "p50 latency", "p99 latency")
 """Column heads of :meth:`Usage.cells`."""
 
 NUMBERS = ("records", "refused", "failed")
@@ -103,7 +103,7 @@ def chosen_range(visit: PageVisit) -> str:
 
 def range_choice(value: str) -> Tag:
     """Return the selection list of ranges."""
-    return elements.choice("range", "Calls of the", "filter-range", RANGES, value)
+    return elements.choice("range", "Period", "filter-range", RANGES, value)
 
 
 def range_words(value: str) -> str:

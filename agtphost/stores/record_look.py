@@ -31,7 +31,6 @@ from agtphost.stores.record_rows import RECORD, check_record
 from agtphost.stores.record_search import (
     LOOK_SECONDS,
     LOOKED_INSIDE,
-    UNKNOWN,
     WAITING_SECONDS,
     CountedBy,
     LatestRecords,
@@ -430,7 +429,7 @@ def count_key(facet: Facet, issued_at: int, by: CountedBy) -> str:
     if by is CountedBy.HOUR:
         return times.stamp(issued_at // HOUR * 3_600)[:16] + "Z"
     if by is CountedBy.TOOL:
-        return facet.tool or facet.method or UNKNOWN
+        return facet.called
     if by is CountedBy.STATUS:
         return str(facet.status)
-    return facet.caller_id
+    return facet.caller_id or (facet.called if facet.is_event else "")

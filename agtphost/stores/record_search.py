@@ -57,18 +57,14 @@ def traces(text: str) -> tuple[bytes, ...]:
     )
 
 
-UNKNOWN: Final = "(unknown)"
-"""What refused calls are counted under whose method the host does not have."""
-
-
 class CountedBy(Enum):
     """The property by which matching records are counted."""
 
     TOOL = "tool"
-    """The tool or action; other calls by their method, :data:`UNKNOWN` where the host knows neither."""
+    """See :attr:`agtphost.stores.rows.Facet.called`."""
 
     AGENT = "agent"
-    """Agent-ID of the caller; empty where there was none, or where the caller only claimed it."""
+    """Agent-ID of the caller; empty where there was none, or only a claimed one; ``(event)`` for events without one."""
 
     STATUS = "status"
     HOUR = "hour"

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from agtphost.errors import DamagedEvidence
+from agtphost.vocabulary.display_names import EVENT, UNKNOWN
 
 
 class StoreError(Exception):
@@ -121,6 +122,20 @@ class Facet(NamedTuple):
 
     operator_key: str = ""
     """Fingerprint of the operator's key."""
+
+    @property
+    def is_event(self) -> bool:
+        """Whether the records are events: every other record has a method or a reason."""
+        return not (self.method or self.reason)
+
+    @property
+    def called(self) -> str:
+        """
+        Return what the records are counted as: the tool or action, or else the method.
+
+        ``(event)`` for events, and ``(unknown)`` for refused calls whose method the host does not have.
+        """
+        return self.tool or self.method or (EVENT if self.is_event else UNKNOWN)
 
     @property
     def caller_id(self) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 from agtphost.audit.drafts import Draft, Sealed, StoredRecord
 from agtphost.iagtp import IChainStore, IRecordReader
 from agtphost.stores import Search
-from agtphost.stores.record_search import LOOKED_INSIDE, UNKNOWN, CountedBy
+from agtphost.stores.record_search import LOOKED_INSIDE, CountedBy
 from agtphost.stores.record_summary import RecordSummary
 from agtphost.stores.rows import NO_FACET
 from agtphost.testing.store_drafts import ALICE, BOB, draft, row, write_drafts
+from agtphost.vocabulary.display_names import UNKNOWN
 
 
 def _find_all(reader: IRecordReader, search: Search) -> list[tuple[int, StoredRecord]]:

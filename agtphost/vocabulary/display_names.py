@@ -82,6 +82,13 @@ CONFIRMED_AS = "confirmed_as"
 UNNAMED = "unnamed"
 """The text in lists for a caller that named no agent and is not an operator."""
 
+EVENT = "(event)"
+UNKNOWN = "(unknown)"
+"""Names under which records are counted that have neither a tool nor a known method."""
+
+NO_CALLER = "-"
+"""The text in lists in place of the caller of an event: the record of the call behind it tells who called."""
+
 
 def operator_name(record: Mapping[str, Any]) -> str:
     """
@@ -116,6 +123,11 @@ def caller_name(record: Mapping[str, Any], agent: str) -> str:
     if not name:
         return agent or person_name(record)
     return f"{agent} (operator {name})" if agent else f"{name} (operator)"
+
+
+def caller_or_unnamed(record: Mapping[str, Any], agent: str = "") -> str:
+    """Return the :func:`caller_name`, :data:`UNNAMED` for a stranger, or :data:`NO_CALLER` for an event."""
+    return caller_name(record, agent) or (NO_CALLER if record.get("event_type") else UNNAMED)
 
 
 def call(method: str, path: str, name: str = "") -> str:

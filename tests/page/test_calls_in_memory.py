@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from agtphost.audit.drafts import HOST_CHAIN, Draft, StreamEvent
 from agtphost.testing.connection import Answer
 from tests.page.browsing import Page
 from tests.page.page_in_memory import PageInMemory
@@ -114,3 +115,36 @@ def test_a_refreshing_view_is_no_click(page: PageInMemory) -> None:
         other.host.advance(25.0)
         status, _body = other.get("/", {"from": "-1h"})
     assert status == 200
+
+
+def test_an_event_is_no_call() -> None:
+    """It is counted and shown as what it is: no stranger called, and no gate was passed."""
+    made = PageInMemory()
+    made.host.endpoint("QUERY", "/orders", lambda context: {"orders": []})
+    made.open()
+    made.host.call("QUERY", "/orders", caller=made.host.agent("demo"))
+    ledger = made.services.evidence.ledger
+    event = StreamEvent(chain=HOST_CHAIN, event_type="door-opened")
+    sealed = ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,)))
+    made.host.advance(1.0)
+    overview = shown(made, "/", **{"from": "-15m"}).said
+    assert "1 call, 0 refused" in overview and "unnamed" not in overview
+    assert [overview[at + 1] for at, text in enumerate(overview) if text == "(event)"] == ["1", "1"], (
+        "by tool and agent"
+    )
+    listed = shown(made, "/calls").said
+    at = listed.index("door-opened")
+    assert listed[at : at + 3] == ["door-opened", "-", "host"]
+    view = " ".join(shown(made, f"/calls/{sealed.result.audit_id}").said)
+    assert "Recorded: door-opened" in view and "Received from" not in view and "Gates" not in view
+
+
+def test_no_preset_is_current_where_the_filter_has_times(page: PageInMemory) -> None:
+    """The word All would deny the times in the text of the filter."""
+
+    def current(**query: str) -> list[str]:
+        view = shown(page, "/calls", **query)
+        return [given["href"] for tag, given in view.tags if tag == "a" and given.get("aria-current") == "true"]
+
+    assert current() == ["/calls"] and current(**{"from": "-1h"}) == ["/calls?from=-1h"]
+    assert current(filter="from:-1h") == []

@@ -37,6 +37,9 @@ def test_what_stands_still_is_told_from_what_goes_on(site: Site) -> None:
             assert {"going-on", "standing", "t-still", "suspended", ENDING} <= set(page.said), path
             assert f"/agents/{agent}" in page.links
             assert f"{agent[:12]}..." not in page.said, path
+        assert "going-on" in browser.get("/sessions?agent_id=demo").text, "by name"
+        unknown = browser.get("/sessions?agent_id=nobody")
+        assert "is not the name of an agent here" in unknown.text
         other = browser.get(f"/sessions?agent_id={'0' * 64}").text
         assert "going-on" not in other and "t-still" not in other
         reply = site.host.agtp_json("call", "-", "INSPECT", "/", "target=sessions", "--as", "registrar")

@@ -129,18 +129,28 @@ class RecordFilter:
 
     def _agent(self, field: str, find_agents: FindAgents) -> str | None:
         value = self.values.get(field)
-        if value is None or is_agent_id(value):
-            return value
-        found = find_agents(value)
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            remedy = "Write the name of a known agent, or an Agent-ID; `agtp agent ls` lists agents."
-            raise FilterError(field, f"{field} {quote(value)} is not the name of an agent here.", remedy)
-        listed = ", ".join(found[:MOST_LISTED]) + (", ..." if len(found) > MOST_LISTED else "")
-        raise FilterError(
-            field, f"{len(found)} agents have the name {quote(value)}.", f"Write the Agent-ID of one of them: {listed}."
-        )
+        return None if value is None else find_agent(field, value, find_agents)
+
+
+def find_agent(field: str, value: str, find_agents: FindAgents) -> str:
+    """
+    Return the Agent-ID that a value means: itself, or that of the one agent with this name.
+
+    :param field: the name of the value in messages.
+    :raises FilterError: no agent has the name, or several have.
+    """
+    if is_agent_id(value):
+        return value
+    found = find_agents(value)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        remedy = "Write the name of a known agent, or an Agent-ID; `agtp agent ls` lists agents."
+        raise FilterError(field, f"{field} {quote(value)} is not the name of an agent here.", remedy)
+    listed = ", ".join(found[:MOST_LISTED]) + (", ..." if len(found) > MOST_LISTED else "")
+    raise FilterError(
+        field, f"{len(found)} agents have the name {quote(value)}.", f"Write the Agent-ID of one of them: {listed}."
+    )
 
 
 def _stamp(milliseconds: int) -> str:

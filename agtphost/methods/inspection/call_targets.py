@@ -46,6 +46,11 @@ UNCOUNTED = "Records with a text are found by reading them, so they cannot be co
 SAID = "Only operators see the calls of all agents; an agent sees its own chain."
 
 
+def ids_of_name(directory: IAgentDirectory, name: str) -> list[str]:
+    """Return the Agent-IDs of the known agents with a name."""
+    return [agent.agent_id for agent in directory.list_known() if agent.name == name]
+
+
 class Records:
     """
     Tells overseers of records across all chains, newest first.
@@ -109,13 +114,10 @@ class Records:
         terms = [(field, value) for name, field in FIELD_OF.items() if (value := _term(given, name)) is not None]
         try:
             wanted = RecordFilter.from_terms([*split_terms(filter_text), *terms], self._now())
-            return wanted.to_search(self._find_agents)
+            return wanted.to_search(partial(ids_of_name, self._directory))
         except FilterError as error:
             named = next((name for name, field in FIELD_OF.items() if field == error.field and name in given), "filter")
             raise parameters.invalid(named, error.explanation, error.remedy) from None
-
-    def _find_agents(self, name: str) -> list[str]:
-        return [agent.agent_id for agent in self._directory.list_known() if agent.name == name]
 
     async def _summarize(self, search: Search) -> Mapping[str, Any]:
         if search.text:

@@ -20,8 +20,8 @@ def summary_to_json(found: RecordSummary) -> Mapping[str, Any]:
     """Return the counts of a look, by slot of time, tool, agent, status and reason; refusals and failures apart."""
     tools, agents, statuses, reasons = (_Sums() for _ in range(4))
     for facet, count in found.facets.items():
-        tools.add(_call_name(facet), facet, count)
-        agents.add(facet.caller_id or _operator(facet), facet, count)
+        tools.add(facet.called, facet, count)
+        agents.add(_caller(facet), facet, count)
         statuses.add(str(facet.status) if facet.status else "", facet, count)
         if facet.reason:
             reasons.add(facet.reason, facet, count)
@@ -92,8 +92,8 @@ class _Sums:
         ]
 
 
-def _call_name(facet: Facet) -> str:
-    return facet.tool or facet.method or "(unknown)"
+def _caller(facet: Facet) -> str:
+    return facet.caller_id or _operator(facet) or (facet.called if facet.is_event else "")
 
 
 def _operator(facet: Facet) -> str:
@@ -105,7 +105,7 @@ def _operator_value(name: str) -> str:
 
 
 def _refusals(facets: Sequence[Facet]) -> set[tuple[str, str, str, str]]:
-    return {(each.caller_id, each.operator, _call_name(each), each.reason) for each in facets if each.reason}
+    return {(each.caller_id, each.operator, each.called, each.reason) for each in facets if each.reason}
 
 
 def _find_new(new: set[Any], known: set[Any]) -> list[Any]:

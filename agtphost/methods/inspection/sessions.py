@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
+from agtphost.audit.filters import FilterError
+from agtphost.audit.filters.record_filter import find_agent
 from agtphost.audit.state import StateItem
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
@@ -14,6 +17,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
+from agtphost.methods.inspection.call_targets import ids_of_name
 
 PAGE = 200
 """Sessions of one answer, and suspensions."""
@@ -59,17 +63,26 @@ class Sessions:
         self._directory = directory
         self._now = now
 
+    def _find_agent(self, named: str) -> str:
+        try:
+            return find_agent("agent_id", named, partial(ids_of_name, self._directory))
+        except FilterError as error:
+            raise parameters.invalid("agent_id", error.explanation, error.remedy) from None
+
     async def read(self, context: BuiltInContext) -> Answer:
         """
         List sessions as ``{"sessions": [...], "count": N, "suspended": [...]}``, those of certified agents first.
 
-        ``agent_id`` leaves those of one.
+        ``agent_id`` leaves those of one: its Agent-ID, or, for overseers, its name.
 
-        :raises agtphost.errors.Refusal: 403 for everyone but overseers, and the registrar of the agent that is named.
+        :raises agtphost.errors.Refusal: 403 for everyone but overseers, and the registrar of the agent that is named;
+            422 for a name that no agent has, or several.
         """
         agent_id = parameters.text(context.input, "agent_id")
         if agent_id is None or not self._authorization.manages(context, agent_id):
             self._authorization.require_looking(context, SAID)
+        if agent_id is not None:
+            agent_id = self._find_agent(agent_id)
         limit = parameters.count(context.input, "limit", 50, PAGE)
         listed = sorted(self._sessions.list_sessions(agent_id), key=_place)
         part = self._continuations.part(context, listed, limit, _place)

@@ -95,7 +95,7 @@ const expected = (place, payload, audit_id) => {
       return differs(show(called_of(payload)));
     case "caller_id": {
       const [agent_id, operator] = [payload.caller_id, operator_of(payload)];
-      if (!agent_id) return differs(operator ? escape(`${operator} (operator)`) : "unnamed");
+      if (!agent_id) return differs(operator ? escape(`${operator} (operator)`) : payload.event_type ? "-" : "unnamed");
       const named = !operator || text.endsWith(escape(`(operator ${operator})`));
       return is_agent(place, agent_id) && (named || !place.hasAttribute("data-operator")) ? "" : agent_id;
     }
