@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import secrets
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from agtphost.config import Config, examine, load
 from agtphost.config.search import EXTRAS
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
+from agtphost.identity.alternative_names import reachable_addresses
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.settings import locate_store
-from agtphost.vocabulary.addresses import is_loopback, is_unspecified
 from agtphost.vocabulary.tomltext import string_text
 
 AGENT = "assistant"
@@ -385,15 +384,6 @@ def _authority(state: Path, server_id: str, now: datetime) -> certificates.Autho
     return certificates.Authority.load(certificate, key)
 
 
-def _addresses(listened: str) -> tuple[str, ...]:
-    """Return the addresses at which the host's own commands reach it."""
-    try:
-        address = ipaddress.ip_address(listened)
-    except ValueError:
-        return certificates.LOOPBACK
-    return certificates.LOOPBACK if is_unspecified(address) or is_loopback(address) else (str(address),)
-
-
 def _server_certificate(state: Path, authority: certificates.Authority, deployment: Deployment, now: datetime) -> None:
     """Issue a certificate for the host's name and for the address that its own commands use."""
     server_id = deployment.server_id
@@ -407,7 +397,7 @@ def _server_certificate(state: Path, authority: certificates.Authority, deployme
         server_id=server_id,
         now=now,
         organization=server_id,
-        addresses=_addresses(deployment.address),
+        addresses=reachable_addresses(deployment.address),
     )
     _create(key, certificates.key_pem_of(made), files.PRIVATE)
     _create(certificate, certificates.pem_of(issued))

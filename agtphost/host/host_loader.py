@@ -276,7 +276,7 @@ def provision(config: Config, problems: list[Problem]) -> bool:
     """
     try:
         state_dir, server_id, described = config.host.state_dir, config.host.server_id, agents.find_descriptions(config)
-        provision_development(state_dir, server_id=server_id, hosted=described)
+        provision_development(state_dir, server_id=server_id, hosted=described, listened=config.listen.address)
         follow_descriptions(state_dir, server_id=server_id, hosted=described)
     except (ProvisioningError, OSError) as error:
         faulty = error.descriptions if isinstance(error, ProvisioningError) else ()

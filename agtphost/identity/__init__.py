@@ -9,7 +9,7 @@ Agents' identities and their proofs. Without Twisted and without network access.
 - :mod:`.agents`: everything above of an agent; :mod:`.agent_files` loads all of a host, :mod:`.directory` finds them
 - :mod:`.peer`: the other end of a connection
 - :mod:`.required_assurance`: how surely a caller must be known, where the operator wrote nothing
-- :mod:`.certificates`, :mod:`.extensions`: X.509 with the AGTP extensions
+- :mod:`.certificates`, :mod:`.extensions`: X.509 with the AGTP extensions; :mod:`.alternative_names`: those of servers
 - :mod:`.chain_verification`: the peer's certificate chain where OpenSSL does not shake hands
 - :mod:`.provisioning`: new agents, and the development profile's files; :mod:`.description_update`: descriptions that
   were edited since; :mod:`.files`: writing them whole

@@ -8,8 +8,6 @@ that neither TLS nor AGTP handles.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from agtphost.identity import extensions
+from agtphost.identity.alternative_names import LOOPBACK, alternative_names
 from agtphost.identity.extensions import Extension, ExtensionError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import PeerCertificate
@@ -49,11 +48,6 @@ LONGEST_CERTIFICATE = 4_096
 
 UNREADABLE = "unreadable"
 """What :func:`refused_critical_extensions` names in a certificate whose extensions cannot be read."""
-
-_HOST_NAME = re.compile(
-    r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*",
-    re.ASCII | re.IGNORECASE,
-)
 
 _VERIFIED_BY_TLS = frozenset(
     oid.dotted_string
@@ -353,23 +347,6 @@ def _end_entity(
     )
 
 
-LOOPBACK = ("127.0.0.1", "::1")
-
-
-def _alternative_names(server_id: str, addresses: Sequence[str] | None) -> list[x509.GeneralName]:
-    names: list[x509.GeneralName] = [] if addresses is not None else [x509.DNSName("localhost")]
-    names += [x509.IPAddress(ipaddress.ip_address(each)) for each in (LOOPBACK if addresses is None else addresses)]
-    try:
-        address: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(server_id))
-    except ValueError:
-        if _HOST_NAME.fullmatch(server_id) is None:
-            return names
-        address = x509.DNSName(server_id.lower())
-    if address not in names:
-        names.insert(0, address) if addresses is not None else names.append(address)
-    return names
-
-
 def issue_server_certificate(
     authority: Authority,
     key: ec.EllipticCurvePublicKey,
@@ -379,17 +356,19 @@ def issue_server_certificate(
     organization: str = "agtphost",
     days: int = SERVER_CERTIFICATE_DAYS,
     addresses: Sequence[str] | None = None,
+    listened: str = LOOPBACK[0],
 ) -> x509.Certificate:
     """
     Issue a TLS server's certificate.
 
     :param server_id: named, if it is a host name or an address.
-    :param addresses: IP addresses named besides; None: ``localhost`` and the loopback addresses.
+    :param addresses: IP addresses named besides; None: ``localhost``, the loopback addresses and ``listened``.
+    :param listened: ``[listen] address`` of the host.
     :param now: UTC.
     """
     return (
         _end_entity(authority, _name(server_id, organization), key, ExtendedKeyUsageOID.SERVER_AUTH, now, days)
-        .add_extension(x509.SubjectAlternativeName(_alternative_names(server_id, addresses)), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternative_names(server_id, addresses, listened)), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
 

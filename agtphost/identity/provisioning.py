@@ -19,6 +19,7 @@ from cryptography import x509
 
 from agtphost.identity import certificates, documents, files, genesis, packages
 from agtphost.identity.agent_files import DOCUMENT_SUFFIX, is_description
+from agtphost.identity.alternative_names import addresses_of, reachable_addresses
 from agtphost.identity.canonical import canonical
 from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ARCHETYPES
@@ -380,18 +381,21 @@ def _signing_key(path: Path) -> SigningKey:
         raise ProvisioningError(str(error)) from error
 
 
-def _certify(path: Path, authority: Authority, now: datetime, issue: Callable[[], x509.Certificate]) -> None:
-    """Write a certificate where there is none, or where ours is about to expire; leave others' alone."""
+def _certify(
+    path: Path, authority: Authority, now: datetime, issue: Callable[[], x509.Certificate], names: Sequence[str] = ()
+) -> None:
+    """Write a certificate where there is none, or ours is about to expire or lacks an address; leave others' alone."""
     _make(path, lambda: certificates.pem_of(issue()), files.PUBLIC)
-    if _is_due(certificates.load_certificate(path), authority, now):
+    certificate = certificates.load_certificate(path)
+    if certificate.issuer == authority.certificate.subject and (
+        _is_due(certificate, now) or not addresses_of(certificate) >= set(names)
+    ):
         files.replace(path, certificates.pem_of(issue()), files.PUBLIC)
 
 
-def _is_due(certificate: x509.Certificate, authority: Authority, now: datetime) -> bool:
+def _is_due(certificate: x509.Certificate, now: datetime) -> bool:
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if now < start + (end - start) * RENEWAL:
-        return False
-    return certificate.issuer == authority.certificate.subject
+    return now >= start + (end - start) * RENEWAL
 
 
 def _authority(state_dir: Path, now: datetime) -> Authority | None:
@@ -410,7 +414,7 @@ def _authority(state_dir: Path, now: datetime) -> Authority | None:
 _CERTIFICATES = ("server.pem", "registrar.pem", "agents/demo/agent.pem")
 
 
-def _server(state_dir: Path, authority: Authority, server_id: str, now: datetime) -> None:
+def _server(state_dir: Path, authority: Authority, server_id: str, listened: str, now: datetime) -> None:
     certificate, key = state_dir / "server.pem", state_dir / "server.key"
     if certificate.exists() and not key.exists():
         raise ProvisioningError(f"{key}: it is missing; remove {certificate} to have both made again")
@@ -418,9 +422,9 @@ def _server(state_dir: Path, authority: Authority, server_id: str, now: datetime
 
     def issue() -> x509.Certificate:
         public = certificates.load_tls_key(key).public_key()
-        return certificates.issue_server_certificate(authority, public, server_id=server_id, now=now)
+        return certificates.issue_server_certificate(authority, public, server_id=server_id, now=now, listened=listened)
 
-    _certify(certificate, authority, now, issue)
+    _certify(certificate, authority, now, issue, reachable_addresses(listened))
 
 
 def _registrar(state_dir: Path, key: SigningKey, authority: Authority, now: datetime) -> None:
@@ -449,7 +453,7 @@ def descriptions_in(directory: Path) -> list[Path]:
 
 
 def provision_development(
-    state_dir: Path, *, server_id: str, hosted: Iterable[Path], now: datetime | None = None
+    state_dir: Path, *, server_id: str, hosted: Iterable[Path], listened: str = "127.0.0.1", now: datetime | None = None
 ) -> None:
     """
     Make what the development profile needs and does not have yet (interface section 1).
@@ -458,6 +462,7 @@ def provision_development(
     :param server_id: in the server's certificate, if it is a host name, and the registrar's name.
     :param hosted: ``*.agent.json`` descriptions of the agents to host; each
         gets ``hosted/NAME/genesis.json`` and ``document.json``.
+    :param listened: ``[listen] address``, which the server's certificate names too.
     :param now: UTC; None for the present.
     :raises ProvisioningError: naming the file that is in the way.
     :raises OSError: if a file cannot be written.
@@ -471,7 +476,7 @@ def provision_development(
     try:
         authority = _authority(state_dir, moment)
         if authority is not None:
-            _server(state_dir, authority, server_id, moment)
+            _server(state_dir, authority, server_id, listened, moment)
             _registrar(state_dir, registrar, authority, moment)
     except CertificateError as error:
         raise ProvisioningError(str(error)) from error

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import serialization
 
 from agtphost.identity import certificates, provisioning
 from agtphost.identity.agent_files import load_agents
+from agtphost.identity.alternative_names import addresses_of
 from agtphost.identity.certificates import load_certificate, parse_peer_certificate
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey, VerifyingKey
@@ -269,3 +270,13 @@ def test_the_issuer_is_a_url(state: Path, agent: str) -> None:
     """AGTP-328, core v08 section 6.3: ``issuer`` of what a host issues is an absolute URL."""
     issuer = urlsplit(json.loads((state / agent / "document.json").read_text())["issuer"])
     assert (issuer.scheme, issuer.netloc) == ("https", f"registrar.{SERVER_ID}")
+
+
+def test_the_servers_certificate_names_the_address_that_is_listened_on(state: Path) -> None:
+    """Also after it was changed: the host's own commands call that address."""
+    before = load_certificate(state / "server.pem")
+    assert addresses_of(before) == {"127.0.0.1", "::1"}
+    for listened, wanted in (("0.0.0.0", {"127.0.0.1", "::1"}), ("192.0.2.7", {"127.0.0.1", "::1", "192.0.2.7"})):
+        provision_development(state, server_id=SERVER_ID, hosted=[], listened=listened, now=NOW)
+        after = load_certificate(state / "server.pem")
+        assert addresses_of(after) == wanted and (after == before) == (listened == "0.0.0.0")
