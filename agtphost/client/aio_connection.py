@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from agtphost.client import tls
-from agtphost.client.call_flow import Stream
+from agtphost.client.connections import Stream
 from agtphost.client.deadline import Deadline
 from agtphost.client.delivery import Delivery
 from agtphost.client.errors import ClientError, ConnectionLost

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from types import coroutine
 
 from agtphost.client import tls
-from agtphost.client.call_flow import Stream
+from agtphost.client.connections import Stream
 from agtphost.client.conversation import Conversation
 from agtphost.client.deadline import Deadline
 from agtphost.client.errors import ConnectionLost

@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from agtphost.client import tls
-from agtphost.client.call_flow import Stream
+from agtphost.client.connections import Stream
 from agtphost.client.deadline import Deadline
 from agtphost.client.delivery import Delivery
 from agtphost.client.errors import ClientError, ConnectionLost

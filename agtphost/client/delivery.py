@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agtphost.client.call_flow import Stream
+from agtphost.client.connections import Stream
 from agtphost.client.conversation import Conversation
 from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply

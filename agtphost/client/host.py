@@ -9,8 +9,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from agtphost.client.call_flow import Calls, L, Stream
+from agtphost.client.call_flow import Calls
 from agtphost.client.caller import CallOptions
+from agtphost.client.connections import L, Stream
 from agtphost.client.errors import UnverifiedRecord
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.reply import SHORT, Reply

@@ -20,9 +20,10 @@ from agtphost.client import blocking_https, tls
 from agtphost.client import purchase as purchasing
 from agtphost.client.blocking_connection import connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
-from agtphost.client.call_flow import CallConnection, Calls, Stream, patient, run_to_end
+from agtphost.client.call_flow import Calls, patient, run_to_end
 from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.carriers import OVERTAKEN, CarrierTable, may_fall_back
+from agtphost.client.connections import CallConnection, Stream
 from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.errors import ClientError
 from agtphost.client.host import RecordVerifier, caller, describe_host

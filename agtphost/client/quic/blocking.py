@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from agtphost.client import tls
 from agtphost.client.blocking_connection import handed_out
-from agtphost.client.call_flow import Stream
+from agtphost.client.connections import Stream
 from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.errors import ClientError
 from agtphost.client.quic.core import QuicCredentials

@@ -15,7 +15,7 @@ from twisted.internet.protocol import DatagramProtocol, Factory, Protocol
 from zope.interface import provider
 
 from agtphost.client import tls
-from agtphost.client.call_flow import Stream
+from agtphost.client.connections import Stream
 from agtphost.client.deadline import Deadline
 from agtphost.client.errors import CannotConnect, ClientError
 from agtphost.client.quic.core import QuicCredentials
