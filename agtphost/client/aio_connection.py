@@ -34,6 +34,7 @@ class AsyncioConnection(asyncio.Protocol):
     """
 
     carrier = "tls"
+    is_shared = False
 
     def __init__(
         self, limits: Limits, open: set[AsyncioConnection], lost: Callable[[AsyncioConnection], object]
@@ -43,8 +44,8 @@ class AsyncioConnection(asyncio.Protocol):
         self._lost = lost
         self._transport: asyncio.Transport | None = None
         self._failure: ClientError | None = None
-        self.used = False
-        """Whether a call was made over it before."""
+        self.has_served = False
+        """Whether it has served a call before."""
 
         self.presented: tls.Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
@@ -87,7 +88,7 @@ class AsyncioConnection(asyncio.Protocol):
         self.check()
         assert self._transport is not None
         self._transport.write(self._delivery.ask(call, stream, finish))
-        self.used = True
+        self.has_served = True
         try:
             return await final
         finally:

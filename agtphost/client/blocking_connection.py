@@ -29,12 +29,13 @@ class BlockingConnection:
     """
 
     carrier = "tls"
+    is_shared = False
 
     def __init__(self, channel: ssl.SSLSocket, limits: Limits) -> None:
         self._channel = channel
         self._conversation = Conversation(limits)
-        self.used = False
-        """Whether a call was made over it before."""
+        self.has_served = False
+        """Whether it has served a call before."""
 
         self.presented: tls.Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
@@ -66,7 +67,7 @@ class BlockingConnection:
         """
         deadline.remaining("sending the request")
         octets = self._conversation.ask(call)
-        self.used = True
+        self.has_served = True
         try:
             self._channel.settimeout(deadline.seconds_left)
             # A server that refuses early may end the connection while we write: its answer is still there.

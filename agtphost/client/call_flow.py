@@ -106,7 +106,7 @@ class Calls(ConnectionSource[L]):
         **options: Unpack[CallOptions],
     ) -> Reply:
         """
-        Make one call. Cancelling it drops its connection.
+        Make one call. Cancelling it drops its connection, or over QUIC resets its stream.
 
         :param input: the method's parameters.
         :param stream: takes each interim reply as it arrives, and asks the server for them.
@@ -330,7 +330,7 @@ class Calls(ConnectionSource[L]):
         attempt = 1
         while True:
             link = await self._borrow(call.destination, deadline)
-            reused = link.used
+            reused = link.has_served
             try:
                 return await link.perform(call, stream, deadline)
             except ConnectionLost as error:

@@ -126,7 +126,9 @@ class ClientOptions(TypedDict, total=False):
     """Seconds for a whole call, connecting and waiting for a free connection included: 60."""
 
     connections: int
-    """How many to one destination at most: 8."""
+    """
+    How many to one destination at most: 8. Over QUIC all calls share one, unless the client is the blocking one.
+    """
 
     idle: float
     """Seconds that a connection is kept unused: 50."""

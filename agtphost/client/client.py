@@ -153,6 +153,21 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
         elif waiting is not None:
             del self._waiting[key]
 
+    def _wake_all(self, key: Destination, error: ClientError | None = None) -> None:
+        waiting = self._waiting.pop(key, None)
+
+        def wake() -> None:
+            while waiting:
+                turn = waiting.popleft()
+                turn.callback(None) if error is None else turn.errback(error)
+
+        if waiting:
+            self._reactor.callLater(0, wake)  # After the call that has opened the connection.
+
+    def _shares(self, key: Destination) -> bool:
+        carriers = self._carriers
+        return bool(self._uses_quic if carriers is None else carriers.quic_of(key, self._now()))
+
     def _return(self, key: Destination, link: TwistedConnection | TwistedQuicConnection) -> None:
         if not isinstance(link, TwistedConnection):
             super()._return(key, link)
@@ -170,7 +185,7 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
 
     def _redial(self, key: Destination) -> None:
         """Open the next connection in the background, where a cancelled call has ended the last one."""
-        if self._pool.count(key) or not self._pool.open(key):
+        if self._pool.count(key) or not self._pool.open(key, 1):
             return
 
         async def dial() -> None:

@@ -55,6 +55,7 @@ class TwistedConnection(Protocol):
     """
 
     carrier = "tls"
+    is_shared = False
 
     def __init__(
         self,
@@ -80,8 +81,8 @@ class TwistedConnection(Protocol):
         self.cancelled = False
         """Whether a cancelled call has ended it."""
 
-        self.used = False
-        """Whether a call was made over it before."""
+        self.has_served = False
+        """Whether it has served a call before."""
 
         self.presented: tls.Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
@@ -110,8 +111,8 @@ class TwistedConnection(Protocol):
         """
         deadline.remaining("waiting for the answer")
         final: Deferred[Reply] = Deferred(lambda _: self._give_up(call))
-        octets = self._delivery.ask(call, stream, lambda found: _fire(final, found))
-        self.used = True
+        octets = self._delivery.ask(call, stream, lambda found: fire(final, found))
+        self.has_served = True
         assert self.transport is not None
         self.transport.write(octets)
         return final
@@ -190,7 +191,8 @@ class TwistedConnection(Protocol):
             closed.callback(None)
 
 
-def _fire(final: Deferred[Reply], found: Reply | Exception) -> None:
+def fire(final: Deferred[Reply], found: Reply | Exception) -> None:
+    """Fire a Deferred with the final reply of a call, or with why there is none."""
     if isinstance(found, Exception):
         final.errback(found)
     else:

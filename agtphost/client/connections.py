@@ -11,6 +11,7 @@ from agtphost.client.caller import ClientOptions
 from agtphost.client.carriers import AUTO, CarrierTable
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.deadline import Clock, Deadline
+from agtphost.client.errors import ClientError
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
@@ -32,8 +33,13 @@ class CallConnection(Protocol):
     def carrier(self) -> str:
         """``tls`` or ``quic``."""
 
-    used: bool
-    """Whether a call was made over it before."""
+    @property
+    def is_shared(self) -> bool:
+        """Whether it serves several calls at a time."""
+
+    @property
+    def has_served(self) -> bool:
+        """Whether it has served a call before."""
 
     presented: Stamp  # Of the client certificate's file that it was made with.
 
@@ -43,7 +49,7 @@ class CallConnection(Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether the last call left it in order."""
+        """Whether it is in order, so that it can serve further calls."""
 
     def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Awaitable[Reply]:
         """Return the final reply to one call, or raise a ClientError."""
@@ -69,9 +75,8 @@ class ConnectionSource(Generic[L]):
         self._now = now
         self._limits = options.get("limits", CLIENT_LIMITS)
         self._connect_timeout = options.get("connect_timeout", CONNECT_SECONDS)
-        self._pool: Pool[Destination, L] = Pool(
-            bound=options.get("connections", PER_DESTINATION), idle=options.get("idle", IDLE_SECONDS)
-        )
+        self._most_connections = options.get("connections", PER_DESTINATION)
+        self._pool: Pool[Destination, L] = Pool(idle=options.get("idle", IDLE_SECONDS))
         self._guard: AbstractContextManager[object] = nullcontext()
         self._closed = False
         self._carriers: CarrierTable | None = None
@@ -99,6 +104,14 @@ class ConnectionSource(Generic[L]):
     def _wake(self, key: Destination) -> None:
         """Let one who waits for a connection look again; called with the guard held."""
 
+    def _wake_all(self, key: Destination, error: ClientError | None = None) -> None:
+        """Let all who wait for a connection look again, or fail; called with the guard held."""
+        self._wake(key)
+
+    def _shares(self, key: Destination) -> bool:
+        """Return whether the next connection to a host is to be one that all calls share."""
+        return False
+
     @abstractmethod
     def _run_limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> Awaitable[T]:
         """Carry out work, and give it up at its deadline wherever it waits."""
@@ -114,42 +127,54 @@ class ConnectionSource(Generic[L]):
                 ):
                     old.close()
                 link = self._pool.take(key, now)
-                if link is None and not self._pool.open(key):
+                is_alone = self._shares(key)
+                if link is None and not self._pool.open(key, 1 if is_alone else self._most_connections):
                     deadline.remaining("waiting for a free connection")
                     await self._wait_freed(key, deadline)
                     continue
             if link is None:
-                return await self._open(key, deadline)
+                return await self._open(key, deadline, is_alone=is_alone)
             if link.fresh:
                 return link
-            link.abort()
-            self._forget(key)
+            self._end_use(key, link, keep=False, end=link.abort)
 
-    async def _open(self, key: Destination, deadline: Deadline) -> L:
-        """Open a connection; its time is the smaller of what connecting and the call are allowed."""
+    async def _open(self, key: Destination, deadline: Deadline, *, is_alone: bool = False) -> L:
+        """
+        Open a connection; its time is the smaller of what connecting and the call are allowed.
+
+        :param is_alone: whether other calls wait for this connection, in place of opening their own. They fail as this
+            one does, unless that is only because its own time is over.
+        """
         try:
             deadline.remaining(f"connecting to {key}")
             sooner = deadline.sooner(self._connect_timeout)
-            return await self._run_limited(self._connect(key, sooner), sooner)
-        except BaseException:
-            self._forget(key)
+            link = await self._run_limited(self._connect(key, sooner), sooner)
+        except BaseException as error:
+            with self._guard:
+                self._pool.abandon(key)
+                if is_alone and isinstance(error, ClientError) and deadline.seconds_left > 0:
+                    self._wake_all(key, error)
+                else:
+                    self._wake(key)
             raise
+        with self._guard:
+            self._pool.add(key, link)
+            if is_alone:
+                self._wake_all(key)
+        return link
 
     def _return(self, key: Destination, link: L) -> None:
-        if link.reusable and not self._closed and link.presented == self._presented.stamp:
-            with self._guard:
-                self._pool.give_back(key, link, self._now())
-                self._wake(key)
-            return
-        if link.reusable:
-            link.close()
-        else:
-            link.abort()
-        self._forget(key)
+        is_current = not self._closed and link.presented == self._presented.stamp
+        end = link.close if link.reusable else link.abort
+        self._end_use(key, link, keep=link.reusable and is_current, end=end)
 
-    def _forget(self, key: Destination) -> None:
+    def _end_use(self, key: Destination, link: L, *, keep: bool, end: Callable[[], object]) -> None:
+        """Note the end of a call, and end the connection after the last one if it is not kept."""
         with self._guard:
-            self._pool.forget(key)
+            is_over = self._pool.give_back(key, link, self._now(), keep=keep)
+        if is_over:
+            end()
+        with self._guard:
             self._wake(key)
 
     def _drain(self) -> list[L]:

@@ -2,8 +2,9 @@
 Calls over QUIC; aioquic is loaded only where they are asked for.
 
 - :mod:`.core`: aioquic as a client needs it, and the certificates it uses
-- :mod:`.session`: the calls of one connection, without I/O
+- :mod:`.session`: one connection, without I/O; :mod:`.calls`: a call on one of its streams
 - :mod:`.errors`: why a call has no answer, from QUIC's codes
+- :mod:`.driver`: a session on an event loop
 - :mod:`.blocking`, :mod:`.twisted`: the blocking and the Twisted client's connections
 - :mod:`.loading`: whether QUIC can be used, and the certificates for it
 """

@@ -61,20 +61,18 @@ class BlockingQuicConnection:
     """
 
     carrier = "quic"
+    is_shared = False
 
     def __init__(self, session: QuicSession, channel: DatagramSocket, clock: Clock) -> None:
         self._session = session
         self._channel = channel
         self._clock = clock
-        self.used = False
-        """Whether a call was made over it before."""
-
         self.presented: tls.Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
     @property
     def fresh(self) -> bool:
-        """Whether the connection can serve a call: none is running, and the server has not ended it since."""
+        """Whether the connection can serve a call: the server has not ended it since."""
         with contextlib.suppress(OSError):
             self._read()
         self._session.act_on_time(self._clock())
@@ -85,6 +83,11 @@ class BlockingQuicConnection:
     def reusable(self) -> bool:
         """Whether the last call left the connection in order."""
         return self._session.reusable
+
+    @property
+    def has_served(self) -> bool:
+        """Whether it has served a call before."""
+        return self._session.was_answered
 
     def shake_hands(self, deadline: Deadline, doing: str, rival: TcpRival | None = None) -> None:
         """
@@ -107,18 +110,17 @@ class BlockingQuicConnection:
         :raises agtphost.client.errors.ClientError: if the call gets no final reply.
         """
         deadline.remaining("sending the request")
-        self.used = True
-        self._session.ask(call, self._clock())
+        begun = self._session.ask(call, self._clock())
         try:
             while True:
                 self._wait(deadline, "waiting for the answer")
-                for reply in self._session.take():
+                for reply in begun.take():
                     if not reply.interim:
                         return reply
                     if stream is not None:
                         await handed_out(reply)
         finally:
-            self._session.give_up()
+            self._session.give_up(begun)
             self._flush()
 
     def close(self) -> None:

@@ -147,6 +147,11 @@ class ClientCore(BoundedConnection):
             return
         raise quic_tls.AlertBadCertificate(self.refusal.explanation)
 
+    @property
+    def may_open_stream(self) -> bool:
+        """Whether the server allows another request at this time."""
+        return self._local_next_stream_id_bidi // 4 < self._remote_max_streams_bidi
+
     def is_reset(self, datagram: bytes) -> bool:
         """Return whether a datagram says that the server does not know this connection any more (a stateless reset)."""
         if len(datagram) < SMALLEST_RESET or datagram[0] & 0x80:

@@ -74,15 +74,21 @@ def to_loss(what: str, *, answered: bool, cause: BaseException | None = None) ->
     return error
 
 
+def convert_unsent(error: ClientError) -> ClientError:
+    """Return the error of a call that was not sent when its connection ended with ``error``."""
+    if not isinstance(error, ConnectionLost):
+        return error
+    return _to_unbegun(error.explanation)
+
+
+def _to_unbegun(explanation: str) -> ConnectionLost:
+    return ConnectionLost(explanation, "Make the call again.", answered=False, unprocessed=True)
+
+
 def convert_reset(code: int, *, answered: bool) -> ConnectionLost:
     """Return the error of a call whose stream the server has reset."""
     if code == Code.ENDING and not answered:
-        return ConnectionLost(
-            "The host shuts down, and has not begun with this request.",
-            "Make the call again.",
-            answered=False,
-            unprocessed=True,
-        )
+        return _to_unbegun("The host shuts down, and has not begun with this request.")
     return to_loss(f"gave up the call {_REASONS.get(code, f'with code {code:#x}')}", answered=answered)
 
 
@@ -106,6 +112,9 @@ def convert_end(ended: ConnectionTerminated, *, is_ready: bool, was_used: bool, 
         return HandshakeEnded(
             "The server ended the QUIC handshake.", "Check that host and port are those of an AGTP host."
         )
+    if not is_quics_own and ended.error_code == Code.ENDING and not answered:
+        # A host that drains ends its connection after the last answer: what crossed that was not begun with.
+        return _to_unbegun("The host shuts down, and has not begun with this request.")
     told = f": {escape(ended.reason_phrase)}" if ended.reason_phrase else ""
     why = None if is_quics_own else _REASONS.get(ended.error_code)
     return to_loss(f"ended the connection {why or f'with code {ended.error_code:#x}{told}'}", answered=answered)

@@ -1,11 +1,13 @@
 """
-One QUIC connection of a client and its calls, one at a time, without I/O and without a clock.
+One QUIC connection of a client and its calls, without I/O and without a clock.
 
 The rules, besides those of :mod:`agtphost.client.conversation`, which hold within a stream:
 
 - Nothing of a request is sent before the server's certificate was verified.
 - Each call has its own stream, which ends after the request. A call that is given up is cancelled on its stream,
-  and the connection goes on.
+  and the others go on.
+- As many calls run at a time as the server allows streams; the others wait, the first first.
+- A server that shuts down answers the calls that it has begun with. No further ones are made on the connection.
 - A server that has not answered any datagram within :data:`ANSWER_SECONDS` does not answer by UDP: networks that drop
   UDP say nothing.
 - While a call waits, the server is sent a PING every :data:`PING_SECONDS`: address translators forget UDP after 30.
@@ -15,15 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from aioquic.quic import events
 
-from agtphost.client.conversation import Conversation
 from agtphost.client.errors import CannotConnect, ClientError, TLSRefused
+from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.core import WINDOW, ClientCore, QuicCredentials
-from agtphost.client.quic.errors import Unanswered, convert_end, convert_reset, to_loss
-from agtphost.client.reply import Reply
+from agtphost.client.quic.errors import Unanswered, convert_end, convert_reset, convert_unsent, to_loss
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire.codec import Limits
@@ -71,14 +73,17 @@ class QuicSession:
         self._silent_until = now + patience
         self._ping_at = math.inf
         self._unreachable = 0
-        self._conversation: Conversation | None = None
-        self._stream = -1
-        self._consumed = 0
-        self._is_out = False
-        self._was_answered = False
+        self._waiting: dict[QuicCall, None] = {}
+        """The calls without a stream, the oldest first."""
+
+        self._calls: dict[int, QuicCall] = {}
+        """The calls whose streams have not ended, by stream."""
+
+        self._changed: dict[QuicCall, None] = {}
         self._is_ending = False
-        self._replies: list[Reply] = []
-        self._failure: ClientError | None = None
+        self.was_answered = False
+        """Whether the server has answered a call."""
+
         self.is_ready = False
         """Whether the handshake is over and the server verified."""
 
@@ -92,13 +97,8 @@ class QuicSession:
 
     @property
     def reusable(self) -> bool:
-        """Whether another call may be made."""
-        return self.is_ready and not (self.fault or self._is_ending or self._is_out or self._has_surplus)
-
-    @property
-    def _has_surplus(self) -> bool:
-        """Whether octets arrived behind the answer of the last call."""
-        return self._conversation is not None and not self._is_out and not self._conversation.reusable
+        """Whether further calls may be made."""
+        return self.is_ready and not (self.fault or self._is_ending)
 
     # Datagrams and time
 
@@ -106,7 +106,7 @@ class QuicSession:
         """Take a datagram of the server."""
         self._unreachable = 0
         if self.fault is None and self._core.is_reset(datagram):
-            self._end(self._to_loss("does not know this connection any more: it was started again"))
+            self._end(partial(to_loss, "does not know this connection any more: it was started again"))
             return
         self._run_core(self._core.receive_datagram, datagram, self._address, now=now)
 
@@ -114,9 +114,10 @@ class QuicSession:
         """Note that the network says that nothing listens at the server's port."""
         self._unreachable += 1
         if self._core.is_fresh:
-            self._end(Unanswered(f"Nothing listens at UDP port {self._destination.port} of {self._destination.host}."))
+            place = self._destination
+            self._end_with(Unanswered(f"Nothing listens at UDP port {place.port} of {place.host}."))
         elif self._unreachable >= MOST_UNREACHABLE:
-            self._end(self._to_loss("is gone"))
+            self._end(partial(to_loss, "is gone"))
 
     def datagrams(self, now: float) -> list[bytes]:
         """Return the datagrams that have to be sent."""
@@ -136,7 +137,7 @@ class QuicSession:
         if self.fault is not None:
             return
         if self._core.is_fresh and now >= self._silent_until:
-            self._end(Unanswered(f"No answer by UDP from {self._destination}."))
+            self._end_with(Unanswered(f"No answer by UDP from {self._destination}."))
             return
         if now >= self._ping_at:
             self._ping_at = now + PING_SECONDS
@@ -149,63 +150,70 @@ class QuicSession:
             function(*arguments, **more)
         except Exception as error:
             self._core.close(Code.INTERNAL)
-            self._end(self._to_loss("sent what the QUIC library cannot handle", error))
+            self._end(partial(to_loss, "sent what the QUIC library cannot handle", cause=error))
             return
         while (event := self._core.next_event()) is not None:
             if self.fault is None:
                 self._handle(event)
         ended = self._core.termination
         if ended is not None and self.fault is None:
-            refusal = self._core.refusal
-            state = {"is_ready": self.is_ready, "was_used": self._was_answered, "answered": self._is_answered}
-            self._end(convert_end(ended, **state) if refusal is None else refusal)
+            if self._core.refusal is not None:
+                self._end_with(self._core.refusal)
+            else:
+                self._end(partial(convert_end, ended, is_ready=self.is_ready, was_used=self.was_answered))
+        self._send_waiting()
 
     # Calls
 
-    def ask(self, call: PreparedCall, now: float) -> None:
-        """Begin a call on a new stream; only while :attr:`reusable`."""
+    def ask(self, call: PreparedCall, now: float) -> QuicCall:
+        """Begin a call, as soon as the server allows another stream; only while :attr:`reusable`."""
         if not self.reusable:
-            raise AssertionError("a call is made on a connection that is ready, in order, and has no other call")
-        conversation = Conversation(self._limits)
-        octets = conversation.ask(call)
-        self._stream = self._core.get_next_available_stream_id()
-        self._conversation, self._consumed, self._failure = conversation, 0, None
-        self._replies.clear()
-        self._is_out = True
-        self._ping_at = now + PING_SECONDS
-        self._core.send_stream_data(self._stream, octets, end_stream=True)
+            raise AssertionError("a call is made on a connection that is ready and in order")
+        begun = QuicCall(call, self._limits)
+        if self._ping_at == math.inf:
+            self._ping_at = now + PING_SECONDS
+        self._waiting[begun] = None
+        self._send_waiting()
+        return begun
 
-    def take(self) -> list[Reply]:
-        """
-        Return the replies that have arrived; the last is final if :attr:`.Reply.interim` is false.
+    def _send_waiting(self) -> None:
+        """Send the requests that wait for a stream, as many as the server allows."""
+        while self._waiting and self.fault is None and self._core.may_open_stream:
+            call = next(iter(self._waiting))
+            del self._waiting[call]
+            call.stream = self._core.get_next_available_stream_id()
+            self._calls[call.stream] = call
+            self._core.send_stream_data(call.stream, call.request, end_stream=True)
 
-        :raises agtphost.client.errors.ClientError: if no further reply will arrive.
-        """
-        replies, self._replies = self._replies, []
-        if not replies:
-            failure = self._failure or self.fault
-            if failure is not None:
-                raise failure
-        return replies
+    def take_changed(self) -> list[QuicCall]:
+        """Return the calls that something has happened to since they were last returned."""
+        changed, self._changed = self._changed, {}
+        return list(changed)
 
-    def give_up(self) -> None:
-        """Cancel the call that is out, if any: its answer is not read."""
-        if not self._is_out:
+    def give_up(self, call: QuicCall) -> None:
+        """Cancel a call, if its answer is not complete: the rest is not read."""
+        self._waiting.pop(call, None)
+        if call.is_out:
+            call.is_out = False
+            self._cancel_stream(call)
+        self._note_end()
+
+    def _cancel_stream(self, call: QuicCall) -> None:
+        if call.stream is None or self._calls.pop(call.stream, None) is None or self.fault is not None:
             return
-        self._finish()
-        self._replies.clear()
-        self._conversation = None
-        if self.fault is None and self._core.is_open(self._stream):
-            self._core.reset_stream(self._stream, Code.CANCELLED)
-            if not self._core.has_received_all(self._stream):
-                self._core.stop_stream(self._stream, Code.CANCELLED)
+        if self._core.is_open(call.stream):
+            self._core.reset_stream(call.stream, Code.CANCELLED)
+            if not self._core.has_received_all(call.stream):
+                self._core.stop_stream(call.stream, Code.CANCELLED)
 
     def close(self) -> None:
         """End the connection: the last datagrams say so."""
         self._core.close(Code.DONE)
 
-    def _finish(self) -> None:
-        self._is_out, self._ping_at = False, math.inf
+    def _note_end(self) -> None:
+        """Keep the way open no longer once no call is out."""
+        if not self._waiting and not any(call.is_out for call in self._calls.values()):
+            self._ping_at = math.inf
 
     # Events
 
@@ -213,57 +221,70 @@ class QuicSession:
         if isinstance(event, events.HandshakeCompleted):
             if not self._core.is_verified:  # Never: the library would have skipped the check of the certificate.
                 self._core.close(Code.INTERNAL)
-                self._end(TLSRefused("The server has shown no certificate.", "Call without QUIC."))
+                self._end_with(TLSRefused("The server has shown no certificate.", "Call without QUIC."))
                 return
             self.is_ready = True
-        elif isinstance(event, events.StreamDataReceived) and event.stream_id == self._stream:
-            self._take_octets(event.data, ends=event.end_stream)
-        elif isinstance(event, events.StreamReset) and event.stream_id == self._stream:
-            self._take_reset(event.error_code)
+        elif isinstance(event, events.StreamDataReceived) and event.stream_id in self._calls:
+            self._take_octets(self._calls[event.stream_id], event.data, ends=event.end_stream)
+        elif isinstance(event, events.StreamReset) and event.stream_id in self._calls:
+            self._take_reset(self._calls[event.stream_id], event.error_code)
 
-    def _take_octets(self, octets: bytes, *, ends: bool) -> None:
-        conversation = self._conversation
-        if conversation is None:
-            return
+    def _take_octets(self, call: QuicCall, octets: bytes, *, ends: bool) -> None:
+        assert call.stream is not None
+        self.was_answered |= bool(octets)
         try:
-            if octets:
-                self._was_answered = True
-                self._consumed += len(octets)
-                self._core.widen(self._stream, self._consumed + WINDOW)
-                self._note_replies(conversation.receive(octets))
-            if ends and self._is_out:
-                self._note_replies(conversation.receive(b""))
+            call.receive(octets, ends=ends)
         except ClientError as error:
-            self._fail(error)
-
-    def _note_replies(self, replies: list[Reply]) -> None:
-        self._replies.extend(replies)
-        if replies and not replies[-1].interim:
-            self._finish()
-
-    def _take_reset(self, code: int) -> None:
-        conversation = self._conversation
-        if conversation is None or not self._is_out:
+            self._fail(call, error)
             return
-        self._is_ending = code == Code.ENDING
-        self._fail(convert_reset(code, answered=conversation.answered))
+        self._core.widen(call.stream, call.consumed + WINDOW)
+        self._changed[call] = None
+        if call.has_surplus:
+            self._retire()
+        if ends:
+            self._calls.pop(call.stream, None)
+        self._note_end()
 
-    def _fail(self, error: ClientError) -> None:
-        """End the call that is out."""
-        self._failure = error
-        self.give_up()
+    def _take_reset(self, call: QuicCall, code: int) -> None:
+        if not call.is_out:
+            return
+        if code == Code.ENDING:
+            self._retire()
+        self._fail(call, convert_reset(code, answered=call.is_answered))
+
+    def _fail(self, call: QuicCall, error: ClientError) -> None:
+        """End a call without a reply."""
+        self._changed[call] = None
+        call.fail(error)
+        self._cancel_stream(call)
+        self._note_end()
+
+    def _retire(self) -> None:
+        """Make no further calls, those that wait for a stream included; those that have one may end."""
+        self._is_ending = True
+        waiting, self._waiting = self._waiting, {}
+        for call in waiting:
+            self._fail(call, convert_reset(Code.ENDING, answered=False))
 
     # The end
 
-    def _end(self, error: ClientError) -> None:
-        if self.fault is None:
-            self.fault = error
-            self._finish()
+    def _end_with(self, error: ClientError) -> None:
+        self._end(lambda *, answered: error)
 
-    @property
-    def _is_answered(self) -> bool:
-        """Whether any octet of an answer to the last call arrived."""
-        return self._conversation is not None and self._conversation.answered
+    def _end(self, to_error: Callable[..., ClientError]) -> None:
+        """
+        End the connection.
 
-    def _to_loss(self, what: str, cause: BaseException | None = None) -> ClientError:
-        return to_loss(what, answered=self._is_answered, cause=cause)
+        :param to_error: makes the error of a call, given whether any octet of its answer had arrived.
+        """
+        if self.fault is not None:
+            return
+        self.fault = to_error(answered=False)
+        for call in (*self._calls.values(), *self._waiting):
+            if call.is_out:
+                error = to_error(answered=call.is_answered)
+                call.fail(convert_unsent(error) if call.stream is None else error)
+                self._changed[call] = None
+        self._calls.clear()
+        self._waiting.clear()
+        self._ping_at = math.inf

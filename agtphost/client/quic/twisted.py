@@ -1,4 +1,4 @@
-"""One QUIC connection of the Twisted client: a UDP port, with one call at a time."""
+"""One QUIC connection of the Twisted client: a UDP port, with a stream for each call."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from twisted.internet.protocol import DatagramProtocol, Factory, Protocol
 from zope.interface import provider
 
 from agtphost.client import tls
+from agtphost.client.connection import fire
 from agtphost.client.connections import Stream
 from agtphost.client.deadline import Deadline
 from agtphost.client.errors import CannotConnect, ClientError
 from agtphost.client.quic.core import QuicCredentials
+from agtphost.client.quic.driver import QuicDriver
 from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, explain_silence
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.wire.codec import Limits
-
-_SHORTEST = 0.001
-"""Seconds: a timer that is rounded to its own past does not spin."""
 
 
 class TwistedQuicConnection(DatagramProtocol):
@@ -39,6 +38,7 @@ class TwistedQuicConnection(DatagramProtocol):
     """
 
     carrier = "quic"
+    is_shared = True
 
     def __init__(
         self,
@@ -47,20 +47,15 @@ class TwistedQuicConnection(DatagramProtocol):
         reactor: Any,
         lost: Callable[[TwistedQuicConnection], None],
     ) -> None:
-        self._session = session
+        self._driver = QuicDriver(
+            session, reactor.seconds, reactor.callLater, self._write, self._note_ready, self._note_end
+        )
         self._address = address
         self._clock = reactor
         self._lost = lost
-        self._timer: IDelayedCall | None = None
-        self._flushing: IDelayedCall | None = None
         self._refusing: IDelayedCall | None = None
-        self._final: Deferred[Reply] | None = None
-        self._stream: Stream | None = None
         self._closed: Deferred[None] | None = None
         self._local = 0
-        self.used = False
-        """Whether a call was made over it before."""
-
         self.presented: tls.Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
@@ -69,36 +64,36 @@ class TwistedQuicConnection(DatagramProtocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether it can serve another call."""
-        return self._closed is None and self._session.reusable
+        """Whether it can serve further calls."""
+        return self._driver.reusable
 
     @property
     def fresh(self) -> bool:
         """Whether it can serve a call after it lay unused: its end would have been noticed."""
         return self.reusable
 
+    @property
+    def has_served(self) -> bool:
+        """Whether it has served a call before."""
+        return self._driver.session.was_answered
+
     # Calls
 
     def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Deferred[Reply]:
         """
-        Make a call; only while :attr:`reusable`. Cancelling it leaves the connection open.
+        Make a call besides those that are out; only while :attr:`reusable`. Cancelling it ends no other.
 
         :param stream: takes interim replies.
         :return: the final reply, or a ClientError.
         """
         deadline.remaining("waiting for the answer")
-        final: Deferred[Reply] = Deferred(lambda _: self._give_up())
-        self._final, self._stream = final, stream
-        self.used = True
-        self._session.ask(call, self._clock.seconds())
-        self._wake()
+        final: Deferred[Reply] = Deferred(lambda _: self._driver.give_up(begun))
+        begun = self._driver.begin(call, stream, lambda found: fire(final, found))
         return final
 
     def close(self) -> Deferred[None]:
         """End the connection, and tell the server; fires when the port is free."""
-        if self._closed is None:
-            self._session.close()
-            self._end()
+        self._driver.close()
         assert self._closed is not None
         waiting: Deferred[None] = Deferred()
         self._closed.chainDeferred(waiting) if not self._closed.called else waiting.callback(None)
@@ -108,11 +103,6 @@ class TwistedQuicConnection(DatagramProtocol):
         """End the connection, and tell the server."""
         self.close()
 
-    def _give_up(self) -> None:
-        self._final = None
-        self._session.give_up()
-        self._wake()
-
     # What Twisted calls
 
     def startProtocol(self) -> None:
@@ -120,12 +110,12 @@ class TwistedQuicConnection(DatagramProtocol):
         assert self.transport is not None
         self.transport.connect(*self._address)
         self._local = self.transport.getHost().port
-        self._flush()
+        self._driver.can_send = True
+        self._driver.flush()
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
         """Take a datagram of the server."""
-        self._session.receive(datagram, self._clock.seconds())
-        self._act_on_state()
+        self._driver.receive(datagram)
 
     def connectionRefused(self) -> None:
         """Take the system's report that nothing listens at the server's port; in a later turn: a write may cause it."""
@@ -136,12 +126,12 @@ class TwistedQuicConnection(DatagramProtocol):
         """Handle the end of the port: epoll's reactor closes it at a report that nothing listens at the server's."""
         if self._closed is None:
             self.transport = None
+            self._driver.can_send = False
             self.connectionRefused()
 
     def _note_refused(self) -> None:
         self._refusing = None
-        self._session.note_unreachable()
-        self._act_on_state()
+        self._driver.note_unreachable()
         if self.transport is None and self._closed is None:
             self._open_again()
 
@@ -153,92 +143,33 @@ class TwistedQuicConnection(DatagramProtocol):
                 self._clock.listenUDP(port, self, interface=interface)
                 return
 
-    def _act_on_time(self) -> None:
-        self._timer = None
-        self._session.act_on_time(self._clock.seconds())
-        self._act_on_state()
+    # What the driver calls
 
-    # What happens then
+    def _write(self, octets: bytes) -> None:
+        # A datagram that cannot be sent is lost, and sent again like any other.
+        with suppress(OSError):
+            self.transport.write(octets)  # type: ignore[union-attr, call-arg]
 
-    def _act_on_state(self) -> None:
-        """Hand out what has arrived, and end a connection that is over."""
-        fault = self._session.fault
+    def _note_ready(self) -> None:
         if not self.ready.called:
-            if fault is not None:
-                self._end()
-                self.ready.errback(fault)
-                return
-            if self._session.is_ready:
-                self.ready.callback(self)
-        self._deliver()
-        if fault is not None:
-            self._end()
-        else:
-            self._wake()
+            self.ready.callback(self)
 
-    def _deliver(self) -> None:
-        try:
-            for reply in self._session.take():
-                self._hand_out(reply)
-        except Exception as error:
-            # Also one of the caller's own, of which the call is given up.
-            final, self._final = self._final, None
-            self._session.give_up()
-            if final is not None:
-                final.errback(error)
-
-    def _hand_out(self, reply: Reply) -> None:
-        if not reply.interim:
-            final, self._final = self._final, None
-            if final is not None:
-                final.callback(reply)
-        elif self._stream is not None and self._final is not None:
-            self._stream(reply)
-
-    def _wake(self) -> None:
-        """Send what there is at the end of this turn of the reactor."""
-        if self._flushing is None and self._closed is None:
-            self._flushing = self._clock.callLater(0, self._flush)
-
-    def _flush(self) -> None:
-        if self._flushing is not None and self._flushing.active():
-            self._flushing.cancel()
-        self._flushing = None
-        if self.transport is None:
-            return  # Until the port is open again.
-        now = self._clock.seconds()
-        self._send(now)
-        if self._session.fault is not None:
-            self._act_on_state()
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._clock.callLater(max(_SHORTEST, self._session.due - now), self._act_on_time)
-
-    def _send(self, now: float) -> None:
-        for octets in self._session.datagrams(now):
-            try:
-                self.transport.write(octets)  # type: ignore[union-attr, call-arg]
-            except OSError:
-                continue  # It is lost, and sent again like any other.
-
-    def _end(self) -> None:
-        """Send the last datagrams, and give the port back."""
-        if self._closed is not None:
-            return
+    def _note_end(self) -> None:
+        """Give the port back."""
         self._closed = Deferred()
-        for waiting in (self._timer, self._flushing, self._refusing):
-            if waiting is not None:
-                waiting.cancel()
-        self._timer = self._flushing = self._refusing = None
+        if self._refusing is not None:
+            self._refusing.cancel()
+            self._refusing = None
         transport = self.transport
         if transport is not None:
-            self._send(self._clock.seconds())
             stopped = maybeDeferred(transport.stopListening)
             stopped.addBoth(lambda _: None).chainDeferred(self._closed)
         else:
             self._closed.callback(None)
         self._lost(self)
+        fault = self._driver.session.fault
+        if fault is not None and not self.ready.called:
+            self.ready.errback(fault)
 
 
 async def connect(

@@ -7,6 +7,7 @@ from typing import Any
 
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.errors import ClientError
+from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.core import QuicCredentials, load_credentials
 from agtphost.client.quic.session import ANSWER_SECONDS, QuicSession
 from agtphost.client.reply import Reply
@@ -60,8 +61,13 @@ class SessionClient:
         self.session = QuicSession(
             Destination(name, 4480), credentials, CLIENT_LIMITS, HOST, network.clock.seconds(), patience
         )
-        self.replies: list[Reply] = []
-        self.error: ClientError | None = None
+        self.last: QuicCall | None = None
+        """The call that was made last."""
+
+        self.found: dict[QuicCall, list[Reply]] = {}
+        """The replies to each call."""
+
+        self.errors: dict[QuicCall, ClientError] = {}
         self._timer: Any = None
         network.receivers[address] = self._receive
         self.flush()
@@ -76,18 +82,26 @@ class SessionClient:
         self.network.run(lambda: self.session.is_ready or self.session.fault)
         return self
 
-    def ask(self, call: PreparedCall) -> None:
-        """Begin a call."""
-        self.replies, self.error = [], None
-        self.session.ask(call, self.network.clock.seconds())
-        self.flush()
+    @property
+    def replies(self) -> list[Reply]:
+        """The replies to the call that was made last."""
+        return [] if self.last is None else self.found.get(self.last, [])
 
-    def wait(self, seconds: float = 60.0) -> Reply:
-        """Return the final reply of the call that is out."""
-        self.network.run(lambda: self.error or (self.replies and not self.replies[-1].interim), seconds)
-        if self.error is not None:
-            raise self.error
-        return self.replies[-1]
+    def ask(self, call: PreparedCall) -> QuicCall:
+        """Begin a call."""
+        self.last = self.session.ask(call, self.network.clock.seconds())
+        self.flush()
+        return self.last
+
+    def wait(self, call: QuicCall | None = None, seconds: float = 60.0) -> Reply:
+        """Return the final reply of a call, by default the one that was made last."""
+        call = call or self.last
+        assert call is not None
+        self.network.run(lambda: not call.is_out, seconds)
+        self.flush()
+        if call in self.errors:
+            raise self.errors[call]
+        return self.found[call][-1]
 
     def call(self, call: PreparedCall) -> Reply:
         """Make a call."""
@@ -95,8 +109,9 @@ class SessionClient:
         return self.wait()
 
     def give_up(self) -> None:
-        """Cancel the call that is out."""
-        self.session.give_up()
+        """Cancel the call that was made last."""
+        assert self.last is not None
+        self.session.give_up(self.last)
         self.flush()
 
     def close(self) -> None:
@@ -108,10 +123,11 @@ class SessionClient:
         now = self.network.clock.seconds()
         for octets in self.session.datagrams(now):
             self.network.carry(octets, self.address, HOST)
-        try:
-            self.replies += self.session.take()
-        except ClientError as error:
-            self.error = error
+        for call in self.session.take_changed():
+            try:
+                self.found[call] = self.found.get(call, []) + call.take()
+            except ClientError as error:
+                self.errors[call] = error
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         if self.session.fault is None and not self.core.is_closing:

@@ -33,9 +33,11 @@ from tests.protocols.test_tls import good
 class QuicHost(Host):
     """A host that listens by both carriers."""
 
+    section = QuicSection(enabled=True)
+
     async def __aenter__(self) -> QuicHost:
         self.quic = QuicListeningService(
-            QuicSection(enabled=True), self.tls, self.factory, self.service, self.reactor, "127.0.0.1", b"s" * 32
+            self.section, self.tls, self.factory, self.service, self.reactor, "127.0.0.1", b"s" * 32
         )
         self.quic.startService()
         await super().__aenter__()

@@ -58,6 +58,7 @@ class SlowTool(FakeDispatcher):
         self.is_quick = False
         self.begun = 0
         self.left: list[int] = []
+        self._asked: dict[int, Any] = {}
         self._waiting: dict[str, tuple[int, Deferred[Response], Response]] = {}
 
     def _leave(self, number: int) -> None:
@@ -71,6 +72,7 @@ class SlowTool(FakeDispatcher):
             peer.leaving.add(lambda number=self.begun: self._leave(number))
             waiting: Deferred[Response] = Deferred()
             cancelled = Response(status=499, headers=Headers(reply(request).headers), body=b"")
+            self._asked[self.begun] = request
             self._waiting[request.headers.get("task-id")] = (self.begun, waiting, cancelled)
             return waiting
         if asked["action"] == "mcp.requests.cancel":
@@ -78,13 +80,22 @@ class SlowTool(FakeDispatcher):
             if number not in self.left:
                 self.left.append(number)
                 waiting.callback(cancelled)
+        return succeed(self._done(request, asked["action"]))
+
+    def _done(self, request: Any, action: str) -> Response:
         result = {
             "mcp.tools.list": {"tool_response": {"tools": []}},
             "mcp.tools.call": {"tool_response": {"content": [{"type": "text", "text": "done"}], "isError": False}},
-        }.get(asked["action"], {})
+        }.get(action, {})
         fields = [*reply(request).headers, ("Content-Type", media_types.AGTP_JSON)]
         body = jsontext.encode({"status": 200, "result": result})
-        return succeed(Response(status=200, headers=Headers(fields), body=body))
+        return Response(status=200, headers=Headers(fields), body=body)
+
+    def finish_all(self) -> None:
+        """Answer the calls that wait."""
+        waiting, self._waiting = self._waiting, {}
+        for number, answer, _ in waiting.values():
+            answer.callback(self._done(self._asked[number], "mcp.tools.call"))
 
 
 @pytest_twisted.ensureDeferred
@@ -115,3 +126,29 @@ async def test_a_cancelled_request_costs_the_bridge_no_connection(tmp_path: Path
     assert (answer["id"], answer["result"]["content"][0]["text"]) == (CANCELLED + 1, "done")
     assert {peer.carrier for peer in dispatcher.peers} == {carrier}
     assert len({id(peer.link) for peer in dispatcher.peers}) <= 5
+
+
+@pytest_twisted.ensureDeferred
+@pytest.mark.parametrize(("carrier", "connections"), [("quic", 1), ("tls", 8)])
+async def test_slow_calls_of_the_bridge_share_a_connection(tmp_path: Path, carrier: str, connections: int) -> None:
+    """Twelve slow calls run at a time over one connection by QUIC; by TLS eight connections serve eight of them."""
+    from twisted.internet import reactor
+
+    dispatcher = SlowTool()
+    site = make_site(tmp_path)
+    async with QuicHost(site, dispatcher) as host:
+        client = client_of(site, quic=carrier == "quic")
+        link = HostLink(client=client, clock=reactor, uri=host.uri)  # type: ignore[arg-type]
+        bridge = Bridge(link, reactor)
+        for number in range(1, 13):
+            bridge.call(number)
+        await event(lambda: dispatcher.begun == (12 if carrier == "quic" else 8))
+        assert bridge.heard == []
+        assert host.factory.connections == connections
+        dispatcher.is_quick = True
+        dispatcher.finish_all()
+        await event(lambda: len(bridge.heard) == 12)
+        bridge.server.end()
+        await link.close()
+    assert sorted(each["id"] for each in bridge.heard) == [*range(1, 13)]
+    assert len({id(peer.link) for peer in dispatcher.peers}) == connections

@@ -209,13 +209,13 @@ def test_an_answer_larger_than_the_windows_is_whole(site: Site) -> None:
     dispatcher = FakeDispatcher()
     QuicHost(network, site, dispatcher)
     client = SessionClient(network, credentials_of(site)).connect()
-    client.ask(call_of())
+    call = client.ask(call_of())
     network.run(lambda: dispatcher.waiting)
     dispatcher.answer(b"x" * (2 << 20))
     ahead: list[int] = []
 
     def is_whole() -> bool:
-        ahead.extend(each.max_stream_data_local - client.session._consumed for each in client.core._streams.values())
+        ahead.extend(each.max_stream_data_local - call.consumed for each in client.core._streams.values())
         return bool(client.replies)
 
     network.run(is_whole)
@@ -247,12 +247,12 @@ def test_an_answer_beyond_the_limits_is_refused(site: Site) -> None:
     QuicHost(network, site, dispatcher)
     client = SessionClient(network, credentials_of(site)).connect()
     client.session._limits = client.session._limits.__class__(body=100)
-    client.ask(call_of())
+    call = client.ask(call_of())
     network.run(lambda: dispatcher.waiting)
     dispatcher.answer(b"x" * (1 << 20))
     with pytest.raises(ProtocolBroken):
         client.wait()
-    assert client.session._consumed < WINDOW
+    assert call.consumed < WINDOW
 
 
 @pytest.mark.parametrize("begun", [False, True])
