@@ -30,7 +30,7 @@ Calling AGTP hosts.
 - :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,
   everything verified
 - :mod:`.call_flow`: what all clients do, from a call to its reply; :mod:`.connections`: the connections for that;
-  :mod:`.client`: as the Twisted client does it
+  :mod:`.async_calls`: what the clients with an event loop have in common; :mod:`.client`: the Twisted client
 - :mod:`.supported_methods`: what servers offer, by the ``Supported-Methods`` of the first answer on a
   connection
 - :mod:`.mcp`: a host's tools, resources and prompts for agent frameworks that take a session of MCP

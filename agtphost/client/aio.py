@@ -17,11 +17,12 @@ from weakref import WeakValueDictionary
 
 from agtphost.client import blocking_https, tls
 from agtphost.client.aio_connection import AsyncioConnection, connect
+from agtphost.client.async_calls import AsyncCalls
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.deadline import Deadline
 from agtphost.client.errors import ClientError, InvalidCall
-from agtphost.client.host import AsyncCalls, Host
+from agtphost.client.host import Host
 from agtphost.client.purchase import Buyer
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination

@@ -16,6 +16,7 @@ from twisted.internet.task import deferLater
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
+from agtphost.client.async_calls import AsyncCalls
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.caller import CallOptions, ClientOptions
@@ -24,7 +25,7 @@ from agtphost.client.carriers import CarrierTable
 from agtphost.client.connection import ConnectionFactory, TwistedConnection
 from agtphost.client.deadline import Deadline
 from agtphost.client.errors import ClientError, InvalidCall
-from agtphost.client.host import AsyncCalls, Host
+from agtphost.client.host import Host
 from agtphost.client.quic.loading import load_quic
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination

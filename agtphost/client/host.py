@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
+from agtphost.client.async_calls import AsyncCalls, caller
 from agtphost.client.call_flow import Calls
 from agtphost.client.caller import CallOptions
-from agtphost.client.connections import L, Stream
+from agtphost.client.connections import Stream
 from agtphost.client.errors import UnverifiedRecord
 from agtphost.client.manifests import ServerManifest
-from agtphost.client.reply import SHORT, Reply
+from agtphost.client.reply import Reply
 from agtphost.client.target import Target
 from agtphost.client.terminal import escape
 from agtphost.client.tools import Tool, ToolResult, execute, result_of, tools_of
 from agtphost.identity.keys import VerifyingKey
-from agtphost.vocabulary.uris import AgtpUri
 
 
 class RecordVerifier:
@@ -62,39 +61,6 @@ class RecordVerifier:
         if self._target.pinned:
             return self._keys
         return await self._calls.fetch_signing_keys(self._target.uri)
-
-
-class AsyncCalls(Calls[L]):
-    """The procedures of a client that suspends in them."""
-
-    def __repr__(self) -> str:
-        return f"<Client {caller(self.agent_id)}>"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Close the connections that no call is using, and wait for that; the others end with their call."""
-
-    @abstractmethod
-    def stream(
-        self,
-        uri: str | AgtpUri,
-        method: str,
-        path: str = "/",
-        input: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        wait_for_approval: float | None = None,
-        **options: Unpack[CallOptions],
-    ) -> AsyncGenerator[Reply]:
-        """Make a call and iterate over its interim replies and, last, the final one."""
 
 
 C = TypeVar("C", bound=AsyncCalls[Any])
@@ -225,8 +191,3 @@ class Host(Generic[C]):
 def describe_host(uri: str, agent_id: str | None) -> str:
     """Return a text that describes a host to people."""
     return f"<Host {escape(uri)} {caller(agent_id)}>"
-
-
-def caller(agent_id: str | None) -> str:
-    """Return a text that names the agent that calls are made as."""
-    return f"as {agent_id[:SHORT] if agent_id else 'no agent'}"

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, Unpack
 
 from agtphost.client import blocking_https, tls
 from agtphost.client import purchase as purchasing
+from agtphost.client.async_calls import caller
 from agtphost.client.blocking_connection import connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.call_flow import Calls, patient, run_to_end
@@ -26,7 +27,7 @@ from agtphost.client.carriers import OVERTAKEN, CarrierTable, may_fall_back
 from agtphost.client.connections import CallConnection, Stream
 from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.errors import ClientError
-from agtphost.client.host import RecordVerifier, caller, describe_host
+from agtphost.client.host import RecordVerifier, describe_host
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.purchase import Counterparty
 from agtphost.client.quic.loading import load_quic
