@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from os import PathLike
 from time import monotonic
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
 from agtphost.client import blocking_https, tls
-from agtphost.client.aio_connection import AsyncioConnection, connect
+from agtphost.client.aio_connection import AsyncioConnection, connect, settle
 from agtphost.client.async_calls import AsyncCalls
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import CallOptions, ClientOptions
+from agtphost.client.carrier_race import ConnectionRace
 from agtphost.client.deadline import Deadline
-from agtphost.client.errors import ClientError, InvalidCall
+from agtphost.client.errors import ClientError
 from agtphost.client.host import Host
 from agtphost.client.purchase import Buyer
 from agtphost.client.reply import Reply
@@ -29,10 +30,16 @@ from agtphost.client.requests import Destination
 from agtphost.client.target import find_for_client as found_target
 from agtphost.vocabulary.uris import AgtpUri
 
+if TYPE_CHECKING:
+    from agtphost.client.quic.aio import AsyncioQuicConnection
+
 T = TypeVar("T")
 
 
-class Client(AsyncCalls[AsyncioConnection]):
+AnyConnection: TypeAlias = "AsyncioConnection | AsyncioQuicConnection"
+
+
+class Client(AsyncCalls[AnyConnection]):
     """
     Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
 
@@ -41,13 +48,10 @@ class Client(AsyncCalls[AsyncioConnection]):
     """
 
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
-        if options.get("quic", False):
-            raise InvalidCall("The asyncio client speaks TLS alone.", "Use agtphost.client.sync for calls over QUIC.")
         super().__init__(monotonic, **options)
-        self._load_context()
         self._waiting: dict[Destination, deque[asyncio.Future[None]]] = defaultdict(deque)
         self._locks: WeakValueDictionary[Destination, asyncio.Lock] = WeakValueDictionary()
-        self._open_links: set[AsyncioConnection] = set()
+        self._open_links: set[AnyConnection] = set()
 
     @classmethod
     def of(
@@ -130,6 +134,14 @@ class Client(AsyncCalls[AsyncioConnection]):
                 return
         self._waiting.pop(key, None)
 
+    def _wake_all(self, key: Destination, error: ClientError | None = None) -> None:
+        waiting = self._waiting.pop(key, None)
+        while waiting:
+            turn = waiting.popleft()
+            settle(turn, error)
+            if error is not None and not turn.cancelled():
+                turn.exception()  # Retrieved, even if the caller is cancelled before it reads it.
+
     def _sleep(self, seconds: float) -> Awaitable[None]:
         return asyncio.sleep(seconds)
 
@@ -139,23 +151,60 @@ class Client(AsyncCalls[AsyncioConnection]):
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
         return await asyncio.to_thread(blocking_https.bootstrap, domain, self._caller.settings, policy)
 
-    def _load_context(self) -> None:
+    def _load_tls(self) -> None:
         self._context = tls.stdlib_context(self._caller.settings)
 
-    async def _connect(self, key: Destination, deadline: Deadline) -> AsyncioConnection:
-        presented = self._presented.stamp
+    async def _race(
+        self,
+        by_quic: Callable[[], Coroutine[Any, Any, AnyConnection]],
+        by_tls: Callable[[], Coroutine[Any, Any, AnyConnection]],
+        lost: Callable[[str], object],
+    ) -> AnyConnection:
+        loop = asyncio.get_running_loop()
+        winner: asyncio.Future[AnyConnection] = loop.create_future()
 
+        def start(
+            work: Coroutine[Any, Any, AnyConnection], end: Callable[[AnyConnection | BaseException], object]
+        ) -> Callable[[], object]:
+            async def attempt() -> None:
+                try:
+                    found: AnyConnection | BaseException = await work
+                except Exception as error:
+                    found = error
+                end(found)
+
+            return loop.create_task(attempt()).cancel
+
+        race = ConnectionRace(start, loop.call_later, by_quic, by_tls, lost, lambda found: settle(winner, found))
+        try:
+            return await winner
+        except asyncio.CancelledError:
+            race.stop()
+            if winner.done() and not winner.cancelled() and winner.exception() is None:
+                winner.result().abort()  # It was ready in the turn in which the call was given up.
+            raise
+
+    async def _connect_by_tls(self, key: Destination, deadline: Deadline) -> AsyncioConnection:
         def make() -> AsyncioConnection:
-            link = AsyncioConnection(self._limits, self._open_links, lambda ended: self._note_end(key, ended))
-            link.presented = presented
-            return link
+            return AsyncioConnection(self._limits, self._open_links, lambda ended: self._note_end(key, ended))
 
         return await connect(key, self._context, deadline, make)
 
-    def _note_end(self, key: Destination, link: AsyncioConnection) -> None:
-        """Remove a connection that ended from the free ones."""
-        if self._pool.remove(key, link):
-            self._wake(key)
+    async def _connect_by_quic(
+        self, key: Destination, deadline: Deadline, place: Destination, *, alone: bool
+    ) -> AsyncioQuicConnection:
+        from agtphost.client.quic import aio
+
+        return await aio.connect(
+            place,
+            self._quic,
+            self._limits,
+            deadline,
+            self._now,
+            self._open_links,
+            lambda ended: self._note_end(key, ended),
+            alone=alone,
+        )
 
 
 __all__ = ["Buyer", "Client", "ClientError", "Host", "Reply"]

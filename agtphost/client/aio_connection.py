@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agtphost.client import tls
 from agtphost.client.connections import Stream
@@ -20,6 +20,8 @@ from agtphost.wire.codec import Limits
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+T = TypeVar("T")
 
 CLOSE_SECONDS = 1.0
 """How long a server may take to answer the closing notice; then the connection is dropped."""
@@ -36,9 +38,7 @@ class AsyncioConnection(asyncio.Protocol):
     carrier = "tls"
     is_shared = False
 
-    def __init__(
-        self, limits: Limits, open: set[AsyncioConnection], lost: Callable[[AsyncioConnection], object]
-    ) -> None:
+    def __init__(self, limits: Limits, open: set[Any], lost: Callable[[AsyncioConnection], object]) -> None:
         self._open = open
         self._delivery = Delivery(limits, self.abort)
         self._lost = lost
@@ -77,17 +77,9 @@ class AsyncioConnection(asyncio.Protocol):
         deadline.remaining("waiting for the answer")
         final: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
-        def finish(found: Reply | Exception) -> None:
-            if final.done():
-                return  # Cancelled in this turn of the loop.
-            if isinstance(found, Exception):
-                final.set_exception(found)
-            else:
-                final.set_result(found)
-
         self.check()
         assert self._transport is not None
-        self._transport.write(self._delivery.ask(call, stream, finish))
+        self._transport.write(self._delivery.ask(call, stream, lambda found: settle(final, found)))
         self.has_served = True
         try:
             return await final
@@ -155,6 +147,16 @@ class AsyncioConnection(asyncio.Protocol):
         else:
             self._delivery.receive(b"")
         self._lost(self)
+
+
+def settle(waiting: asyncio.Future[T], found: T | BaseException) -> None:
+    """Give a future what was waited for, or why there is none, unless it was cancelled in this turn of the loop."""
+    if waiting.done():
+        return
+    if isinstance(found, BaseException):
+        waiting.set_exception(found)
+    else:
+        waiting.set_result(found)
 
 
 def _reason(exc: Exception | None) -> ClientError | None:

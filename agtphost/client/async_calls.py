@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 from agtphost.client.call_flow import Calls
-from agtphost.client.caller import CallOptions
+from agtphost.client.caller import CallOptions, ClientOptions
+from agtphost.client.carriers import CarrierTable
 from agtphost.client.connections import L
+from agtphost.client.deadline import Clock, Deadline
+from agtphost.client.quic.loading import load_quic
 from agtphost.client.reply import SHORT, Reply
+from agtphost.client.requests import Destination
 from agtphost.vocabulary.uris import AgtpUri
 
 
 class AsyncCalls(Calls[L]):
-    """The procedures of a client that suspends in them."""
+    """
+    The procedures of a client that suspends in them.
+
+    :param now: seconds, never going back.
+    """
+
+    def __init__(self, now: Clock, **options: Unpack[ClientOptions]) -> None:
+        super().__init__(now, **options)
+        self._uses_quic = options.get("quic", False)
+        self._load_context()
 
     def __repr__(self) -> str:
         return f"<Client {caller(self.agent_id)}>"
@@ -45,6 +58,77 @@ class AsyncCalls(Calls[L]):
         **options: Unpack[CallOptions],
     ) -> AsyncGenerator[Reply]:
         """Make a call and iterate over its interim replies and, last, the final one."""
+
+    # Connecting
+
+    @abstractmethod
+    def _load_tls(self) -> None:
+        """Read the certificates for connections by TLS."""
+
+    @abstractmethod
+    async def _connect_by_tls(self, key: Destination, deadline: Deadline) -> L:
+        """Connect by TLS."""
+
+    @abstractmethod
+    async def _connect_by_quic(self, key: Destination, deadline: Deadline, place: Destination, *, alone: bool) -> L:
+        """
+        Connect by QUIC.
+
+        :param place: where the host listens for it.
+        :param alone: whether TLS is not tried besides.
+        """
+
+    @abstractmethod
+    async def _race(
+        self,
+        by_quic: Callable[[], Coroutine[Any, Any, L]],
+        by_tls: Callable[[], Coroutine[Any, Any, L]],
+        lost: Callable[[str], object],
+    ) -> L:
+        """Return the connection of a :class:`.carrier_race.ConnectionRace`."""
+
+    def _load_context(self) -> None:
+        if self._uses_quic:
+            self._quic = load_quic(self._caller.settings)
+        if self._uses_quic is not True:
+            self._load_tls()
+
+    def _shares(self, key: Destination) -> bool:
+        carriers = self._carriers
+        return bool(self._uses_quic if carriers is None else carriers.quic_of(key, self._now()))
+
+    async def _connect(self, key: Destination, deadline: Deadline) -> L:
+        presented = self._presented.stamp
+        if self._carriers is not None:
+            link = await self._connect_by_either(self._carriers, key, deadline)
+        elif self._uses_quic:
+            link = await self._connect_by_quic(key, deadline, key, alone=True)
+        else:
+            link = await self._connect_by_tls(key, deadline)
+        link.presented = presented
+        return link
+
+    async def _connect_by_either(self, carriers: CarrierTable, key: Destination, deadline: Deadline) -> L:
+        place = carriers.quic_of(key, self._now())
+        causes, connected = [""], False
+        try:
+            if place is None:
+                link = await self._connect_by_tls(key, deadline)
+            else:
+                link = await self._race(
+                    lambda: self._connect_by_quic(key, deadline, place, alone=False),
+                    lambda: self._connect_by_tls(key, deadline),
+                    causes.append,
+                )
+            connected = link.carrier == "tls"
+        finally:
+            carriers.end_attempt(key, self._now(), connected=connected, cause=causes[-1])
+        return link
+
+    def _note_end(self, key: Destination, link: L) -> None:
+        """Give no more calls to a connection that has ended."""
+        if self._pool.remove(key, link):
+            self._wake(key)
 
 
 def caller(agent_id: str | None) -> str:

@@ -162,7 +162,7 @@ class ClientOptions(TypedDict, total=False):
     """
     Whether calls go over QUIC instead of TLS, which needs ``agtphost[quic]`` and a host that listens for it: False.
     ``auto``: over QUIC where the host's manifest offers it and it answers, else over TLS
-    (:mod:`~agtphost.client.carriers`). The asyncio client cannot.
+    (:mod:`~agtphost.client.carriers`).
     """
 
     on_fallback: Callable[[Fallback], object] | None

@@ -1,93 +1,118 @@
-"""A connection of the Twisted client by the faster of two carriers."""
+"""A connection of a client with an event loop by the faster of two carriers; no I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
-
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
-from twisted.python.failure import Failure
+from typing import Any, Generic, Protocol, TypeVar
 
 from agtphost.client.carriers import HEAD_START, OVERTAKEN, may_fall_back
 
-L = TypeVar("L")
+
+class Abortable(Protocol):
+    """A connection, as far as a race needs one."""
+
+    def abort(self) -> object:
+        """End it immediately."""
 
 
-class ConnectionRace(Generic[L]):
+class Timer(Protocol):
+    """A function that an event loop will call."""
+
+    def cancel(self) -> object:
+        """Let it not be called."""
+
+
+A = TypeVar("A", bound=Abortable)
+
+Start = Callable[[Coroutine[Any, Any, A], Callable[[A | BaseException], object]], Callable[[], object]]
+"""Runs a coroutine, passes on what it returns or raises, and returns what cancels it."""
+
+
+class ConnectionRace(Generic[A]):
     """
     An attempt by QUIC, and one by TLS that begins when the first has failed or :data:`.HEAD_START` has passed.
 
     The attempt that is not needed any more is cancelled; nothing but a handshake was sent on it.
 
+    :param start: runs an attempt.
+    :param later: calls a function after so many seconds.
     :param lost: called with how QUIC failed once TLS is connected in its place.
+    :param done: called once with the connection, with TLS's error, or with a refusal of either carrier; not if the race
+        is stopped before.
     """
 
     def __init__(
         self,
-        reactor: IReactorTime,
-        by_quic: Callable[[], Coroutine[Any, Any, L]],
-        by_tls: Callable[[], Coroutine[Any, Any, L]],
-        lost: Callable[[str], None],
+        start: Start[A],
+        later: Callable[[float, Callable[[], object]], Timer],
+        by_quic: Callable[[], Coroutine[Any, Any, A]],
+        by_tls: Callable[[], Coroutine[Any, Any, A]],
+        lost: Callable[[str], object],
+        done: Callable[[A | BaseException], object],
     ) -> None:
+        self._start = start
         self._by_tls = by_tls
         self._lost = lost
+        self._done = done
         self._cause = OVERTAKEN
         self._is_over = False
-        self._tls_failure: Failure | None = None
-        self._tls: Deferred[L] | None = None
-        self.winner: Deferred[L] = Deferred(lambda _: self._stop())
-        """Fires with the connection; fails with TLS's error, or with a refusal of either carrier."""
+        self._tls_error: BaseException | None = None
+        self._running: dict[str, Callable[[], object]] = {}
+        self._timer: Timer | None = later(HEAD_START, self._begin_tls)
+        self._run("quic", by_quic(), self._note_quic)
 
-        self._timer = reactor.callLater(HEAD_START, self._begin_tls)
-        self._quic: Deferred[L] | None = Deferred.fromCoroutine(by_quic())
-        self._quic.addCallbacks(self._win, self._take_quic_failure)
-
-    def _begin_tls(self) -> None:
-        self._tls = Deferred.fromCoroutine(self._by_tls())
-        self._tls.addCallbacks(self._win_by_tls, self._take_tls_failure)
-
-    def _win(self, link: L) -> None:
-        self._stop()
-        self.winner.callback(link)
-
-    def _win_by_tls(self, link: L) -> None:
-        self._lost(self._cause)
-        self._win(link)
-
-    def _take_quic_failure(self, failure: Failure) -> None:
-        self._quic = None
-        if self._is_over:
-            return
-        error = failure.value
-        assert error is not None
-        if not may_fall_back(error) or self._tls_failure is not None:
-            self._lose(failure if not may_fall_back(error) else self._tls_failure or failure)
-            return
-        self._cause = getattr(error, "explanation", OVERTAKEN)
-        if self._timer.active():
-            self._timer.cancel()
-            self._begin_tls()
-
-    def _take_tls_failure(self, failure: Failure) -> None:
-        if self._is_over:
-            return
-        error = failure.value
-        assert error is not None
-        if self._quic is not None and may_fall_back(error):
-            self._tls_failure = failure  # QUIC may still be there.
-            return
-        self._lose(failure)
-
-    def _lose(self, failure: Failure) -> None:
-        self._stop()
-        self.winner.errback(failure)
-
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """Cancel what still runs."""
         self._is_over = True
-        if self._timer.active():
-            self._timer.cancel()
-        running = [each for each in (self._quic, self._tls) if each is not None and not each.called]
-        for each in running:
-            each.cancel()
+        self._stop_timer()
+        running, self._running = self._running, {}
+        for cancel in running.values():
+            cancel()
+
+    def _run(self, carrier: str, work: Coroutine[Any, Any, A], note: Callable[[A | BaseException], object]) -> None:
+        self._running[carrier] = lambda: None
+
+        def end(found: A | BaseException) -> None:
+            self._running.pop(carrier, None)
+            if not self._is_over:
+                note(found)
+            elif not isinstance(found, BaseException):
+                found.abort()  # It was ready in the turn in which the race ended.
+
+        cancel = self._start(work, end)
+        if carrier in self._running:
+            self._running[carrier] = cancel
+
+    def _begin_tls(self) -> None:
+        self._timer = None
+        self._run("tls", self._by_tls(), self._note_tls)
+
+    def _stop_timer(self) -> bool:
+        """Return whether TLS had not begun yet; it will not then."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+    def _note_quic(self, found: A | BaseException) -> None:
+        if not isinstance(found, BaseException) or not may_fall_back(found):
+            self._finish(found)
+        elif self._tls_error is not None:
+            self._finish(self._tls_error)
+        else:
+            self._cause = getattr(found, "explanation", OVERTAKEN)
+            if self._stop_timer():
+                self._begin_tls()
+
+    def _note_tls(self, found: A | BaseException) -> None:
+        if not isinstance(found, BaseException):
+            self._lost(self._cause)
+            self._finish(found)
+        elif "quic" in self._running and may_fall_back(found):
+            self._tls_error = found  # QUIC may still be there.
+        else:
+            self._finish(found)
+
+    def _finish(self, found: A | BaseException) -> None:
+        self.stop()
+        self._done(found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
 from twisted.internet import error as network
@@ -21,12 +21,10 @@ from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.carrier_race import ConnectionRace
-from agtphost.client.carriers import CarrierTable
-from agtphost.client.connection import ConnectionFactory, TwistedConnection
+from agtphost.client.connection import ConnectionFactory, TwistedConnection, fire
 from agtphost.client.deadline import Deadline
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.host import Host
-from agtphost.client.quic.loading import load_quic
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.target import find_for_client as found_target
@@ -38,9 +36,13 @@ if TYPE_CHECKING:
     from agtphost.client.quic.twisted import TwistedQuicConnection
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 
-class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
+AnyConnection: TypeAlias = "TwistedConnection | TwistedQuicConnection"
+
+
+class Client(AsyncCalls[AnyConnection]):
     """
     Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
 
@@ -52,9 +54,7 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
     def __init__(self, reactor: Any, **options: Unpack[ClientOptions]) -> None:
         super().__init__(reactor.seconds, **options)
         self._reactor = reactor
-        self._uses_quic = options.get("quic", False)
         self._stays_connected = options.get("stay_connected", False)
-        self._load_context()
         self._waiting: dict[Destination, deque[Deferred[None]]] = defaultdict(deque)
         self._locks: WeakValueDictionary[Destination, DeferredLock] = WeakValueDictionary()
         self._draining: dict[tuple[Destination, TwistedConnection], None] = {}
@@ -165,11 +165,7 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
         if waiting:
             self._reactor.callLater(0, wake)  # After the call that has opened the connection.
 
-    def _shares(self, key: Destination) -> bool:
-        carriers = self._carriers
-        return bool(self._uses_quic if carriers is None else carriers.quic_of(key, self._now()))
-
-    def _return(self, key: Destination, link: TwistedConnection | TwistedQuicConnection) -> None:
+    def _return(self, key: Destination, link: AnyConnection) -> None:
         if not isinstance(link, TwistedConnection):
             super()._return(key, link)
         elif link.drained is not None and not self._closed:
@@ -209,66 +205,40 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
         return await BootstrapFetcher(self._reactor, self._caller.settings, policy).ask(domain)
 
-    def _load_context(self) -> None:
-        if self._uses_quic:
-            self._quic = load_quic(self._caller.settings)
-        if self._uses_quic is not True:
-            self._context = openssl_context(self._caller.settings)
+    def _load_tls(self) -> None:
+        self._context = openssl_context(self._caller.settings)
 
-    async def _connect(self, key: Destination, deadline: Deadline) -> TwistedConnection | TwistedQuicConnection:
-        if self._carriers is not None:
-            return await self._connect_by_either(self._carriers, key, deadline)
-        return await (self._connect_by_quic if self._uses_quic else self._connect_by_tls)(key, deadline)
-
-    async def _connect_by_either(
-        self, carriers: CarrierTable, key: Destination, deadline: Deadline
-    ) -> TwistedConnection | TwistedQuicConnection:
-        place = carriers.quic_of(key, self._now())
-        causes, connected = [""], False
-        link: TwistedConnection | TwistedQuicConnection
-        try:
-            if place is None:
-                link = await self._connect_by_tls(key, deadline)
-            else:
-                race: ConnectionRace[TwistedConnection | TwistedQuicConnection] = ConnectionRace(
-                    self._reactor,
-                    lambda: self._connect_by_quic(key, deadline, place),
-                    lambda: self._connect_by_tls(key, deadline),
-                    causes.append,
-                )
-                link = await race.winner
-            connected = link.carrier == "tls"
-        finally:
-            carriers.end_attempt(key, self._now(), connected=connected, cause=causes[-1])
-        return link
+    async def _race(
+        self,
+        by_quic: Callable[[], Coroutine[Any, Any, AnyConnection]],
+        by_tls: Callable[[], Coroutine[Any, Any, AnyConnection]],
+        lost: Callable[[str], object],
+    ) -> AnyConnection:
+        winner: Deferred[AnyConnection] = Deferred(lambda _: race.stop())
+        later = self._reactor.callLater
+        race: ConnectionRace[AnyConnection] = ConnectionRace(
+            start_attempt, later, by_quic, by_tls, lost, lambda found: fire(winner, found)
+        )
+        return await winner
 
     async def _connect_by_quic(
-        self, key: Destination, deadline: Deadline, place: Destination | None = None
+        self, key: Destination, deadline: Deadline, place: Destination, *, alone: bool
     ) -> TwistedQuicConnection:
-        """
-        Connect by QUIC.
-
-        :param place: where the host offers it, while TLS is tried besides; None: at the same port, and alone.
-        """
         from agtphost.client.quic import twisted
 
-        presented = self._presented.stamp
-        link = await twisted.connect(
+        return await twisted.connect(
             self._reactor,
-            place or key,
+            place,
             self._quic,
             self._limits,
             deadline,
             lambda ended: self._note_end(key, ended),
-            alone=place is None,
+            alone=alone,
         )
-        link.presented = presented
-        return link
 
     async def _connect_by_tls(self, key: Destination, deadline: Deadline) -> TwistedConnection:
         notes = HandshakeNotes()
         link = TwistedConnection(key.host, notes, self._limits, self._reactor, lambda ended: self._note_end(key, ended))
-        link.presented = self._presented.stamp
         creator = ConnectionCreator(self._context, key.host, notes)
         factory = TLSMemoryBIOFactory(creator, True, ConnectionFactory(link), self._reactor)
         seconds = deadline.remaining(f"connecting to {key}")
@@ -280,10 +250,13 @@ class Client(AsyncCalls["TwistedConnection | TwistedQuicConnection"]):
         deadline.remaining(f"shaking hands with {key}")
         return await link.ready
 
-    def _note_end(self, key: Destination, link: TwistedConnection | TwistedQuicConnection) -> None:
-        """Remove a connection that ended from the free ones."""
-        if self._pool.remove(key, link):
-            self._wake(key)
+
+def start_attempt(work: Coroutine[Any, Any, A], end: Callable[[A | BaseException], object]) -> Callable[[], None]:
+    """Run an attempt of a :class:`.carrier_race.ConnectionRace`; return what cancels it."""
+    running: Deferred[A | BaseException] = Deferred.fromCoroutine(work)
+    running.addErrback(lambda failure: failure.value)
+    running.addCallback(end)
+    return running.cancel
 
 
 def _cancel_plainly(connecting: Deferred[Any]) -> Deferred[Any]:

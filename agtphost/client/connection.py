@@ -12,6 +12,7 @@ dropped, within :data:`DRAIN_OCTETS` and :data:`DRAIN_SECONDS`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from cryptography.hazmat.primitives.serialization import Encoding
 from OpenSSL import SSL
@@ -40,6 +41,8 @@ DRAIN_OCTETS = 1 << 20
 
 DRAIN_SECONDS = 5.0
 """How long such an answer may take; then the connection is dropped."""
+
+T = TypeVar("T")
 
 CLOSE_SECONDS = 1.0
 """How long a server may take to answer the closing notice; then the connection is dropped."""
@@ -191,12 +194,12 @@ class TwistedConnection(Protocol):
             closed.callback(None)
 
 
-def fire(final: Deferred[Reply], found: Reply | Exception) -> None:
-    """Fire a Deferred with the final reply of a call, or with why there is none."""
-    if isinstance(found, Exception):
-        final.errback(found)
+def fire(waiting: Deferred[T], found: T | BaseException) -> None:
+    """Fire a Deferred with what was waited for, or with why there is none."""
+    if isinstance(found, BaseException):
+        waiting.errback(found)
     else:
-        final.callback(found)
+        waiting.callback(found)
 
 
 def _attach_cause(refusal: ClientError, error: BaseException) -> ClientError:

@@ -27,6 +27,7 @@ from agtphost.client.carriers import (
     Fallback,
     offered_port,
 )
+from agtphost.client.client import start_attempt
 from agtphost.client.requests import Destination
 from agtphost.client.tcp_rival import Overtaken, TcpRival
 from tests.rows import each_row
@@ -192,7 +193,7 @@ def test_a_file_cannot_bind_a_client_for_longer_than_it_would_itself(files: Carr
     assert files.read(HOST) == (4481, OFFERED_SECONDS, SILENT_SECONDS)
 
 
-# The race of the Twisted client
+# The race of the clients with an event loop
 
 
 class Track:
@@ -204,10 +205,14 @@ class Track:
         self.cancelled: list[str] = []
         self.causes: list[str] = []
         self.results: list[Any] = []
-        self.race: ConnectionRace[str] = ConnectionRace(
-            self.clock, lambda: self._attempt("quic"), lambda: self._attempt("tls"), self.causes.append
+        self.race: ConnectionRace[Any] = ConnectionRace(
+            start_attempt,
+            self.clock.callLater,
+            lambda: self._attempt("quic"),
+            lambda: self._attempt("tls"),
+            self.causes.append,
+            self.results.append,
         )
-        self.race.winner.addBoth(self.results.append)
 
     async def _attempt(self, name: str) -> str:
         self.attempts[name] = Deferred(lambda _: self.cancelled.append(name))
@@ -220,7 +225,7 @@ class Track:
     def outcome(self) -> Any:
         """The connection, the type of the error, or None."""
         assert len(self.results) <= 1
-        return next((getattr(each, "type", each) for each in self.results), None)
+        return next((type(each) if isinstance(each, Exception) else each for each in self.results), None)
 
 
 def lost(text: str = "Gone.") -> ClientError:
@@ -279,18 +284,45 @@ def test_quic_has_time_where_tcp_fails() -> None:
             assert (track.outcome, track.causes) == ("quic", [])
         else:
             track.fail("quic", lost("No UDP."))
-            assert (str(track.results[0].value), track.causes) == ("No TCP.", [])
+            assert (str(track.results[0]), track.causes) == ("No TCP.", [])
 
 
-def test_a_cancelled_race_cancels_both() -> None:
+def test_a_race_that_is_stopped_cancels_both() -> None:
     """A call that is given up leaves no attempt, and no timer."""
     track = Track()
     track.clock.advance(HEAD_START)
-    track.race.winner.cancel()
-    assert sorted(track.cancelled) == ["quic", "tls"] and len(track.results) == 1
+    track.race.stop()
+    assert (sorted(track.cancelled), track.results) == (["quic", "tls"], [])
     early = Track()
-    early.race.winner.cancel()
+    early.race.stop()
     assert early.cancelled == ["quic"] and early.clock.getDelayedCalls() == []
+
+
+def test_a_connection_that_comes_too_late_is_ended() -> None:
+    """Where both are ready in one turn of the event loop, the second one is not left open."""
+
+    class Link:
+        aborted = False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    clock, links, ends, results = Clock(), [Link(), Link()], [], []
+
+    async def connect(number: int) -> Link:
+        return links[number]
+
+    def start(work: Any, end: Any) -> Any:
+        work.close()
+        ends.append(end)
+        return lambda: None
+
+    ConnectionRace(start, clock.callLater, lambda: connect(0), lambda: connect(1), lambda _: None, results.append)
+    clock.advance(HEAD_START)
+    for end, link in zip(ends, links, strict=True):
+        end(link)
+    assert results == [links[0]]
+    assert [link.aborted for link in links] == [False, True]
 
 
 # The rival of the blocking client

@@ -67,46 +67,86 @@ def test_errors_of_the_peer_are_printable() -> None:
     assert str(broken.value).isprintable()
 
 
+class Pooled:
+    """A connection of a pool."""
+
+    def __init__(self, *, is_shared: bool = False) -> None:
+        self.is_shared = is_shared
+        self.reusable = True
+
+
+def pool_of(*connections: Pooled) -> Pool[str, Pooled]:
+    """A pool with connections that a call uses each."""
+    pool: Pool[str, Pooled] = Pool(idle=10)
+    for each in connections:
+        assert pool.open("k", len(connections))
+        pool.add("k", each)
+    return pool
+
+
 def test_the_pool_counts_what_is_open() -> None:
-    """No more connections than the bound; a lost one makes room; free ones come back newest first."""
-    pool: Pool[str, str] = Pool(bound=2, idle=10)
-    assert pool.open("k") and pool.open("k") and not pool.open("k")
-    assert pool.open("other")
-    pool.give_back("k", "old", 0.0)
-    pool.give_back("k", "new", 1.0)
-    assert pool.take("k", 2.0) == "new"
-    pool.forget("k")
-    assert pool.open("k") and not pool.open("k")
-    assert pool.take("k", 2.0) == "old"
-    assert pool.take("k", 2.0) is None
+    """No more connections than the bound, those that are opened included; free ones come back newest first."""
+    old, new, broken = Pooled(), Pooled(), Pooled()
+    pool = pool_of(old, new, broken)
+    assert pool.take("k", 0.0) is None
+    assert not pool.open("k", 3) and pool.open("k", 4) and not pool.open("k", 4) and pool.open("other", 1)
+    pool.abandon("k")
+    assert not pool.give_back("k", old, 0.0, keep=True) and not pool.give_back("k", new, 1.0, keep=True)
+    assert pool.give_back("k", broken, 1.0, keep=False)
+    assert pool.count("k") == 2
+    assert [pool.take("k", 2.0) for _ in range(3)] == [new, old, None]
 
 
 def test_the_pool_hands_out_nothing_stale() -> None:
     """A connection that lay too long is given to the caller to close, and no longer counts."""
-    pool: Pool[str, str] = Pool(bound=2, idle=10)
-    assert pool.open("k") and pool.open("k")
-    pool.give_back("k", "old", 0.0)
-    pool.give_back("k", "new", 5.0)
-    assert pool.stale(10.0) == [("k", "old")]
+    old, new = Pooled(), Pooled()
+    pool = pool_of(old, new)
+    pool.give_back("k", old, 0.0, keep=True)
+    pool.give_back("k", new, 5.0, keep=True)
+    assert pool.stale(10.0) == [("k", old)]
     assert pool.count("k") == 1
     assert pool.take("k", 20.0) is None
-    assert pool.stale(20.0) == [("k", "new")]
+    assert pool.stale(20.0) == [("k", new)]
     assert pool.count("k") == 0
 
 
 def test_the_pool_forgets_what_ended() -> None:
-    """A free connection that ended is removed once; one in use is not among the free ones."""
-    pool: Pool[str, str] = Pool(bound=4)
-    for _ in range(3):
-        assert pool.open("k")
-    pool.give_back("k", "a", 0.0)
-    pool.give_back("k", "b", 0.0)
-    assert pool.remove("k", "a") and not pool.remove("k", "a") and not pool.remove("k", "in use")
-    assert pool.drop("k") == ["b"]
+    """A connection that ended is forgotten once; its last call has nothing more to end where it lay unused."""
+    first, second, used = Pooled(), Pooled(), Pooled()
+    pool = pool_of(first, second, used)
+    for each in (first, second):
+        pool.give_back("k", each, 0.0, keep=True)
+    assert pool.remove("k", first) and not pool.remove("k", first) and not pool.remove("k", Pooled())
+    assert pool.drop("k") == [second]
     assert pool.count("k") == 1
-    pool.give_back("k", "c", 0.0)
-    assert pool.drain() == [("k", "c")]
+    assert pool.remove("k", used) and not pool.remove("k", used)
     assert pool.count("k") == 0
+    assert pool.give_back("k", used, 0.0, keep=True)
+
+
+def test_a_shared_connection_serves_calls_until_it_is_retired() -> None:
+    """Calls get it while it is in use; once it is retired they get another, and it ends with its last call."""
+    shared = Pooled(is_shared=True)
+    pool = pool_of(shared)
+    assert pool.take("k", 100.0) is shared and pool.take("k", 200.0) is shared
+    shared.reusable = False
+    assert pool.take("k", 200.0) is None
+    shared.reusable = True
+    assert not pool.give_back("k", shared, 0.0, keep=False)
+    assert pool.take("k", 0.0) is None and pool.open("k", 1)
+    assert not pool.give_back("k", shared, 0.0, keep=True)
+    assert pool.stale(1000.0) == []
+    assert pool.give_back("k", shared, 0.0, keep=True)
+
+
+def test_a_drained_pool_keeps_nothing() -> None:
+    """Free connections are handed to the caller; the others get no further calls, and end with those they have."""
+    free, shared = Pooled(), Pooled(is_shared=True)
+    pool = pool_of(free, shared)
+    pool.give_back("k", free, 0.0, keep=True)
+    assert pool.drain() == [("k", free)]
+    assert pool.take("k", 0.0) is None and pool.count("k") == 0
+    assert pool.give_back("k", shared, 0.0, keep=True)
 
 
 def refused(status: int, **headers: str) -> Reply:

@@ -19,7 +19,7 @@ SECONDS = 20.0
 class SlowLink:
     """A connection that answers when it is told to."""
 
-    used = False
+    has_served = is_shared = False
     presented = None
     fresh = reusable = True
 

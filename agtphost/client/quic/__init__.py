@@ -5,6 +5,6 @@ Calls over QUIC; aioquic is loaded only where they are asked for.
 - :mod:`.session`: one connection, without I/O; :mod:`.calls`: a call on one of its streams
 - :mod:`.errors`: why a call has no answer, from QUIC's codes
 - :mod:`.driver`: a session on an event loop
-- :mod:`.blocking`, :mod:`.twisted`: the blocking and the Twisted client's connections
+- :mod:`.blocking`, :mod:`.twisted`, :mod:`.aio`: the connections of the blocking, the Twisted and the asyncio client
 - :mod:`.loading`: whether QUIC can be used, and the certificates for it
 """

@@ -1,4 +1,4 @@
-"""A call on a stream of its own, without I/O."""
+"""One call and its stream, without I/O."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class QuicCall:
         Take octets of the answer.
 
         :param ends: whether they are the last of the stream.
-        :raises ClientError: if they are no answer.
+        :raises agtphost.client.errors.ClientError: if they cannot be an answer.
         """
         if octets:
             self.consumed += len(octets)

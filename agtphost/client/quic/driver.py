@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
+from agtphost.client.carrier_race import Timer
 from agtphost.client.connections import Stream
 from agtphost.client.delivery import Done
+from agtphost.client.errors import ClientError
 from agtphost.client.quic.calls import QuicCall
+from agtphost.client.quic.errors import Unanswered, explain_silence
 from agtphost.client.quic.session import QuicSession
 from agtphost.client.reply import Reply
-from agtphost.client.requests import PreparedCall
+from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.tls import cannot_connect
+
+P = TypeVar("P")
+C = TypeVar("C")
 
 SHORTEST = 0.001
 """Seconds: a timer that is rounded to its own past does not spin."""
-
-
-class Timer(Protocol):
-    """A function that an event loop will call."""
-
-    def cancel(self) -> object:
-        """Let it not be called."""
 
 
 class QuicDriver:
@@ -183,3 +183,32 @@ class QuicDriver:
         if self.can_send:
             self._send()
         self._note_end()
+
+
+async def try_places(
+    destination: Destination,
+    places: Iterable[P],
+    open_link: Callable[[P], Awaitable[C]],
+    answers_by_tcp: Callable[[], Awaitable[bool]],
+    *,
+    alone: bool,
+) -> C:
+    """
+    Return the connection to the first address of a host that answers.
+
+    :param open_link: connects to an address.
+    :param answers_by_tcp: finds out whether the host is there, where no address answers.
+    :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
+    :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
+    """
+    silent: ClientError | None = None
+    for place in places:
+        try:
+            return await open_link(place)
+        except Unanswered as error:
+            silent = error
+        except OSError as error:
+            silent = cannot_connect(error, destination)
+    if silent is not None and not alone:
+        raise silent
+    raise explain_silence(destination, is_there=await answers_by_tcp()) from silent

@@ -177,7 +177,7 @@ class QuicSession:
         return begun
 
     def _send_waiting(self) -> None:
-        """Send the requests that wait for a stream, as many as the server allows."""
+        """Send the requests that wait for a stream, within what the server allows."""
         while self._waiting and self.fault is None and self._core.may_open_stream:
             call = next(iter(self._waiting))
             del self._waiting[call]

@@ -18,10 +18,10 @@ from agtphost.client import tls
 from agtphost.client.connection import fire
 from agtphost.client.connections import Stream
 from agtphost.client.deadline import Deadline
-from agtphost.client.errors import CannotConnect, ClientError
+from agtphost.client.errors import CannotConnect
 from agtphost.client.quic.core import QuicCredentials
-from agtphost.client.quic.driver import QuicDriver
-from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, explain_silence
+from agtphost.client.quic.driver import QuicDriver, try_places
+from agtphost.client.quic.errors import PROBE_SECONDS
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
@@ -192,22 +192,20 @@ async def connect(
     """
     doing = f"connecting to {destination} by QUIC"
     deadline.remaining(doing)
-    silent: ClientError | None = None
-    for host in await _resolve(reactor, destination):
+
+    async def open_link(host: str) -> TwistedQuicConnection:
         place = (host, destination.port)
         patience = choose_patience(deadline.remaining(doing))
         session = QuicSession(destination, credentials, limits, place, reactor.seconds(), patience)
         link = TwistedQuicConnection(session, place, reactor, lost)
         try:
             reactor.listenUDP(0, link, interface="::" if ":" in host else "")
-            return await link.ready
-        except Unanswered as error:
-            silent = error
-        except (network.CannotListenError, OSError) as error:
-            silent = tls.cannot_connect(error, destination)
-    if silent is not None and not alone:
-        raise silent
-    raise explain_silence(destination, is_there=await _answers_by_tcp(reactor, destination)) from silent
+        except network.CannotListenError as error:
+            raise tls.cannot_connect(error, destination) from error
+        return await link.ready
+
+    places = await _resolve(reactor, destination)
+    return await try_places(destination, places, open_link, lambda: _answers_by_tcp(reactor, destination), alone=alone)
 
 
 async def _resolve(reactor: Any, destination: Destination) -> list[str]:

@@ -1,4 +1,4 @@
-"""The blocking and the Twisted client with ``quic="auto"``: QUIC where it is offered and answers, else TLS."""
+"""All clients with ``quic="auto"``: QUIC where it is offered and answers, else TLS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agtphost.identity.manifest_signature import sign_manifest
 from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire import Headers, Response
-from tests.client.drivers import BlockingDriver, Driver, twisted_driver
+from tests.client.drivers import AioDriver, BlockingDriver, Driver, twisted_driver
 from tests.client.quic.test_blocking import QuicHost, _held_closing, closed_port
 from tests.client.test_manifests import KEY, document
 from tests.protocols.links import FakeDispatcher, at_once, reply
@@ -80,7 +80,7 @@ def site(tmp_path: Path) -> Site:
     return make_site(tmp_path)
 
 
-@pytest.fixture(params=[twisted_driver, BlockingDriver], ids=["twisted", "blocking"])
+@pytest.fixture(params=[twisted_driver, BlockingDriver, AioDriver], ids=["twisted", "blocking", "asyncio"])
 def make(request: pytest.FixtureRequest, site: Site) -> Callable[..., Driver]:
     """Makes a client that chooses the carrier."""
 

@@ -13,7 +13,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred, succeed
 
-from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, aio, sync
+from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, sync
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.deadline import Deadline
 from agtphost.client.quic import loading
@@ -280,12 +280,6 @@ def test_without_the_extra_the_error_names_it(site: Site, monkeypatch: pytest.Mo
     monkeypatch.setattr(loading, "is_installed", lambda package: False)
     with pytest.raises(InvalidCall, match=r"pip install 'agtphost\[quic\]'"):
         client_of(site)
-
-
-def test_the_asyncio_client_says_that_it_speaks_tls_alone() -> None:
-    """The asyncio client refuses QUIC, in place of calling over TLS."""
-    with pytest.raises(InvalidCall, match="TLS alone"):
-        aio.Client(quic=True)
 
 
 def test_client_certificates_that_are_not_a_pair_are_refused(site: Site) -> None:
