@@ -104,9 +104,7 @@ class StreamTransport:
     # What the client does
 
     def receive(self, octets: bytes, *, ends: bool) -> None:
-        """Take octets of the request, and whether they are its last."""
-        if self.is_ended:
-            return
+        """Take octets of the request, and whether they are its last; only while the stream is not over."""
         if octets and not self.connection.reads:
             self._refuse_surplus()
         elif octets and self._held:

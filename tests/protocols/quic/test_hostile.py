@@ -12,10 +12,12 @@ import pytest
 from aioquic import tls
 from aioquic.buffer import Buffer
 from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import StopSendingReceived
 from aioquic.quic.packet import QuicPacketType, QuicProtocolVersion, pull_quic_header
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from agtphost.protocols import ConnectionLimits
+from agtphost.protocols.pacing import HANDSHAKES
 from agtphost.protocols.quic import core, datagrams
 from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire.quic import connection
@@ -102,6 +104,64 @@ def test_forbidden_frame_closes_its_connection_alone(
     assert is_answered(network, site)
 
 
+def test_octets_for_a_stream_that_has_ended_begin_no_second_request(site: Site) -> None:
+    """A client that goes on after the answer, against STOP_SENDING, is not answered again on that stream."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.core.reset_stream = lambda *_: None  # type: ignore[method-assign, assignment]
+    handlers: Any = client.core._QuicConnection__frame_handlers  # type: ignore[attr-defined]
+    read = handlers[0x05][0]
+
+    def read_and_go_on(context: Any, kind: int, buffer: Buffer) -> None:
+        reset = client.core._streams[number].sender.reset
+        client.core._streams[number].sender.reset = lambda **_: None  # type: ignore[method-assign, assignment]
+        read(context, kind, buffer)
+        client.core._streams[number].sender.reset = reset  # type: ignore[method-assign]
+
+    handlers[0x05] = (read_and_go_on, handlers[0x05][1])
+    number = client.call(ends=False)
+    client.wait(number)
+    network.run(lambda: number in client.stopped)
+    network.pass_time(1)
+    [link] = host.endpoint._links
+    assert not host.endpoint.streams and link.core.is_open(number)
+    client.core.send_stream_data(number, ask(), end_stream=True)
+    client.flush()
+    network.pass_time(1)
+    assert len(host.dispatcher.requests) == 1
+    assert client.answers[number].count(b"AGTP/1.0") == 1
+    assert (client.closed, host.endpoint.streams, link._served) == (None, 0, set())
+    assert client.wait(client.call())[0].startswith(OK)
+
+
+@pytest.mark.parametrize("way", ["refused by the client", "too slow a reader"])
+def test_an_answer_that_is_not_sent_any_more_is_not_kept(site: Site, way: str) -> None:
+    """Its octets are freed with the reset, while the stream stays open for as long as the client does not end it."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    host = QuicHost(network, site, dispatcher, limits=ConnectionLimits(write_timeout=10))
+    client = QuicClient(network, site, max_stream_data=1000).connect()
+    client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign, assignment]
+    number = client.call()
+    network.run(lambda: dispatcher.waiting)
+    dispatcher.answer(b"x" * (4 << 20))
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    sender = link.core._streams[number].sender
+    assert len(sender._buffer) > 60_000
+    network.silent_until = network.clock.seconds() + 30  # The client acknowledges nothing more.
+    if way == "refused by the client":
+        link._cancel(StopSendingReceived(stream_id=number, error_code=Code.CANCELLED))
+    else:
+        for _ in range(20):
+            network.pass_time(1)
+            host.factory.sweep()
+    assert link.core.is_open(number) and len(sender._buffer) == 0
+    network.pass_time(40)
+    assert client.wait(client.call(b""))[0] == b"" and client.closed is None
+
+
 def test_rapid_reset_closes_the_connection(site: Site) -> None:
     """A hundred requests that are reset unanswered within ten seconds end the connection."""
     network = Network()
@@ -153,6 +213,40 @@ def test_spoofed_first_datagrams_get_no_more_than_handshakes_that_are_open(site:
     owner.close()
     network.pass_time(1)
     assert (host.endpoint.links, host.endpoint.connection_ids) == (0, 0)
+
+
+def test_a_first_datagram_that_comes_twice_while_it_waits_begins_one_connection(site: Site) -> None:
+    """A client sends again before its turn: the second copy is dropped, and no half of a connection is left."""
+    network = Network()
+    host = QuicHost(network, site)
+    waiter = type("Waiter", (), {"take_turn": lambda self: None})
+    while host.endpoint._turns.take(waiter()):
+        pass  # The turns of this round are taken.
+    client = QuicClient(network, site)
+    datagram = network.carried[-1][2]
+    for _ in range(3):
+        host.endpoint.datagramReceived(datagram, client.address)
+    assert (host.endpoint.links, host.endpoint.half_open) == (0, 1)
+    assert host.endpoint.counts.dropped["waiting"] == 2
+    client.connect()
+    network.pass_time(1)
+    assert (host.endpoint.links, host.endpoint.half_open) == (1, 0)
+    assert client.wait(client.call())[0].startswith(OK)
+    client.close()
+    network.pass_time(1)
+    assert (host.endpoint.links, host.endpoint.connection_ids) == (0, 0)
+
+
+def test_first_datagrams_that_wait_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound a first datagram is dropped, and its client sends it again."""
+    monkeypatch.setattr(datagrams, "MOST_WAITING", 3)
+    elsewhere, network = silent(), Network()
+    host = QuicHost(network, site)
+    for number in range(1, 8):
+        host.endpoint.datagramReceived(initial(site, elsewhere, number), ("203.0.113.5", number))
+    assert (host.endpoint.links, host.endpoint.half_open) == (HANDSHAKES, HANDSHAKES + 3)
+    assert host.endpoint.counts.dropped["waiting"] == 7 - HANDSHAKES - 3
+    assert is_answered(network, site)
 
 
 def test_amplification_is_three_at_most(site: Site) -> None:

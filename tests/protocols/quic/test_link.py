@@ -146,6 +146,27 @@ def test_refused_surplus_does_not_cancel_the_call(site: Site) -> None:
     assert client.stopped[number] == Code.MISUSED and number not in client.reset
 
 
+def test_an_answer_to_a_request_without_fin_is_whole(site: Site) -> None:
+    """The host refuses more octets once it has given the whole answer to QUIC; the client's reset cancels nothing."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    host = QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site, max_stream_data=1000).connect()
+    widen = client.core._write_stream_limits
+    client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign, assignment]
+    number = client.call(ends=False)
+    network.run(lambda: dispatcher.waiting)
+    dispatcher.answer(b"x" * 5000)
+    [link] = host.endpoint._links
+    network.run(lambda: link.core.has_received_all(number))
+    assert len(client.answers[number]) == 1000 and client.stopped[number] == Code.DONE
+    client.core._write_stream_limits = widen  # type: ignore[method-assign]
+    client.core.send_ping(1)
+    client.flush()
+    assert client.wait(number)[0].endswith(b"\r\n\r\n" + b"x" * 5000)
+    assert number not in client.reset
+
+
 def test_end_within_a_request_is_answered(site: Site) -> None:
     """FIN inside a request is refused on the stream, and the connection goes on."""
     network = Network()
