@@ -31,7 +31,3 @@ class OfferedTransports:
         """
         own = {"carrier": "tls", "port": tcp} if tcp else {"carrier": "tls"}
         self._entries = (own, {"carrier": "quic", "port": udp, "alpn": ALPN})
-
-    def withdraw(self) -> None:
-        """Remove both from the manifest: the host does not listen for QUIC any more."""
-        self._entries = ()

@@ -192,8 +192,6 @@ def test_transports_are_stated_where_there_is_a_choice(loaded: LoadedHost) -> No
     assert publication.api_version == number  # What can be called is the same,
     assert before is not None
     assert shown["document_version"] != json.loads(before)["document_version"]  # and the document another.
-    offered.withdraw()
-    assert "transports" not in document(publication)
     offered.offer(0, 4481)  # TLS at a socket that is none of TCP
     assert document(publication)["transports"][0] == {"carrier": "tls"}
 
