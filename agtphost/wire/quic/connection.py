@@ -8,6 +8,7 @@ What the library lacks or does otherwise, as of 1.7.2:
 - It holds 512 KiB of handshake octets, offers SHA-1, and verifies a signature by any hash that the peer names, also one
   that is not of the curve of its key.
 - It reports the end of a connection only after a closing period.
+- It doubles the pause between two probes without bound: after an outage of a minute the next is a minute away.
 
 Private names of the library are used here, in :mod:`agtphost.protocols.quic.core` and in
 :mod:`agtphost.client.quic.core`. :func:`find_fault` looks for each of them.
@@ -39,6 +40,9 @@ CONNECTION_ID = 8
 MOST_CRYPTO = 131_072
 """Octets of handshake messages that a peer may send for one level of encryption."""
 
+LONGEST_PROBE = 8.0
+"""Seconds between two probes of a peer that acknowledges nothing, unless the path itself is slower."""
+
 _CURVES = {
     int(tls.SignatureAlgorithm.ECDSA_SECP256R1_SHA256): ec.SECP256R1,
     int(tls.SignatureAlgorithm.ECDSA_SECP384R1_SHA384): ec.SECP384R1,
@@ -54,7 +58,7 @@ _CONTEXT = (
     *("_check_certificate_verify_signature", "_peer_certificate", "_peer_certificate_chain"),
     *("_request_client_certificate", "_server_handle_hello", "_signature_algorithms", "_supported_groups"),
 )
-_RECOVERY = ("_on_packets_lost",)
+_RECOVERY = ("_on_packets_lost", "_pto_count", "get_probe_timeout")
 _SENDER = ("_buffer", "_reset_error_code", "_buffer_start", "_buffer_stop", "is_finished", "highest_offset")
 _RECEIVER = ("_buffer_start", "highest_offset", "is_finished")
 
@@ -124,6 +128,16 @@ class BoundedConnection(quic.QuicConnection):
             )
         buf.seek(start)
         super()._handle_crypto_frame(context, frame_type, buf)
+
+    # Time
+
+    def handle_timer(self, now: float) -> None:
+        """Act on the timer, and send again after :data:`LONGEST_PROBE` at the latest."""
+        super().handle_timer(now)
+        loss: Any = self._loss
+        # The idle timeout bounds for how long (RFC 9002 section 6.2.1).
+        while loss._pto_count and loss.get_probe_timeout() * 2**loss._pto_count > LONGEST_PROBE:
+            loss._pto_count -= 1
 
     # Windows
 

@@ -410,3 +410,27 @@ def test_only_quic_version_1_is_offered(site: Site) -> None:
     client = SessionClient(Network(), credentials_of(site))
     assert client.core.configuration.supported_versions == [QuicProtocolVersion.VERSION_1]
     assert issubclass(ServerCore, BoundedConnection)
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+def test_an_outage_is_over_a_few_seconds_after_its_end(site: Site, lost: str) -> None:
+    """What is lost for 45 seconds arrives within eight seconds of their end, by few probes of a silent peer."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    QuicHost(network, site, dispatcher)
+    client = SessionClient(network, credentials_of(site)).connect()
+    if lost == "request":
+        network.silent_until = network.clock.seconds() + 45
+        client.ask(call_of("BOOK"))
+    else:
+        client.ask(call_of("BOOK"))
+        network.run(lambda: dispatcher.waiting)
+        network.silent_until = network.clock.seconds() + 45
+        dispatcher.answer(b"x" * 3000)
+    sent = len(network.carried)
+    network.pass_time(45)
+    assert len(network.carried) - sent < 60
+    if lost == "request":
+        network.run(lambda: dispatcher.waiting, 8.5)
+        dispatcher.answer()
+    assert client.wait(seconds=8.5).status == 200
