@@ -123,6 +123,10 @@ class QuicSession:
         """Return the datagrams that have to be sent."""
         found: list[tuple[bytes, Any]] = []
         self._run_core(lambda: found.extend(self._core.datagrams_to_send(now=now)))
+        if found and not self.was_answered:
+            # The library stops at the first frame that has no room behind the end of the handshake in its datagram: the
+            # first request would wait for a round trip.
+            self._run_core(lambda: found.extend(self._core.datagrams_to_send(now=now)))
         return [octets for octets, _ in found]
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aioquic.quic.packet import QuicProtocolVersion
+from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from twisted.internet.defer import Deferred, succeed
 
@@ -63,6 +64,33 @@ def test_the_first_request_waits_for_the_servers_certificate(site: Site) -> None
         client.ask(call_of())
     client.connect().call(call_of())
     assert len(host.dispatcher.requests) == 1
+
+
+def test_the_first_request_leaves_with_the_end_of_the_handshake(site: Site) -> None:
+    """The first answer takes two round trips, where TLS takes three; also where little room is left behind it."""
+    for size in range(320, 500, 30):
+        network = Network(delay=0.075)
+        QuicHost(network, site)
+        padding = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.3.6.1.4.1.99999.1"), bytes(size))
+        identity = issue(site.root, name="agent", extensions=[(padding, False)])
+        client = SessionClient(network, credentials_of(site, identity))
+        ask_when_ready(network, client)
+        network.run(lambda: client.last is not None)  # noqa: B023 - called before the next one is made
+        assert client.wait().status == 200
+        assert 0.3 <= network.clock.seconds() < 0.4, size
+
+
+def ask_when_ready(network: Network, client: SessionClient) -> None:
+    """Let a client make its call in the turn in which its handshake ends."""
+
+    def take(octets: bytes, origin: Any) -> None:
+        client.session.receive(octets, network.clock.seconds())
+        if client.session.is_ready and client.last is None:
+            client.ask(call_of())
+        else:
+            client.flush()
+
+    network.receivers[ADDRESS] = take
 
 
 @pytest.mark.parametrize(
