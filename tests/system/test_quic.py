@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 from agtphost.client import sync
 from agtphost.client.carriers import OVERTAKEN, CarrierFiles
 from agtphost.client.requests import Destination
+from agtphost.identity.certificates import create_authority
 from tests import forking
 from tests.bridge.test_stdio import ENVELOPE
 from tests.protocols.quic.blocking import BlockingQuic
@@ -73,6 +75,13 @@ def test_answers_are_those_of_tls(host: Host) -> None:
 
     for words in (("ECHO", "/text", "text=one"), ("ECHO", "/nowhere")):
         assert answered(*words, "--quic") == answered(*words)
+
+
+def test_a_refused_server_is_reported_once(host: Host, tmp_path: Path) -> None:
+    """The error and what to do are all that is printed: the library's own report is not."""
+    (tmp_path / "ca.pem").write_bytes(create_authority(now=datetime.now(UTC)).certificate_pem)
+    done = host.agtp("call", "-", "ECHO", "/text", "text=x", "--quic", "--cacert", str(tmp_path / "ca.pem"))
+    assert done.returncode and done.stderr.startswith("error: ") and len(done.stderr.splitlines()) == 2, done.stderr
 
 
 def test_carrier_is_shown(host: Host) -> None:

@@ -16,6 +16,7 @@ Private names of the library are used here, in :mod:`agtphost.protocols.quic.cor
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import aioquic
@@ -27,6 +28,9 @@ from aioquic.quic.events import ConnectionTerminated
 from aioquic.quic.packet import QuicErrorCode
 from aioquic.quic.stream import QuicStream
 from cryptography.hazmat.primitives.asymmetric import ec
+
+logging.getLogger("quic").addHandler(logging.NullHandler())
+"""What the library reports is told by errors and the host's log; programs that set up logging still get its records."""
 
 VERSIONS = ((1, 7, 2), (1, 8))
 """The first version of aioquic that is used, and the first that is not."""
