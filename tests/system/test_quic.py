@@ -202,7 +202,7 @@ def test_agent_is_answered_over_quic_until_it_is_revoked(host: Host) -> None:
         done = host.agtp("agent", "revoke", "demo", "--reason", "test")
         assert done.returncode == 0, done.stdout + done.stderr
         assert other.call(request(agent_id, 2)).startswith(b"AGTP/1.0 410")
-        [(_, open_link)] = [entry for free in client.client._calls._pool._free.values() for entry in free]
+        [open_link] = [each.connection for found in client.client._calls._pool._entries.values() for each in found]
         assert client.call("DESCRIBE").status == 410
         assert open_link.reusable  # the same connection has answered
 
