@@ -63,6 +63,7 @@ class OpenHost(MemoryHost):
     :param floor: how surely a caller of what changes state must be known; by default what the settings say.
     :param auth: who may change lifecycles, also what no production host may be told.
     :param held: durable state; by default the ledger's.
+    :param environ: of the process that would read the settings.
     :param loaded: members of :class:`agtphost.host.host_loader.LoadedHost` to put others in place of.
     """
 
@@ -79,9 +80,10 @@ class OpenHost(MemoryHost):
         floor: Assurance | None = None,
         auth: str | None = None,
         held: StateTable | None = None,
+        environ: Mapping[str, str] | None = None,
         **loaded: Any,
     ) -> None:
-        super().__init__(settings)
+        super().__init__(settings, environ=environ)
         self.ledger = FakeLedger() if ledger is None else ledger
         self.states = LifecycleTable() if states is None else states
         if auth is not None:

@@ -8,6 +8,7 @@ import pytest
 
 from agtphost.adapters.mcp.stdio import StdioLink
 from agtphost.vocabulary import jsontext
+from tests.bench.front_path import FrontPath
 from tests.bench.tool_path import ToolPath
 
 MOST = 552
@@ -36,3 +37,12 @@ def test_control_work_that_is_done_twice_is_seen(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(StdioLink, "send", doubting)
     with ToolPath() as path:
         assert path.function_calls() > MOST
+
+
+def test_a_tool_is_called_through_the_front_by_the_hosts_own_name_without_a_listing() -> None:
+    """``files.list_files`` costs what ``files__list_files`` does: one call, one record."""
+    counted = []
+    for name in ("files__list_files", "files.list_files"):
+        with FrontPath(name=name) as path:
+            counted.append(path.function_calls(times=2, at_once=2))
+    assert counted[1] < 1.02 * counted[0]

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from cProfile import Profile
 from pstats import Stats
 from types import TracebackType
@@ -96,12 +97,18 @@ class PlayedChild:
 class ToolPath:
     """A host in memory with one MCP server, up."""
 
+    settings: Mapping[str, Any] = {}
+    """More of its configuration."""
+
+    environ: Mapping[str, str] = {}
+
     def __init__(self) -> None:
         self._child = PlayedChild()
-        server = {"name": "files", "command": ["/bin/sh"], "cwd": "/"}
-        self._host = OpenHost({"mcp": {"server": [server]}})
+        server = {"name": "files", "command": ["/bin/sh"], "cwd": "/", "min_assurance": "gateway"}
+        settings = {**self.settings, "mcp": {"server": [server], **self.settings.get("mcp", {})}}
+        self._host = OpenHost(settings, environ=self.environ)
         self._host.clock.spawnProcess = self._child.spawn  # type: ignore[attr-defined]
-        caller = self._host.agent("caller", scopes=["mcp:tools:execute"])
+        self._caller = caller = self._host.agent("caller", scopes=["mcp:tools:execute"])
         self._peer = Peer(address="127.0.0.1", certificate=caller.certificate)
         self._answered: list[Response] = []
         served = self._host.core.connected.mcp.servers["files"]  # type: ignore[attr-defined]
@@ -118,10 +125,18 @@ class ToolPath:
     def __exit__(self, kind: type[BaseException] | None, value: object, where: TracebackType | None) -> None:
         self._child.close()
 
+    def requests(self, count: int) -> list[Any]:
+        """So many calls that begin at once."""
+        return [request_of("EXECUTE", "/", BODY) for _ in range(count)]
+
+    def statuses(self, count: int) -> list[int]:
+        """Of their answers."""
+        return [response.status for response in self._answered]
+
     async def _ask(self, request: Request) -> None:
         self._answered.append(await self._host.dispatcher.dispatch(request, self._peer))
 
-    def _begin(self, requests: list[Request]) -> None:
+    def _begin(self, requests: list[Any]) -> None:
         for request in requests:
             drive(self._ask(request))
         self._host.clock.advance(0)
@@ -138,7 +153,7 @@ class ToolPath:
         :param profile: takes what the host does.
         :return: seconds of CPU of each.
         """
-        requests = [request_of("EXECUTE", "/", BODY) for _ in range(count)]
+        requests = self.requests(count)
         spent = 0.0
         for step, what in ((self._begin, lambda: requests), (self._end, self._child.answers)):
             given: Any = what()
@@ -150,7 +165,7 @@ class ToolPath:
             spent += time.thread_time() - began
             if profile is not None:
                 profile.disable()
-        assert [response.status for response in self._answered] == [200] * count, self._answered[:1]
+        assert self.statuses(count) == [200] * count, self._answered[:1]
         self._answered.clear()
         self._host.ledger.drafts.clear()
         return spent / count

@@ -46,6 +46,15 @@ def test_a_listing_teaches_the_way_back() -> None:
     assert names.find_host_name(shown) == "files.read all/files"
 
 
+def test_the_hosts_own_name_of_a_listed_thing_is_certain() -> None:
+    """A client that says ``files.read_file`` needs no listing for each call."""
+    names = Names()
+    assert names.find_host_name("files.read_file") is None
+    names.show("files.read_file")
+    assert names.find_host_name("files.read_file") == "files.read_file"
+    assert names.find_host_name("files.write_file") is None
+
+
 def test_a_bridge_of_one_server_keeps_its_names() -> None:
     """``--server files``: names are the server's own."""
     names = Names("files")

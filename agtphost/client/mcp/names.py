@@ -17,8 +17,8 @@ LONGEST = 64
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 _DIGEST = 10
-_MOST = 10_000
-"""Names that are remembered: more than a host can have in use."""
+_MOST = 20_000
+"""Names that are remembered, two of each thing: more than a host can have in use."""
 
 
 def shown_name(name: str) -> str:
@@ -57,6 +57,9 @@ class Names:
         shown = shown_name(name)
         if len(self._hosts) < _MOST:
             self._hosts[shown] = name
+            if "." in name:
+                # Clients may say the host's own name too. None that they see has a dot, so it is no other thing's.
+                self._hosts[name] = name
         return shown
 
     def shows(self, name: str) -> bool:
@@ -64,7 +67,11 @@ class Names:
         return self._server is None or name.startswith(f"{self._server}.")
 
     def find_host_name(self, shown: str) -> str | None:
-        """Return the host's name, if it is certain; None means that a listing has to be read first."""
+        """
+        Return the host's name, if it is certain; None means that a listing has to be read first.
+
+        :param shown: as a client sees it, or as the host calls it.
+        """
         if self._server is not None:
             return f"{self._server}.{shown}"
         return self._hosts.get(shown)
