@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
 from twisted.logger import LogLevel
@@ -36,12 +37,23 @@ Say = Callable[[str, LogLevel], None]
 _PREFIXES = ("agtp", "xagtp")
 
 
+LONGEST_CACHED = 64
+"""Characters of a name that is remembered; callers choose the names, and a longer one is read each time."""
+
+
 def field_of(name: str) -> str | None:
     """Return the header field that a member of a payload repeats, or None."""
+    return _find_cached(name) if len(name) <= LONGEST_CACHED else _find_field(name)
+
+
+def _find_field(name: str) -> str | None:
     plain = "".join(character for character in name.lower() if character.isalnum())
     for prefix in _PREFIXES:
         plain = plain.removeprefix(prefix) if plain.startswith(prefix) else plain
     return _FIELDS.get(plain)
+
+
+_find_cached = lru_cache(1024)(_find_field)  # calls have the same few members: 48 us of 390 for four names
 
 
 def is_claim(name: str) -> bool:
