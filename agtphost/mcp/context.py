@@ -71,6 +71,9 @@ class Context:
     fields: Fields | None = None
     """The fields of its HTTP request; None where it came on stdin."""
 
+    octets: int | None = None
+    """Octets of the answer of the host that its result is made of; None for a result that is made of something else."""
+
     @property
     def modern(self) -> bool:
         """Whether it is of 2026-07-28: no handshake, no requests to the client."""

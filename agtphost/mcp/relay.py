@@ -306,7 +306,9 @@ class McpRelay:
                 session_id=session_id,
                 task_id=task_id,
             )
-            return await self._execute(operation, self._make_listener(context, notices))
+            answered = await self._execute(operation, self._make_listener(context, notices))
+            context.octets = len(answered.body)
+            return answered
 
         try:
             reply = await ask(given)
@@ -338,14 +340,11 @@ class McpRelay:
 
     def _result(self, context: Context, reply: Reply, member: str, uri: str | None = None) -> dict[str, Any]:
         complete = {"resultType": "complete"} if context.modern else {}
-        if member == "tool_response" and reply.reason in _SHOWN_TO_MODELS:
-            answer = answer_of(reply, self._shown_name)
-            return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
-        if member == "tool_response" and reply.approval is not None:
-            answer = held_answer(reply, reply.approval)
-            return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
         if not reply.ok:
-            raise refusal_fault(reply, modern=context.modern, uri=uri, name=self._shown_name)
+            answer = self._answer_for_models(reply) if member == "tool_response" else None
+            if answer is None:
+                raise refusal_fault(reply, modern=context.modern, uri=uri, name=self._shown_name)
+            return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
         found = reply.result.get(member) if isinstance(reply.result, dict) else None
         if not isinstance(found, dict):
             raise unreachable_fault(
@@ -354,6 +353,12 @@ class McpRelay:
         meta = found.get("_meta")
         kept = {name: value for name, value in meta.items() if name != SERVER_INFO} if isinstance(meta, dict) else {}
         return {**complete, **found, "_meta": {**kept, AUDIT_ID: reply.audit_id}}
+
+    def _answer_for_models(self, reply: Reply) -> dict[str, Any] | None:
+        """Return the tool's answer for a call that was not made, if models shall see why; None for an error."""
+        if reply.reason in _SHOWN_TO_MODELS:
+            return answer_of(reply, self._shown_name)
+        return None if reply.approval is None else held_answer(reply, reply.approval)
 
     def _shown_name(self, name: str) -> str | None:
         """Return the clients' name of a tool or a prompt; None where this relay does not show it."""

@@ -112,6 +112,8 @@ class Server:
             raise McpFault(METHOD_NOT_FOUND, "Method not found", context.method)
         check(context.method, context.params)
         result = self._shape(context, await self.handlers[context.method](context))
+        if context.octets is not None and context.octets <= HEAVY:
+            return result  # each value takes an octet or more
         return Encoded(await self._link.offload(_text, result)) if weight(result) > HEAVY else result
 
     def end(self) -> None:
