@@ -107,7 +107,7 @@ class OperatorAdapter:
         if action not in self._actions:
             # An adapter may take any text as an action.
             binding = replace(binding, extra={**binding.extra, UNLISTED: True})
-        return Resolution(binding=binding, input=found.input)
+        return replace(found, binding=binding)
 
     def tools(self) -> Iterable[Binding]:
         """

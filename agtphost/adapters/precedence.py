@@ -99,8 +99,7 @@ def add_mismatch_check(resolution: Resolution, places: tuple[Any, ...], say: Say
     given = tuple(place for place in places if isinstance(place, Mapping) and repeats(place))
     if not given:
         return resolution
-    comparing = MismatchCheck(cast(IBuiltInHandler, resolution.binding.handler), say, given)
-    return replace(resolution, binding=replace(resolution.binding, handler=comparing))
+    return replace(resolution, handler=MismatchCheck(cast(IBuiltInHandler, resolution.called), say, given))
 
 
 @implementer(IBuiltInHandler)

@@ -45,7 +45,7 @@ def call_document(exchange: Exchange, policy: ApprovalsSection) -> dict[str, Any
         "path": exchange.path,
         "tool": binding.name,
         "input": exchange.input,
-        "beside": binding.beside,
+        "beside": exchange.beside,
         "fields": {**{name: value for name, value in fields.items() if value is not None}, **exchange.peer.forwarded},
         "definition": definition_of(binding),
         "policy": policy.document(),
@@ -89,7 +89,7 @@ def shown_of(exchange: Exchange, document: Mapping[str, Any], policy: ApprovalsS
     else:
         shown = {name: value for name, value in given.items() if name in policy.show}
         hidden = [name for name in given if name not in policy.show]
-    beside = visible(_plain(binding.beside), "", [])
+    beside = visible(_plain(exchange.beside), "", [])
     if len(jsontext.encode([shown, beside])) > MOST_SHOWN or len(hidden) > MOST_HIDDEN:
         raise Refusal(Reason.TOO_LONG_TO_SHOW, details={"limit": MOST_SHOWN, "unit": "octets"})
     certificate = exchange.peer.certificate

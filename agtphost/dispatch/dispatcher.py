@@ -276,13 +276,13 @@ class Dispatcher:
         """
         binding: Binding = exchange.binding  # type: ignore[assignment]
         seconds = binding.timeout or self._timeout
-        handler = binding.handler
+        handler: Any = binding.handler if exchange.handler is None else exchange.handler
         built_in = IBuiltInHandler.providedBy(handler)
         try:
             if built_in:
                 context: Any = handler_view.wide_context(self, exchange, self._clock.seconds() + seconds, interim)
             else:
-                context = self._context(exchange, seconds, interim)
+                context = self._context(exchange, handler, seconds, interim)
             answer = handler.handle(context)
             if binding.weight == COMPUTE or type(answer) is Computation:
                 answer = run_computations(exchange, answer, self._compute, self._clock)
@@ -331,12 +331,11 @@ class Dispatcher:
         leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
         return leaving if self._running is None else self._running.entry_for(exchange, leaving)
 
-    def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
+    def _context(self, exchange: Exchange, handler: Any, seconds: float, interim: Interim | None) -> EndpointContext:
         """Return the context that an operator's code gets."""
         invocation = Invocation(self, exchange, interim)
         if exchange.unseen:
             exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
-        handler: Any = exchange.binding.handler  # type: ignore[union-attr]
         if handler.kind == "composition":
             invocation.announce(handler.steps)
         return EndpointContext(

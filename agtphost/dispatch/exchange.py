@@ -17,7 +17,9 @@ from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release
 from agtphost.dispatch.token_authority import Granted
 from agtphost.errors import Refusal
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.interface import IHandler
 from agtphost.handlers.log_context import Call
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
@@ -175,6 +177,12 @@ class Exchange:
 
     input: Mapping[str, Any] = field(default_factory=_nothing)
     """What the handler gets: valid against the binding's input schema."""
+
+    handler: IHandler | IBuiltInHandler | None = None
+    """The handler of this call alone: :attr:`agtphost.contract.binding.Resolution.handler`; None: the binding's."""
+
+    beside: Mapping[str, Any] = field(default_factory=_nothing)
+    """What the caller sends to it besides: :attr:`agtphost.contract.binding.Resolution.beside`."""
 
     invoked: list[str] | None = None
     """Audit-IDs of the calls that the handler made in the caller's name, in the order in which they ended."""

@@ -117,7 +117,7 @@ class AdapterCalls:
             **members,
         )
         try:
-            answer = resolution.binding.handler.handle(context)
+            answer = resolution.called.handle(context)
             if not hasattr(answer, "result"):
                 answer = await ensureDeferred(answer)
         except Exception as refusal:

@@ -194,12 +194,13 @@ def test_a_tool_that_stays_unknown_is_refused() -> None:
 
 def test_what_a_caller_says_besides_is_bound_too() -> None:
     """``_meta`` and answers to what a tool asked: another one is another call."""
-    made, ran = tool(details={"definition_digest": "1" * 64}, beside={"_meta": {"depth": 1}})
+    made, ran = tool(details={"definition_digest": "1" * 64})
     toolbox = Toolbox(made)
+    toolbox.beside = {"_meta": {"depth": 1}}
     host = ApprovalHost(adapter=toolbox)
     first = body_of(execute_tool(host))
     host.decide(first["approval_id"])
-    toolbox.bound = (replace(made, beside={"_meta": {"depth": 2}}),)
+    toolbox.beside = {"_meta": {"depth": 2}}
     assert body_of(execute_tool(host))["approval_id"] != first["approval_id"]
     assert not ran
 

@@ -35,12 +35,14 @@ class Toolbox:
         self._with_calls: dict[int, tuple[Binding, Binding]] = {}
         self.resolved: list[tuple[str, Any, str | None]] = []
         self.state = "ready"
+        self.beside: Mapping[str, Any] = {}
+        """What each call has besides its input."""
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         self.resolved.append((action, payload, server))
         for tool in self.bound:
             if action == "mcp.tools.call" and isinstance(payload, dict) and payload.get("tool") == tool.name:
-                return Resolution(binding=tool, input=payload.get("arguments") or {})
+                return Resolution(binding=tool, input=payload.get("arguments") or {}, beside=self.beside)
         raise Refusal(ForeignReason("tool-unknown", Status.UNPROCESSABLE), "No such tool.")
 
     def tools(self) -> Iterable[Binding]:

@@ -220,18 +220,20 @@ class McpAdapter:
             server = named
         binding = self._find(tool, server)
         again = read_repetition(payload) if "inputResponses" in payload or "requestState" in payload else {}
-        if (meta or again) and isinstance(binding.handler, ToolCall):
-            said = {name: value for name, value in own_meta(meta or {}).items() if name not in TRACE_MEMBERS}
-            binding = replace(
-                binding,
-                handler=binding.handler.with_input(meta or {}, again),
-                beside={name: value for name, value in (("_meta", said), ("again", again)) if value},
-            )
-            owner = self._servers[str(binding.extra["mcp_server"])]
-            said_before = "requestState" in again or ROOTS in again.get("inputResponses", {})
-            if not said_before and owner.sharing.asks_first(meta or {}):
-                binding = replace(binding, handler=AskForRoots(), approval=False, unknown=None)
-        return Resolution(binding=binding, input=arguments)
+        if not (meta or again) or not isinstance(binding.handler, ToolCall):
+            return Resolution(binding=binding, input=arguments)
+        owner = self._servers[str(binding.extra["mcp_server"])]
+        said_before = "requestState" in again or ROOTS in again.get("inputResponses", {})
+        if not said_before and owner.sharing.asks_first(meta or {}):
+            asking = replace(binding, handler=AskForRoots(), approval=False, unknown=None)
+            return Resolution(binding=asking, input=arguments)
+        said = {name: value for name, value in own_meta(meta or {}).items() if name not in TRACE_MEMBERS}
+        return Resolution(
+            binding=binding,
+            input=arguments,
+            handler=binding.handler.with_input(meta or {}, again),
+            beside={name: value for name, value in (("_meta", said), ("again", again)) if value},
+        )
 
     def _find(self, tool: str, server: str | None) -> Binding:
         """

@@ -136,6 +136,10 @@ def _resolve_action(
         raise
 
 
+def _take_input(exchange: Exchange, resolution: Resolution) -> None:
+    exchange.input, exchange.handler, exchange.beside = resolution.input, resolution.handler, resolution.beside
+
+
 def _is_opened(binding: Binding | None) -> bool:
     """Return whether a header is enough for a binding, or for the one that answers in its place."""
     while binding is not None and binding.min_assurance > Assurance.HEADER:
@@ -230,7 +234,7 @@ class ActionGate:
             server = exchange.path_parameters.get("server")
             resolution = _resolve_action(exchange, adapter, action, payload, server)
             exchange.binding = resolution.binding
-            exchange.input = resolution.input
+            _take_input(exchange, resolution)
         if exchange.peer.rights_of:
             require_tool(exchange)
 
@@ -292,7 +296,7 @@ class ActionGate:
             action = read.unnamed
         resolution = _resolve_action(exchange, adapter, action, payload, parameters.text(exchange.input, read.upstream))
         exchange.binding = replace(resolution.binding, method="QUERY", path="/", idempotent=True)
-        exchange.input = resolution.input
+        _take_input(exchange, resolution)
 
     def _adapter(self, carried: str, named: str) -> IPayloadAdapter:
         """Payload type and Content-Type may each name the framework; naming two is refused (adapters rule G2)."""
