@@ -106,6 +106,7 @@ class InProcessLink:
             headers=Headers([*sender.headers, *fields, ("Content-Type", media_types.AGTP_JSON)]),
             body=jsontext.encode(body),
             line=f"AGTP/1.0 {method} {path}\r\n".encode("ascii"),
+            own=True,
         )
         interims = 0
 

@@ -55,6 +55,9 @@ class Request:
     can become a member of what is around it. None: the client sent all of the body.
     """
 
+    own: bool = field(default=False, compare=False)
+    """Whether this process wrote the whole body, as JSON, of what it had decoded: it is read without its checks."""
+
     @property
     def two_tokens(self) -> bool:
         """Whether the line has no request-target, as deployed clients write it (design decision 2)."""

@@ -230,8 +230,8 @@ class BodyGate:
             binding = exchange.binding
             if binding is not None and binding.most_octets is not None and len(request.body) > binding.most_octets:
                 raise _too_long(exchange, binding.most_octets)
-            if exchange.peer.transport == INTERNAL:
-                # What this host wrote itself for a call inside another is JSON.
+            if exchange.peer.transport == INTERNAL or request.own:
+                # What this host wrote itself, for a call inside another or for a client of its MCP front, is JSON.
                 value = _decode_json(request.body, jsontext.decode_own)
             elif request.enclosed is not None:
                 content = decode(request.enclosed.content, request.headers.get("content-type"))
