@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any
 
 from twisted.internet.defer import Deferred
 
@@ -14,9 +14,10 @@ from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
 from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher
-from agtphost.identity.peer import ClientLink
+from agtphost.identity.peer import ClientLink, Peer
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import refusal_fault
+from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
@@ -121,15 +122,10 @@ class InProcessLink:
         peer = sender.peer()
         # A client that leaves ends reads, as on a connection of AGTP; calls that change something are finished.
         peer.link = ClientLink(client=sender.key)
-        working = Deferred.fromCoroutine(
-            cast(
-                "Coroutine[Deferred[Any], Any, Response]",
-                self._dispatcher.dispatch(request, peer, None if context is None else interim),
-            )
-        )
-        if not working.called:
-            working = _detach(working, lambda: [stop() for stop in tuple(peer.leaving)])
-        reply = _reply(await working, interims)
+        working = self._dispatcher.dispatch(request, peer, None if context is None else interim)
+        answered: Deferred[Response] = Deferred(lambda _: _leave(peer))
+        drive(_answer(working, answered))
+        reply = _reply(await answered, interims)
         sender.note_answer(reply.status, reply.audit_id)
         return reply
 
@@ -163,24 +159,26 @@ async def may_use_any(link: McpHostLink, session_id: str) -> bool | None:
     return False
 
 
-def _detach(working: Deferred[Response], leave: Callable[[], object]) -> Deferred[Response]:
+async def _answer(working: Awaitable[Response], answered: Deferred[Response]) -> None:
     """
-    Return a Deferred whose cancellation does not cancel the call, which the host ends and records.
+    Fire a Deferred with the answer of a call.
 
-    :param leave: called on cancellation: the caller does not wait any more.
+    Cancelling the Deferred does not cancel the call, which the host ends and records.
     """
+    try:
+        response = await working
+    except Exception:
+        if not answered.called:
+            answered.errback()
+        return
+    if not answered.called:
+        answered.callback(response)
 
-    def leave_call(_: object) -> None:
+
+def _leave(peer: Peer) -> None:
+    """Report to a call that its caller does not wait any more."""
+    for leave in tuple(peer.leaving):
         leave()
-
-    waiting: Deferred[Response] = Deferred(leave_call)
-
-    def finish(found: Any) -> None:
-        if not waiting.called:
-            waiting.callback(found)
-
-    working.addBoth(finish)
-    return waiting
 
 
 def _reply(response: Response, interims: int) -> Reply:
