@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from twisted.python.failure import Failure
-from twisted.web.http import NO_BODY_CODES, datetimeToString
+from twisted.web.http import NO_BODY_CODES, datetimeToString, toChunk
 from twisted.web.server import NOT_DONE_YET, Request
 from twisted.web.server import version as SERVER
 
@@ -260,6 +260,16 @@ class BoundedRequest(Request):
         whole = self.method != b"HEAD" and status not in NO_BODY_CODES
         self.channel.end_with(head, body if whole else b"")
         self.sentLength = len(body) if whole else 0
+        self.finish()  # type: ignore[no-untyped-call]
+
+    def end_stream(self, octets: bytes) -> None:
+        """Write the last octets of an answer that was begun by :meth:`write`, and finish; all leaves at once."""
+        if self.chunked and not self._disconnected:
+            self.sentLength += len(octets)
+            self.channel.end_with(b"".join(toChunk(octets)) if octets else b"", b"0\r\n\r\n")
+            self.chunked = 0
+        elif octets:
+            self.write(octets)  # type: ignore[no-untyped-call]
         self.finish()  # type: ignore[no-untyped-call]
 
     def turn_away(self, refuse: Callable[[BoundedRequest], bytes]) -> None:

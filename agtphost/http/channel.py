@@ -339,7 +339,7 @@ class BoundedChannel(FramedChannel):
         if self._ended or self._wait is Wait.GONE:
             return
         self._output.append(data)
-        if self._flushing is None:
+        if self._flushing is None and not self._busyReceiving:  # else it is sent once that has ended
             self._flushing = self._clock.callLater(0, self._later)
 
     def writeSequence(self, iovec: Any) -> None:

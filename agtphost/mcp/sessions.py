@@ -17,7 +17,7 @@ from agtphost.mcp.messages import INVALID_REQUEST, McpFault, Message
 from agtphost.mcp.request_checks import is_enveloped
 from agtphost.mcp.revisions import RESUMABLE, UNNAMED, is_since
 from agtphost.mcp.server import Server
-from agtphost.mcp.stream import EventStreamAnswer
+from agtphost.mcp.stream import EventStreamAnswer, Heartbeats
 from agtphost.mcp.streamable_http import EVENTS, JSON, SESSION_REMEDY, accepts, fields_of, proof, refusal, refuse_unfit
 
 SESSION = "mcp-session-id"
@@ -31,19 +31,20 @@ class McpSession:
 
     :param owner: the client that it belongs to; others do not find it.
     :param place: the server that it was opened for; None: all servers.
+    :param beats: keep its streams open.
     """
 
     def __init__(
-        self, session_id: str, owner: str, place: str | None, server: Server, events: SessionEvents, clock: IReactorTime
+        self, session_id: str, owner: str, place: str | None, server: Server, events: SessionEvents, beats: Heartbeats
     ) -> None:
         self.session_id, self.owner, self.place = session_id, owner, place
-        self._clock = clock
+        self._beats, self._clock = beats, beats.clock
         self._events = events
         self._numbers = itertools.count(1)
         self._streams: dict[str, EventStreamAnswer] = {}
         self._answers_left: dict[str, int] = {}  # number of answers still to come, of streams with several
         self.connection = ClientConnection(server, self.deliver, tells_cancelled=True)
-        self.last_used = clock.seconds()
+        self.last_used = self._clock.seconds()
         self.has_ended = False
 
     @property
@@ -100,7 +101,7 @@ class McpSession:
         event = self._events.find(last)
         if event is None or event.last:
             # A complete stream has no further messages, and ids of another session are unknown here.
-            stream = EventStreamAnswer(request, self._clock)
+            stream = EventStreamAnswer(request, self._beats)
             stream.begin(*self.fields)
             stream.finish()
             return NOT_DONE_YET
@@ -120,7 +121,7 @@ class McpSession:
     # Messages to its client
 
     def _attach(self, request: BoundedRequest, name: str) -> EventStreamAnswer:
-        stream = EventStreamAnswer(request, self._clock, lambda: self._detach(name, stream))
+        stream = EventStreamAnswer(request, self._beats, lambda: self._detach(name, stream))
         self._streams[name] = stream
         return stream
 
@@ -138,11 +139,11 @@ class McpSession:
             last = False
         key = self._events.add(name, octets, last=last)
         stream = self._streams.get(name)
-        if stream is not None:
+        if stream is not None and last:
+            self._detach(name, stream)
+            stream.finish(octets, key)
+        elif stream is not None:
             stream.send(octets, key)
-            if last:
-                self._detach(name, stream)
-                stream.finish()
 
     def end_listening(self) -> None:
         """End the stream of messages that belong to no request."""
@@ -171,7 +172,7 @@ class McpSessions:
     """
 
     def __init__(self, clock: IReactorTime, *, most: int, most_of_one: int, idle: float) -> None:
-        self._clock = clock
+        self._clock, self._beats = clock, Heartbeats(clock)
         self._most, self._most_of_one, self._idle = most, most_of_one, idle
         self._sessions: dict[str, McpSession] = {}
         self.journal = StreamJournal()
@@ -244,14 +245,14 @@ class McpSessions:
             )
             return refusal(request, 503, wrong, ("Retry-After", "60"))
         session_id = secrets.token_hex(16)
-        session = McpSession(session_id, owner, place, server(), self.journal.session(), self._clock)
+        session = McpSession(session_id, owner, place, server(), self.journal.session(), self._beats)
         self._sessions[session_id] = session
         self._open(request, session, message)
         return NOT_DONE_YET
 
     def _open(self, request: BoundedRequest, session: McpSession, message: Message) -> None:
         """Carry out the handshake; if it fails, no session is left."""
-        stream = EventStreamAnswer(request, self._clock, lambda: self.end(session))
+        stream = EventStreamAnswer(request, self._beats, lambda: self.end(session))
 
         def write(_: str, octets: bytes, __: bool) -> None:
             session.connection.write_to(session.deliver)
@@ -275,6 +276,7 @@ class McpSessions:
         """End all sessions, since what serves them stops."""
         for session in list(self._sessions.values()):
             self.end(session)
+        self._beats.clear()
 
     def end_listening(self) -> None:
         """End the streams of all sessions that belong to no request."""

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.task import LoopingCall
 
 from agtphost.http.bounded_request import BoundedRequest
 from agtphost.protocols.limits import UNREAD
@@ -23,14 +22,14 @@ class EventStreamAnswer:
     """
     A stream of messages that answers one HTTP request; a client that does not read is disconnected.
 
+    :param beats: keep it open while it is silent.
     :param left: called once, when the client left or was disconnected.
     """
 
-    def __init__(self, request: BoundedRequest, clock: IReactorTime, left: Callable[[], None] = _do_nothing) -> None:
+    def __init__(self, request: BoundedRequest, beats: Heartbeats, left: Callable[[], None] = _do_nothing) -> None:
         self._request = request
         self._on_leave = left
-        self._clock = clock
-        self._pinging: LoopingCall | None = None
+        self._beats = beats
         self._unread = 0
         self._paused = False
         self.has_begun = False
@@ -44,12 +43,19 @@ class EventStreamAnswer:
         self.has_begun = True
         everything = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-cache, no-transform"))
         for name, value in (*everything, ("X-Accel-Buffering", "no"), *fields):
-            self._request.responseHeaders.setRawHeaders(name, [value])
+            self._request.responseHeaders.put(name, value)
         self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
         self._request.write(b"")  # type: ignore[no-untyped-call]
-        self._pinging = LoopingCall(self._write, b": ping\r\n\r\n")
-        self._pinging.clock = self._clock
-        self._pinging.start(PING, now=False)
+        self._beats.add(self)
+
+    def keep_open(self) -> None:
+        """Break the silence, so that no proxy closes the connection: an answer that has not begun becomes a stream."""
+        if not self.has_begun:
+            self.begin()
+        elif not self.has_ended:
+            self._write(b": ping\r\n\r\n")
+            if not self.has_ended:
+                self._beats.add(self)
 
     def send(self, message: bytes, key: str = "", *, retry: int = 0) -> None:
         """
@@ -59,26 +65,31 @@ class EventStreamAnswer:
         :param retry: milliseconds after which its client may come back; 0: not sent.
         """
         self.begin()
-        named = f"id: {key}\r\n".encode() if key else b""
-        again = f"retry: {retry}\r\n".encode() if retry else b""
-        kind = b"event: message\r\n" if message else b""
-        self._write(kind + named + again + b"data: " + message + b"\r\n\r\n")
+        self._write(_event(message, key, retry))
 
-    def finish(self) -> None:
-        """End the stream."""
+    def finish(self, message: bytes = b"", key: str = "") -> None:
+        """
+        End the stream.
+
+        :param message: the last one; empty: there is none.
+        :param key: its id.
+        """
+        if message:
+            self.begin()
+        event = _event(message, key) if message else b""
+        if self._paused and event:
+            self._write(event)  # this may have been too much for a client that reads slowly
+            event = b""
         if not self.has_ended:
-            self.has_ended = True
-            self._on_leave = _do_nothing
-            self._stop_pings()
+            self._end()
             if self.has_begun:
                 self._request.unregisterProducer()  # type: ignore[no-untyped-call]
-                self._request.finish()  # type: ignore[no-untyped-call]
+                self._request.end_stream(event)
 
     def answer(self, octets: bytes) -> None:
         """Answer with these octets instead of a stream that has not begun; the head is set already."""
         if not self.has_ended:
-            self.has_ended = True
-            self._on_leave = _do_nothing  # it may refer to this stream
+            self._end()
             self._request.complete(octets)
 
     def _write(self, octets: bytes) -> None:
@@ -93,13 +104,14 @@ class EventStreamAnswer:
 
     def _leave(self) -> None:
         if not self.has_ended:
-            self.has_ended = True
-            self._stop_pings()
-            self._on_leave()
+            left = self._on_leave
+            self._end()
+            left()
 
-    def _stop_pings(self) -> None:
-        if self._pinging is not None and self._pinging.running:
-            self._pinging.stop()
+    def _end(self) -> None:
+        self.has_ended = True
+        self._on_leave = _do_nothing  # it may refer to this stream
+        self._beats.remove(self)
 
     # IPushProducer
 
@@ -116,26 +128,35 @@ class EventStreamAnswer:
         self._leave()
 
 
-class SilentAnswers:
+def _event(message: bytes, key: str, retry: int = 0) -> bytes:
+    """Return a message as an event; see :meth:`EventStreamAnswer.send`."""
+    named = f"id: {key}\r\n".encode() if key else b""
+    again = f"retry: {retry}\r\n".encode() if retry else b""
+    kind = b"event: message\r\n" if message else b""
+    return kind + named + again + b"data: " + message + b"\r\n\r\n"
+
+
+class Heartbeats:
     """
-    A table of answers that have not begun: one that takes longer than :data:`PING` becomes a stream.
+    A table of answers that are not complete, which are kept open every :data:`PING` seconds.
 
     There is one timer for all of them, since nearly all end long before.
     """
 
     def __init__(self, clock: IReactorTime) -> None:
-        self._clock = clock
+        self.clock = clock
         self._due: OrderedDict[EventStreamAnswer, float] = OrderedDict()  # the oldest first
         self._timer: IDelayedCall | None = None
 
     def add(self, stream: EventStreamAnswer) -> None:
-        """Add an answer to the table."""
-        self._due[stream] = self._clock.seconds() + PING
+        """Keep an answer open from now on."""
+        self._due.pop(stream, None)
+        self._due[stream] = self.clock.seconds() + PING
         if self._timer is None:
-            self._timer = self._clock.callLater(PING, self._begin_late)
+            self._timer = self.clock.callLater(PING, self._beat)
 
     def remove(self, stream: EventStreamAnswer) -> None:
-        """Remove an answer, which does not need to become a stream any more."""
+        """Remove an answer, which has ended."""
         self._due.pop(stream, None)
 
     def clear(self) -> None:
@@ -145,12 +166,12 @@ class SilentAnswers:
             self._timer.cancel()
             self._timer = None
 
-    def _begin_late(self) -> None:
-        self._timer, now = None, self._clock.seconds()
-        while self._due:
-            stream, due = next(iter(self._due.items()))
-            if due > now:
-                self._timer = self._clock.callLater(due - now, self._begin_late)
-                return
+    def _beat(self) -> None:
+        self._timer, now = None, self.clock.seconds()
+        silent = [stream for stream, due in self._due.items() if due <= now]
+        for stream in silent:
             del self._due[stream]
-            stream.begin()
+        if self._due:
+            self._timer = self.clock.callLater(next(iter(self._due.values())) - now, self._beat)
+        for stream in silent:
+            stream.keep_open()

@@ -39,7 +39,7 @@ from agtphost.mcp.messages import (
 from agtphost.mcp.request_checks import PARAM, check_arguments, check_envelope, require_served
 from agtphost.mcp.revisions import HANDSHAKE, MODERN
 from agtphost.mcp.server import Server
-from agtphost.mcp.stream import EventStreamAnswer, SilentAnswers
+from agtphost.mcp.stream import EventStreamAnswer, Heartbeats
 from agtphost.vocabulary.reasons import Reason
 
 LONGEST_BODY = 4 << 20
@@ -153,8 +153,7 @@ class StatelessEndpoint:
     def __init__(self, server: Server, conversation: ClientConversation, clock: IReactorTime) -> None:
         self._server = server
         self._conversation = conversation
-        self._clock = clock
-        self._silent = SilentAnswers(clock)
+        self._beats = Heartbeats(clock)
         self.streams: dict[EventStreamAnswer, Callable[[], None]] = {}
         """Answers that are not complete yet, each with the function that cancels its request."""
 
@@ -197,7 +196,7 @@ class StatelessEndpoint:
             check_arguments(self._server.relay.input_schema(str(message.params.get("name"))), arguments, fields)
 
     def _answer(self, request: BoundedRequest, message: Message, fields: Fields) -> None:
-        stream = EventStreamAnswer(request, self._clock, lambda: self._give_up(stream))
+        stream = EventStreamAnswer(request, self._beats, lambda: self._give_up(stream))
         context = Context(
             method=message.method,
             params=message.params,
@@ -210,7 +209,7 @@ class StatelessEndpoint:
         work = Deferred.fromCoroutine(self._server.answer(context))
         if not work.called:
             # A long silence makes the answer a stream, so that it can be kept open.
-            self._silent.add(stream)
+            self._beats.add(stream)
             self.streams[stream] = work.cancel
         work.addCallbacks(
             lambda result: self._end(request, stream, 200, messages.encode_result(message.id, result)),
@@ -222,32 +221,28 @@ class StatelessEndpoint:
     ) -> None:
         fault = fault_of(failure)
         if fault is None:
-            self._silent.remove(stream)
             self.streams.pop(stream, None)
             stream.finish()
             return
         self._end(request, stream, STATUSES.get(fault.code, 200), messages.encode_error(number, fault))
 
     def _end(self, request: BoundedRequest, stream: EventStreamAnswer, status: int, octets: bytes) -> None:
-        self._silent.remove(stream)
         self.streams.pop(stream, None)
         if stream.has_ended:
             return
         if stream.has_begun:
-            stream.send(octets)
-            stream.finish()
+            stream.finish(octets)
             return
         stream.answer(tail_of(request, status, octets, *proof(request), kind=JSON))
 
     def _give_up(self, stream: EventStreamAnswer) -> None:
-        self._silent.remove(stream)
         give_up = self.streams.pop(stream, None)
         if give_up is not None:
             give_up()
 
     def end(self) -> None:
         """Cancel every request whose answer is not complete."""
-        self._silent.clear()
+        self._beats.clear()
         for stream, give_up in list(self.streams.items()):
             self.streams.pop(stream, None)
             give_up()

@@ -369,7 +369,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "mcp.connection:ClientConnection._questions",
             "mcp.connection:ClientConnection.running",
             "mcp.relay:McpRelay._cancellations",
-            "mcp.stream:SilentAnswers._due",
+            "mcp.stream:Heartbeats._due",
             "mcp.streamable_http:StatelessEndpoint.streams",
             "mcp.subscriptions:Subscriptions._ends",
             "methods.delegation.asynchronous_tasks:AsynchronousTasks._running",
