@@ -23,6 +23,7 @@ from agtphost.mcp.elicitation import ask_until_final, input_required, pack_state
 from agtphost.mcp.held_notices import HeldNotices
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import INVALID_PARAMS, McpFault, refusal_fault, unreachable_fault
+from agtphost.mcp.request_checks import Fields, MarkedArguments
 from agtphost.mcp.revisions import SERVER_INFO
 from agtphost.vocabulary.mcp_members import ROOTS
 
@@ -68,12 +69,18 @@ class McpRelay:
         self.view = View(server)
         self._tools, self._prompts = self.view.tools, self.view.prompts
         self._search = ToolSearch(link, self._tools.show, server, endpoints) if search else None
-        self._schemas: dict[str, Mapping[str, Any]] = {}
+        self._marked: dict[str, MarkedArguments] = {}
         self._cancellations: set[Deferred[None]] = set()
 
-    def input_schema(self, tool: str) -> Mapping[str, Any] | None:
-        """Return the input schema of a tool as last listed; 2026-07-28 checks ``Mcp-Param-*`` headers with it."""
-        return self._schemas.get(tool)
+    def check_arguments(self, tool: str, arguments: Mapping[str, Any], fields: Fields) -> None:
+        """
+        Check the ``Mcp-Param-*`` fields of a call of 2026-07-28, by the tool's input schema as last listed.
+
+        :raises McpFault: as :meth:`agtphost.mcp.request_checks.MarkedArguments.check`.
+        """
+        marked = self._marked.get(self._tools.find_host_name(tool) or tool)
+        if marked is not None:
+            marked.check(arguments, fields)
 
     # Lists
 
@@ -99,13 +106,13 @@ class McpRelay:
         return listed
 
     def _keep_schema(self, name: str, schema: Mapping[str, Any]) -> None:
-        if name in self._schemas or len(self._schemas) < MOST_SCHEMAS:
-            self._schemas[name] = schema
+        if name in self._marked or len(self._marked) < MOST_SCHEMAS:
+            self._marked[name] = MarkedArguments(schema)
 
     def _shown_tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
         shown = self.view.tool(tool)
         if isinstance(shown.get("inputSchema"), dict):
-            self._keep_schema(shown["name"], shown["inputSchema"])
+            self._keep_schema(str(tool.get("name")), shown["inputSchema"])
         return shown
 
     async def list_prompts(self, context: Context) -> dict[str, Any]:

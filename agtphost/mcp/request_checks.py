@@ -119,14 +119,33 @@ def decode_field(value: str | None) -> str | None:
         return None
 
 
-def check_arguments(schema: object, arguments: Mapping[str, Any], fields: Fields) -> None:
+class MarkedArguments:
     """
-    Check that the ``Mcp-Param-*`` fields of a call agree with its arguments.
+    The arguments of a tool that ``Mcp-Param-*`` fields repeat; they are looked for at its first call.
 
     :param schema: the input schema of the tool.
-    :raises McpFault: -32020 for a field that is missing, repeated, or different.
     """
-    for path, name, kind in _find_marked(schema):
+
+    __slots__ = ("_found", "_schema")
+
+    def __init__(self, schema: object) -> None:
+        self._schema = schema
+        self._found: list[tuple[Path, str, object]] | None = None
+
+    def check(self, arguments: Mapping[str, Any], fields: Fields) -> None:
+        """
+        Check that the fields of a call agree with its arguments.
+
+        :raises McpFault: -32020 for a field that is missing, repeated, or different.
+        """
+        if self._found is None:
+            self._found, self._schema = _find_marked(self._schema), None
+        if self._found:
+            _check_marked(self._found, arguments, fields)
+
+
+def _check_marked(marked: list[tuple[Path, str, object]], arguments: Mapping[str, Any], fields: Fields) -> None:
+    for path, name, kind in marked:
         values = fields(f"{PARAM}{name.lower()}")
         if len(values) > 1:
             raise McpFault(HEADER_MISMATCH, f"Mcp-Param-{name} is in the header more than once.")

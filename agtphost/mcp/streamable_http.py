@@ -36,7 +36,7 @@ from agtphost.mcp.messages import (
     Message,
     RequestId,
 )
-from agtphost.mcp.request_checks import PARAM, check_arguments, check_envelope, require_served
+from agtphost.mcp.request_checks import PARAM, check_envelope, require_served
 from agtphost.mcp.revisions import HANDSHAKE, MODERN
 from agtphost.mcp.server import Server
 from agtphost.mcp.stream import EventStreamAnswer, Heartbeats
@@ -193,7 +193,7 @@ class StatelessEndpoint:
         if arguments or any(
             name.lower().startswith(PARAM.encode()) for name, _ in request.requestHeaders.getAllRawHeaders()
         ):
-            check_arguments(self._server.relay.input_schema(str(message.params.get("name"))), arguments, fields)
+            self._server.relay.check_arguments(str(message.params.get("name")), arguments, fields)
 
     def _answer(self, request: BoundedRequest, message: Message, fields: Fields) -> None:
         stream = EventStreamAnswer(request, self._beats, lambda: self._give_up(stream))

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from twisted.internet.task import Clock
 
 from agtphost.mcp import messages
 from agtphost.mcp.messages import McpFault, Message
 from agtphost.mcp.parameters import check
-from agtphost.mcp.request_checks import check_arguments, check_envelope
+from agtphost.mcp.relay import McpRelay
+from agtphost.mcp.request_checks import MarkedArguments, check_envelope
 from agtphost.mcp.revisions import CAPABILITIES, MODERN, VERSION
 from tests.rows import each_row
 
@@ -126,7 +128,15 @@ SCHEMA = {
 )
 def test_fields_that_repeat_arguments(arguments: Any, said: Any, code: int) -> None:
     """Each is there where its argument is, and says the same."""
-    assert code_of(lambda: check_arguments(SCHEMA, arguments, fields(said))) == code
+    assert code_of(lambda: MarkedArguments(SCHEMA).check(arguments, fields(said))) == code
+
+
+def test_a_tool_is_held_to_its_fields_by_either_name() -> None:
+    """Clients may call it as the host does: the fields that a proxy reads are the same."""
+    relay = McpRelay(None, Clock())  # type: ignore[arg-type]
+    relay._shown_tool({"name": "files.read", "inputSchema": SCHEMA})
+    for name in ("files__read", "files.read"):
+        assert code_of(lambda name=name: relay.check_arguments(name, {"region": "eu"}, fields({}))) == -32020
 
 
 @pytest.mark.parametrize(
@@ -135,8 +145,8 @@ def test_fields_that_repeat_arguments(arguments: Any, said: Any, code: int) -> N
 def test_a_schema_whose_marks_are_wrong_asks_for_no_fields(mark: dict[str, Any]) -> None:
     """Clients drop such a tool, or send nothing for it; a schema in circles of lists ends too."""
     schema = {"properties": {"a": {"type": "string", **mark}}}
-    assert code_of(lambda: check_arguments(schema, {"a": "x"}, fields({}))) == 0
-    assert code_of(lambda: check_arguments({"allOf": [{"allOf": [SCHEMA]}]}, {"region": "x"}, fields({}))) == 0
+    assert code_of(lambda: MarkedArguments(schema).check({"a": "x"}, fields({}))) == 0
+    assert code_of(lambda: MarkedArguments({"allOf": [{"allOf": [SCHEMA]}]}).check({"region": "x"}, fields({}))) == 0
 
 
 @each_row(

@@ -411,7 +411,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "mcp.front:McpFrontResource._callers",
             "mcp.journal:StreamJournal.sessions",
             "mcp.journal:SessionEvents._events",
-            "mcp.relay:McpRelay._schemas",
+            "mcp.relay:McpRelay._marked",
             "mcp.sessions:McpSession._streams",
             "mcp.sessions:McpSessions._sessions",
             "protocols.listener_connections:AcceptingFactory._connections",
