@@ -115,6 +115,9 @@ class BoundedRequest(Request):
     audit_id: str = ""
     """The Audit-ID of the record that it was answered from, for its access line; empty for none."""
 
+    repeats: bool = True
+    """Whether a field may occur more than once; whether it does is known of heads that were parsed in one step."""
+
     arrived_at: float | None = None
     """When its head was complete, in the clock's seconds; None before."""
 

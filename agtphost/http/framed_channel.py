@@ -62,7 +62,7 @@ class FramedChannel(HTTPChannel):
         self._buffer = behind
         request: Any = self.requestFactory(self, 0)
         self.requests.append(request)
-        self._command, self._path, self._version, fields, self.length = head
+        self._command, self._path, self._version, fields, self.length, request.repeats = head
         request.requestHeaders.by_name.update(fields)
         self.allHeadersReceived()  # type: ignore[no-untyped-call]
         if self._closing:

@@ -41,6 +41,9 @@ SINGLE_FIELDS = frozenset(
 )
 """Fields that may occur once: a proxy that uses the first and a server that uses the last would disagree."""
 
+UNUSUAL_FIELDS = frozenset(spell_name(name) for name in (b"origin", b"sec-fetch-site", b"content-encoding", b"expect"))
+"""Fields that browsers and few other clients send; a request without them is neither foreign nor encoded."""
+
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Names of a machine's own loopback addresses."""
 
@@ -143,7 +146,7 @@ class Mounts(Resource):
         request.mount = mount = self._mount_at(path)
         if mount is not None:
             request.responseHeaders.by_name.update({name: [value] for name, value in self._fixed_fields[id(mount)]})
-        for name, values in request.requestHeaders.getAllRawHeaders():
+        for name, values in request.requestHeaders.getAllRawHeaders() if request.repeats else ():
             if len(values) > 1 and (field := name.lower().decode("ascii", "replace")) in SINGLE_FIELDS:
                 said = f"The header field {field} occurs {len(values)} times, and may occur only once."
                 return refuse(request, 400, Reason.REPEATED_HEADER, said)
@@ -163,6 +166,13 @@ class Mounts(Resource):
             answered = mount.cross_origin.admit(request, _read_field(request, "origin"))
             if answered is not None:
                 return answered
+        return self._refuse_unusual(mount, request, authority)
+
+    @staticmethod
+    def _refuse_unusual(mount: Mount, request: BoundedRequest, authority: str) -> bytes | None:
+        """Check the fields that few requests have."""
+        if request.requestHeaders.by_name.keys().isdisjoint(UNUSUAL_FIELDS):
+            return None
         if mount.is_foreign(request, authority):
             said, remedy = (
                 "Requests from pages of that origin are not accepted here.",

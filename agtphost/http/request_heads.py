@@ -78,6 +78,9 @@ class RequestHead(NamedTuple):
     length: int
     """The length of the body."""
 
+    repeats: bool
+    """Whether a field occurs more than once."""
+
 
 def spell_name(name: bytes) -> bytes:
     """
@@ -134,4 +137,5 @@ def read(octets: bytes) -> RequestHead | None:
     if said is not None and (len(said) > 1 or LENGTH.fullmatch(said[0]) is None):
         return None
     method, target, version = first.split(b" ")
-    return RequestHead(method, target, version, fields, 0 if said is None else int(said[0]))
+    length = 0 if said is None else int(said[0])
+    return RequestHead(method, target, version, fields, length, len(fields) < ends)
