@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
+from functools import lru_cache
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -63,9 +64,12 @@ def state_owner(agent_id: str, assurance: Assurance) -> str:
 
     :return: 64 hexadecimal digits.
     """
-    if assurance is Assurance.CERTIFICATE:
-        return agent_id
-    return sha256(f"{assurance.label}:{agent_id}".encode()).hexdigest()
+    return agent_id if assurance is Assurance.CERTIFICATE else _separate_owner(assurance.label, agent_id)
+
+
+@lru_cache(1024)
+def _separate_owner(label: str, agent_id: str) -> str:
+    return sha256(f"{label}:{agent_id}".encode()).hexdigest()
 
 
 def trial_owner(agent_id: str) -> str:

@@ -33,8 +33,8 @@ from agtphost.vocabulary.reasons import Reason
 
 LIST = "mcp.tools.list"
 
-CLAIMLESS_MEMBERS = frozenset({"tool", "name", "server", "arguments", "inputResponses", "requestState"})
-"""Members of a tool call's payload that cannot repeat a header field; the tool's arguments are not checked."""
+CLAIMLESS_MEMBERS = frozenset({"tool", "name", "server", "arguments", "inputResponses", "requestState", "_meta"})
+"""Members of a tool call's payload that do not repeat a header field, though those of ``_meta`` may."""
 
 _KINDS = (
     "resources",
@@ -124,12 +124,10 @@ class McpAdapter:
         if server is not None and server not in self._servers:
             raise unknown_server(self._servers)
         if action == CALL:
-            called = self._call(payload, server)
-            return (
-                called
-                if payload.keys() <= CLAIMLESS_MEMBERS
-                else self._add_mismatch_check(called, payload, payload.get("_meta"))
-            )
+            called, meta = self._call(payload, server), payload.get("_meta")
+            if payload.keys() <= CLAIMLESS_MEMBERS:
+                return self._add_mismatch_check(called, meta) if meta else called
+            return self._add_mismatch_check(called, payload, meta)
         if action == LIST:
             binding = self._list_all if server is None else self._lists[server]
             return Resolution(binding=binding, input=payload if isinstance(payload, dict) else {})
