@@ -18,6 +18,9 @@ Function calls, those of built-ins included: a bound that no neighbour on the ma
 Eight of them find out what stands in the place of a tool that does not exist, and whether a server is to have roots.
 """
 
+MOST_OF_FRONT = {False: 1_170, True: 1_250}
+"""The same through the MCP front, by whether it is in a session of the handshake era."""
+
 
 def test_a_tool_call_is_short() -> None:
     """What takes more has to say for what."""
@@ -46,3 +49,10 @@ def test_a_tool_is_called_through_the_front_by_the_hosts_own_name_without_a_list
         with FrontPath(name=name) as path:
             counted.append(path.function_calls(times=2, at_once=2))
     assert counted[1] < 1.02 * counted[0]
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_a_tool_call_through_the_front_is_short(session: bool) -> None:
+    """From the octets of the HTTP request to those of its answer, in both eras."""
+    with FrontPath(session=session) as path:
+        assert 500 < path.function_calls(times=4) < MOST_OF_FRONT[session]
