@@ -101,12 +101,14 @@ def _audit_id(record: str, header: str | None) -> Check:
 
 def _signature(record: str, keys: Mapping[str, VerifyingKey], required: bool) -> tuple[Check, dict[str, Any] | None]:
     """Check the signature; return the check, and the payload as long as it can be read, also after a failure."""
+    parts: jws.Parts | None = None
     try:
-        payload = jws.verify(record, keys, allow_unsigned=not required)
+        parts = jws.parse(record)
+        payload = jws.verify_parts(parts, keys, allow_unsigned=not required)
     except jws.JWSError as error:
         why = f"The record does not verify: {escape(str(error))}."
-        return Check(name="signature", ok=False, detail=why), _payload_of(record)
-    header = jws.parse(record).header
+        return Check(name="signature", ok=False, detail=why), None if parts is None else parts.payload
+    header = parts.header
     if header["alg"] == "none":
         return Check(name="signature", ok=True, detail="The record is unsigned and proves nothing."), payload
     kid = escape(str(header["kid"])[:_SHOWN])
@@ -114,13 +116,6 @@ def _signature(record: str, keys: Mapping[str, VerifyingKey], required: bool) ->
         why = f"Signed by {kid}, whose use ended at {escape(keys.until[str(header['kid'])])}: before this record."
         return Check(name="signature", ok=False, detail=why), payload
     return Check(name="signature", ok=True, detail=f"Signed by {kid}."), payload
-
-
-def _payload_of(record: str) -> dict[str, Any] | None:
-    try:
-        return jws.parse_unverified(record)
-    except jws.JWSError:
-        return None
 
 
 def _matches(payload: Mapping[str, Any], evidence: Evidence) -> list[Check]:

@@ -172,7 +172,7 @@ def verify(
     :param allow_unsigned: whether ``alg`` ``none`` with an empty signature passes; it proves nothing.
     :raises JWSError: for everything but a record signed by one of ``keys``.
     """
-    return _verify_parts(parse(jws), keys, allow_unsigned=allow_unsigned, typ=typ)
+    return verify_parts(parse(jws), keys, allow_unsigned=allow_unsigned, typ=typ)
 
 
 def verify_covering(jws: str, payload: bytes, keys: Mapping[str, VerifyingKey], *, typ: str) -> dict[str, Any] | None:
@@ -193,11 +193,14 @@ def verify_covering(jws: str, payload: bytes, keys: Mapping[str, VerifyingKey], 
         signing_input=f"{protected}.{encoded}".encode("ascii"),
         signature=_decode(signature, "signature"),
     )
-    _verify_parts(parts, keys, allow_unsigned=False, typ=typ)
+    verify_parts(parts, keys, allow_unsigned=False, typ=typ)
     return parts.header
 
 
-def _verify_parts(parts: Parts, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool, typ: str) -> dict[str, Any]:
+def verify_parts(
+    parts: Parts, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool = False, typ: str = RECORD_TYPE
+) -> dict[str, Any]:
+    """Check a JWS that was taken apart, as :func:`verify` does."""
     header = parts.header
     if header.get("typ") != typ:
         raise JWSError("header", f"the typ is not {typ!r}")
