@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from agtphost.client.errors import InvalidCall
@@ -77,6 +78,9 @@ def new_session_id() -> str:
     return secrets.token_urlsafe(32)
 
 
+_parse_text = lru_cache(256)(uris.parse)  # calls address the same few servers and agents
+
+
 def parse_uri(text: str | AgtpUri) -> AgtpUri:
     """
     Return the URI of a call.
@@ -86,7 +90,7 @@ def parse_uri(text: str | AgtpUri) -> AgtpUri:
     if isinstance(text, AgtpUri):
         return text
     try:
-        return uris.parse(text)
+        return _parse_text(text)
     except UriError as error:
         remedy = f"{error.hint[:1].upper()}{error.hint[1:]}." if error.hint else ""
         raise InvalidCall(error.explanation, remedy) from error
