@@ -82,6 +82,8 @@ def _trace_handler(handler: Handler) -> Handler:
         meta = context.meta
         fields = {key: meta[key] for key in (TRACEPARENT, TRACESTATE) if isinstance(meta.get(key), str)}
         place = propagate.extract(fields) if TRACEPARENT in fields else None
+        if place is None and type(trace.get_tracer_provider()) is trace.ProxyTracerProvider:
+            return await handler(context)  # nothing exports spans, and the call continues no trace
         attributes = {"mcp.method.name": context.method, "mcp.protocol.version": context.revision}
         with tracer.start_as_current_span(
             name, place, trace.SpanKind.SERVER, attributes, record_exception=False, set_status_on_exception=False
