@@ -16,7 +16,7 @@ from agtphost.vocabulary import jsontext, media_types, scopes, uris
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.trace_context import TRACEPARENT
 from agtphost.vocabulary.uris import AgtpUri, Form, UriError
-from agtphost.wire.codec import REFUSED_NAMES, request_line, serialize_request
+from agtphost.wire.codec import REFUSED_NAMES, serialize_request
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 
@@ -183,12 +183,13 @@ def with_field(call: PreparedCall, name: str, value: str) -> PreparedCall:
 
 
 def _check_sendable(request: Request) -> Request:
-    """Return the request with its line, after the codec agreed to send it."""
+    """Set the line of a request that was just made, after the codec agreed to send it, and return it."""
     try:
-        serialize_request(request)
-        return replace(request, line=request_line(request))
+        octets = serialize_request(request)
     except LocalProtocolError as error:
         raise InvalidCall(f"The request cannot be sent: {error}") from error
+    request.line = octets[: octets.index(b"\n") + 1]
+    return request
 
 
 def _place(uri: AgtpUri, resolver: AgtpUri | None) -> tuple[Destination, str]:
