@@ -21,7 +21,7 @@ from agtphost.identity.jws import verify
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from tests.system.hosting import Host, running, until
 from tests.system.raw_link import Answer, RawLink, request
-from tests.system.trail import keys, marks, stored, traced, verified
+from tests.system.trail import finish, keys, marks, stored, traced, verified
 
 FAULTY = Path(__file__).with_name("faulty_host.py")
 SIZE = 64 << 20
@@ -122,7 +122,8 @@ def test_a_disk_that_runs_low_is_noticed_before_it_is_full(tmp_path: Path, small
     with running(config) as host, RawLink(host) as link, RawLink(host) as slow:
         answers["first"] = book(link, "first")
         assert answers["first"].status == 200
-        slow.send(request("BOOK", "/stay", {"mark": "slow", "seconds": 3}, Idempotency_Key="slow"))
+        slow.send(request("BOOK", "/stay", {"mark": "slow", "awaited": "space"}, Idempotency_Key="slow"))
+        until(lambda: marks(config)["slow"])
         ballast = fill(small_disk, 24 << 20)
         end = time.monotonic() + 60
         while time.monotonic() < end:
@@ -136,6 +137,7 @@ def test_a_disk_that_runs_low_is_noticed_before_it_is_full(tmp_path: Path, small
             mark = f"full-{number}"
             answers[mark] = book(link, mark, mark if number % 2 else None)
             assert_refused(host, answers[mark])
+        finish(config, "space")
         finished = slow.answer()
         assert finished is not None
         assert finished.status == 200

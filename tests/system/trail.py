@@ -50,6 +50,7 @@ required = ["mark"]
 mark = { type = "string", maxLength = 100 }
 seconds = { type = "number", minimum = 0 }
 blocking = { type = "number", minimum = 0 }
+awaited = { type = "string" }
 padding = { type = "string" }
 
 [output_schema]
@@ -76,17 +77,23 @@ _trail = os.open(Path(__file__).with_name("trail.log"), os.O_WRONLY | os.O_APPEN
 async def leave(ctx):
     os.write(_trail, f"{ctx.input['mark']}\\n".encode())
     time.sleep(ctx.input.get("blocking", 0))
-    seconds = ctx.input.get("seconds", 0)
-    if seconds:
+    seconds, awaited = ctx.input.get("seconds", 0), ctx.input.get("awaited")
+    if seconds or awaited:
         from twisted.internet import reactor
 
         await deferLater(reactor, seconds)
+        while awaited and not Path(__file__).with_name(awaited).exists():
+            await deferLater(reactor, 0.02)
     return dict(ctx.input)
 '''
 
 
 def traced(directory: Path, *, append: str = "", eager: bool = False) -> Path:
-    """The sample deployment with ``BOOK /stay``; see :func:`tests.system.hosting.sample`."""
+    """
+    Return the sample deployment with ``BOOK /stay``; see :func:`tests.system.hosting.sample`.
+
+    A call with ``awaited`` ends once :func:`finish` has made the file of that name.
+    """
     config = sample(directory, append=append, eager=eager)
     (config.parent / "endpoints" / "stays.toml").write_text(_ENDPOINT)
     (config.parent / "handlers" / "stays.py").write_text(_HANDLER)
@@ -97,6 +104,11 @@ def marks(config: Path) -> Counter[str]:
     """How often the handler ran, by mark."""
     file = config.parent / "handlers" / "trail.log"
     return Counter(file.read_text().splitlines()) if file.exists() else Counter()
+
+
+def finish(config: Path, name: str) -> None:
+    """Let the calls end whose ``awaited`` is this name."""
+    (config.parent / "handlers" / name).touch()
 
 
 def database(host: Host) -> Path:
