@@ -13,6 +13,7 @@ import os
 import select
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -162,7 +163,8 @@ class Popen(subprocess.Popen[Any]):
         handed = [own if file == -1 else file for own, file in enumerate((stdin, stdout, stderr))]
         environ = dict(os.environ if env is None else env)
         folder = str(cwd or Path.cwd())
-        self._connection = ask(product(), [*map(str, args)], environ, handed, cwd=folder, session=session, bound=False)
+        asked = ask(product(), [*map(str, args)], environ, handed, cwd=folder, session=session, bound=False)
+        self._connection = socket.socket(fileno=asked)
         self._answers = self._connection.makefile("rb")
         self.pid = int(self._answers.readline())
         self._child_created = True

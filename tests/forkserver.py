@@ -3,8 +3,8 @@ A process that has imported what a program needs, and forks one that runs it, fo
 
 Nothing here is imported by the tests: :mod:`tests.forking` starts it, ``python -P forkserver.py SOCKET MODULE ...``;
 ``-P`` keeps this folder off the path. It says ``ready``, and ends, with the folder of its socket, when its standard
-input does. A request is the JSON of :func:`tests.forked.ask` after its length, with three descriptors; the answer is a
-line with the process id, and one with the wait status. Who asks for ``bound`` ends the process by closing the
+input does. A request is what :func:`tests.forked.ask` marshals, after its length and with three descriptors; the answer
+is a line with the process id, and one with the wait status. Who asks for ``bound`` ends the process by closing the
 connection.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-import json
+import marshal
 import os
 import resource
 import runpy
@@ -71,7 +71,7 @@ def serve(path: str) -> dict[str, Any]:
                 connection, _ = listener.accept()
                 head, files, _, _ = socket.recv_fds(connection, 4, 3)
                 with connection.makefile("rb") as stream:
-                    request: dict[str, Any] = json.loads(stream.read(int.from_bytes(head)))
+                    request: dict[str, Any] = marshal.loads(stream.read(int.from_bytes(head)))
                 pid = os.fork()
                 if pid == 0:
                     for held in (listener, connection, *(other for _, other in children.values())):
