@@ -11,6 +11,7 @@ connection.
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import importlib
 import marshal
@@ -21,17 +22,21 @@ import select
 import shutil
 import signal
 import socket
+import ssl
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 REACTOR = "twisted.internet.reactor"
+ETC = Path(__file__).parents[1] / "etc"
 
 
 def serve(path: str) -> dict[str, Any]:
@@ -183,22 +188,45 @@ def _status(code: object) -> int:
 
 def rehearse() -> None:
     """
-    Build a host in memory, so that what the package computes once a process is there in each that is forked.
+    Build hosts, so that what the package computes once a process is there in each that is forked.
 
-    Schemas, contracts and validators of the built-in methods are a quarter of the processor time of a start. Twisted
-    imports the reactor for the default of a clock that the host replaces: it is given an empty module, which is
-    removed with the modules for tests.
+    One is in memory, and answers; the sample is read and assembled as ``agtp check`` does it. Schemas, contracts and
+    validators, the beginning of both OpenSSLs, and the caches of classes are a third of the processor time of a start.
+    Twisted imports the reactor for the default of a clock that the host replaces: it is given an empty module, which is
+    removed with the modules for tests and those of the sample. What is logged would be repeated by each log that
+    begins in a process that was forked.
     """
-    before = set(sys.modules)
+    before, places = set(sys.modules), list(sys.path)
     sys.modules[REACTOR] = ModuleType(REACTOR)
+    logs = importlib.import_module("twisted.logger")
+    logs.globalLogPublisher.removeObserver(logs.globalLogBeginner._temporaryObserver)
     host = importlib.import_module("agtphost.testing").MemoryHost()
     host.call("DISCOVER", "/methods")
     host.close()
+    with tempfile.TemporaryDirectory() as folder:
+        sample = shutil.copytree(ETC, Path(folder, "etc"), ignore=shutil.ignore_patterns("state", "__pycache__"))
+        importlib.import_module("agtphost.host.rehearsal").rehearse(sample / "host.toml", {}, portless_reactor())
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with suppress(SystemExit), redirect_stdout(StringIO()):
+        importlib.import_module("agtphost.cli.root").agtp(["--version"], prog_name="agtp")
+    logs.globalLogPublisher.addObserver(logs.globalLogBeginner._temporaryObserver)
+    sys.path[:] = places
     for name in sorted(set(sys.modules) - before, reverse=True):
-        if name == REACTOR or name.startswith("agtphost.testing"):
+        if name == REACTOR or name.startswith(("agtphost.testing", "handlers")):
             package, _, module = name.rpartition(".")
-            vars(sys.modules[package]).pop(module, None)
+            vars(sys.modules.get(package, sys)).pop(module, None)
             del sys.modules[name]
+
+
+def portless_reactor() -> Any:
+    """Return the reactor of hosts in memory, with every port taken."""
+    error = importlib.import_module("twisted.internet.error").CannotListenError
+
+    class PortlessReactor(importlib.import_module("agtphost.testing.reactor").MemoryReactor):  # type: ignore[misc]
+        def listenTCP(self, port: int, *_: object, **__: object) -> NoReturn:
+            raise error("", port, OSError(errno.EADDRINUSE, ""))
+
+    return PortlessReactor()
 
 
 if __name__ == "__main__":
@@ -207,6 +235,7 @@ if __name__ == "__main__":
     if "agtphost" in sys.argv[2:]:
         rehearse()
     assert REACTOR not in sys.modules, "a reactor before the fork would be everyone's"
+    assert threading.active_count() == 1, "threads are not forked"
     gc.collect()
     gc.freeze()
     end(partial(run, serve(sys.argv[1])))
