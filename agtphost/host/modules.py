@@ -26,8 +26,8 @@ from typing import Any
 
 from agtphost.handlers.function import Function, resolve
 
-_PROCESS = frozenset({"agtphost", "__main__"}) | sys.stdlib_module_names
-"""Names of modules that always belong to the process."""
+PROCESS = frozenset({"agtphost", "__main__"}) | sys.stdlib_module_names
+"""Names of top-level modules that always belong to the process."""
 
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
 """Where packages are installed, such as in a virtual environment in the directory of ``host.toml``."""
@@ -165,9 +165,11 @@ class ModuleSet:
             top = name.partition(".")[0]
             if top not in owned:
                 owned[top] = self._owns(top)
+            if not owned[top]:
+                continue
             module = sys.modules[name]
             places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
-            if owned[top] and any(place and files.contain(place) for place in places):
+            if any(place and files.contain(place) for place in places):
                 found[name] = sys.modules.pop(name)
         return found
 
@@ -181,7 +183,7 @@ class ModuleSet:
 
         A directory without ``__init__.py`` is one unless a package of that name is installed, as for Python.
         """
-        spec = None if top in _PROCESS else self._spec(top, self._roots)
+        spec = None if top in PROCESS else self._spec(top, self._roots)
         if spec is None or spec.loader is not None:
             return spec is not None
         usual = PathFinder.find_spec(top)

@@ -18,7 +18,7 @@ from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
 from agtphost.errors import Problem
 from agtphost.host.file_rotation import Stamp, stamps
-from agtphost.host.modules import OperatorFiles
+from agtphost.host.modules import PROCESS, OperatorFiles
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.provisioning import HOSTED
 from agtphost.protocols import ServerTLS
@@ -79,10 +79,13 @@ def _glob(folder: Path | None, pattern: str) -> list[Path]:
 def _handlers(folders: Iterable[Path]) -> Iterator[Path]:
     """Yield the operator's modules that this process has imported."""
     own = OperatorFiles(folders)
-    for module in list(sys.modules.values()):
-        name = getattr(module, "__file__", None)
-        if isinstance(name, str) and own.contain(name):
-            yield Path(name)
+    for name in list(sys.modules):
+        # Two thirds of all modules: to look at their files takes longer than the rest of the inventory.
+        if name.partition(".")[0] in PROCESS:
+            continue
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(file, str) and own.contain(file):
+            yield Path(file)
 
 
 def digest_of(config: Config, files: Inventory) -> str:
