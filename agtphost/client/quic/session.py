@@ -195,8 +195,9 @@ class QuicSession:
         return list(changed)
 
     def give_up(self, call: QuicCall) -> None:
-        """Cancel a call, if its answer is not complete: the rest is not read."""
+        """Forget a call, and cancel it if its answer is not complete."""
         self._waiting.pop(call, None)
+        self._changed.pop(call, None)
         if call.is_out:
             call.is_out = False
             self._cancel_stream(call)

@@ -96,6 +96,24 @@ async def test_calls_are_answered_over_quic(site: Site) -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_calls_that_are_over_are_forgotten(site: Site) -> None:
+    """A connection that serves for long keeps nothing of its calls."""
+
+    def calls(uri: str) -> Any:
+        with client_of(site) as client:
+            for _ in range(3):
+                client.call(uri, "QUERY")
+            [[entry]] = client._calls._pool._entries.values()
+            made: Any = entry.connection
+            return made._session
+
+    async with QuicHost(site) as host:
+        session = await in_thread(calls, host.uri)
+    assert (session._changed, session._waiting) == ({}, {})
+    assert len(session._calls) <= 1  # The end of the last stream may come after its answer.
+
+
+@pytest_twisted.ensureDeferred
 async def test_interim_messages_are_streamed(site: Site) -> None:
     """Interim replies are handed out as they arrive, before the final one."""
     arrived: list[Reply] = []
