@@ -429,7 +429,7 @@ def count_key(facet: Facet, issued_at: int, by: CountedBy) -> str:
     if by is CountedBy.HOUR:
         return times.stamp(issued_at // HOUR * 3_600)[:16] + "Z"
     if by is CountedBy.TOOL:
-        return facet.called
+        return facet.call_name
     if by is CountedBy.STATUS:
         return str(facet.status)
-    return facet.caller_id or (facet.called if facet.is_event else "")
+    return facet.caller_id or (facet.call_name if facet.is_event else "")

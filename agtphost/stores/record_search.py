@@ -61,7 +61,7 @@ class CountedBy(Enum):
     """The property by which matching records are counted."""
 
     TOOL = "tool"
-    """See :attr:`agtphost.stores.rows.Facet.called`."""
+    """See :attr:`agtphost.stores.rows.Facet.call_name`."""
 
     AGENT = "agent"
     """Agent-ID of the caller; empty where there was none, or only a claimed one; ``(event)`` for events without one."""

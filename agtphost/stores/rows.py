@@ -129,7 +129,7 @@ class Facet(NamedTuple):
         return not (self.method or self.reason)
 
     @property
-    def called(self) -> str:
+    def call_name(self) -> str:
         """
         Return what the records are counted as: the tool or action, or else the method.
 

@@ -20,7 +20,7 @@ def summary_to_json(found: RecordSummary) -> Mapping[str, Any]:
     """Return the counts of a look, by slot of time, tool, agent, status and reason; refusals and failures apart."""
     tools, agents, statuses, reasons = (_Sums() for _ in range(4))
     for facet, count in found.facets.items():
-        tools.add(facet.called, facet, count)
+        tools.add(facet.call_name, facet, count)
         agents.add(_caller(facet), facet, count)
         statuses.add(str(facet.status) if facet.status else "", facet, count)
         if facet.reason:
@@ -93,7 +93,7 @@ class _Sums:
 
 
 def _caller(facet: Facet) -> str:
-    return facet.caller_id or _operator(facet) or (facet.called if facet.is_event else "")
+    return facet.caller_id or _operator(facet) or (facet.call_name if facet.is_event else "")
 
 
 def _operator(facet: Facet) -> str:
@@ -105,7 +105,7 @@ def _operator_value(name: str) -> str:
 
 
 def _refusals(facets: Sequence[Facet]) -> set[tuple[str, str, str, str]]:
-    return {(each.caller_id, each.operator, each.called, each.reason) for each in facets if each.reason}
+    return {(each.caller_id, each.operator, each.call_name, each.reason) for each in facets if each.reason}
 
 
 def _find_new(new: set[Any], known: set[Any]) -> list[Any]:
