@@ -99,7 +99,7 @@ def add_mismatch_check(resolution: Resolution, places: tuple[Any, ...], say: Say
     given = tuple(place for place in places if isinstance(place, Mapping) and repeats(place))
     if not given:
         return resolution
-    return replace(resolution, handler=MismatchCheck(cast(IBuiltInHandler, resolution.called), say, given))
+    return replace(resolution, handler=MismatchCheck(cast(IBuiltInHandler, resolution.effective_handler), say, given))
 
 
 @implementer(IBuiltInHandler)

@@ -251,6 +251,6 @@ class Resolution:
     """Members that the caller sends to the handler in addition to the input; an approval is bound to them as well."""
 
     @property
-    def called(self) -> IHandler | IBuiltInHandler:
+    def effective_handler(self) -> IHandler | IBuiltInHandler:
         """Return the handler that carries out this call."""
         return self.binding.handler if self.handler is None else self.handler

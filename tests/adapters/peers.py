@@ -117,7 +117,7 @@ class AdapterCalls:
             **members,
         )
         try:
-            answer = resolution.called.handle(context)
+            answer = resolution.effective_handler.handle(context)
             if not hasattr(answer, "result"):
                 answer = await ensureDeferred(answer)
         except Exception as refusal:

@@ -128,7 +128,7 @@ async def test_a_payload_that_contradicts_header_fields_is_told_of() -> None:
             resolution = adapter.resolve(CALL, {"tool": "one.work", **payload}, None)
             assert resolution.binding.required_scopes == ("mcp:tools:execute",)
             asked = context(resolution.input, caller=ALICE, scopes=frozenset({"mcp:tools:execute"}), task_id="T")
-            return (await resolution.called.handle(asked)).extra.get("payload_contradicts")
+            return (await resolution.effective_handler.handle(asked)).extra.get("payload_contradicts")
 
         assert await told({"agent_id": "f" * 64, "authority_scope": "*:*"}) == ["Agent-ID", "Authority-Scope"]
         assert await told({"_meta": {"agtp/agent-id": "f" * 64}}) == ["Agent-ID"]
@@ -202,7 +202,7 @@ async def test_a_server_that_is_down_is_503_at_call_time() -> None:
         assert (lost.value.status, lost.value.details["exit_code"]) == (503, 1)
         assert adapter.tools() == []
         with pytest.raises(Refusal) as down:
-            await adapter.resolve(CALL, {"tool": "work"}, None).called.handle(context())
+            await adapter.resolve(CALL, {"tool": "work"}, None).effective_handler.handle(context())
         assert (down.value.status, down.value.reason) == (503, "upstream-down")
         assert int(dict(down.value.headers)["Retry-After"]) >= 1
 
@@ -241,18 +241,18 @@ async def test_the_list_is_lossless_and_shows_what_may_be_called() -> None:
     async with hosted(sdk("stdio"), name="sdk") as server, hosted(hostile(), name="plain") as plain:
         adapter = McpAdapter([server, plain])
         every = adapter.resolve(LIST, {}, None)
-        listed = every.called.handle(context()).result["tool_response"]["tools"]
+        listed = every.effective_handler.handle(context()).result["tool_response"]["tools"]
         assert [tool["name"] for tool in listed] == sorted(binding.name for binding in adapter.tools())
         echo = next(tool for tool in listed if tool["name"] == "sdk.echo")
         assert {**echo, "name": "echo"} == server.catalogue.tools["echo"].definition
         only = adapter.resolve(LIST, None, "plain").binding.handler
         assert [tool["name"] for tool in only.handle(context()).result["tool_response"]["tools"]] == ["plain.work"]
         few = context(admits=lambda binding: binding.name == "sdk.add")
-        assert [t["name"] for t in every.called.handle(few).result["tool_response"]["tools"]] == ["sdk.add"]
-        after = every.called.handle(context({"cursor": "sdk.noisy"})).result["tool_response"]["tools"]
+        assert [t["name"] for t in every.effective_handler.handle(few).result["tool_response"]["tools"]] == ["sdk.add"]
+        after = every.effective_handler.handle(context({"cursor": "sdk.noisy"})).result["tool_response"]["tools"]
         assert [tool["name"] for tool in after] == ["sdk.routed", "sdk.sleep"]
         with pytest.raises(Refusal):
-            every.called.handle(context({"cursor": 3}))
+            every.effective_handler.handle(context({"cursor": 3}))
 
 
 @pytest_twisted.ensureDeferred
@@ -264,7 +264,7 @@ async def test_meta_is_passed_on_without_what_is_the_hosts() -> None:
         resolution = adapter.resolve(CALL, {"name": "add", "arguments": {"a": 1, "b": 1}, "_meta": meta}, None)
         known = server.catalogue.bindings["add"]
         assert resolution.binding.required_scopes == known.required_scopes
-        response = await resolution.called.handle(context(resolution.input))
+        response = await resolution.effective_handler.handle(context(resolution.input))
         assert response.result["tool_response"]["isError"] is False
 
 
@@ -274,9 +274,9 @@ async def test_errors_of_a_tool_are_results() -> None:
     async with hosted(sdk("stdio"), name="sdk") as server:
         adapter = McpAdapter([server])
         failing = adapter.resolve(CALL, {"tool": "fail", "arguments": {"reason": "r"}}, None)
-        response = await failing.called.handle(context(failing.input))
+        response = await failing.effective_handler.handle(context(failing.input))
         assert (response.status, response.result["tool_response"]["isError"]) == (200, True)
-        sleep = adapter.resolve(CALL, {"tool": "sleep"}, None).called
+        sleep = adapter.resolve(CALL, {"tool": "sleep"}, None).effective_handler
         with pytest.raises(Refusal) as late:
             await sleep.handle(context({"seconds": 20}, deadline=reactor.seconds() + 0.2))
         assert late.value.status == 408

@@ -52,7 +52,7 @@ class Host:
     ) -> Any:
         """What EXECUTE answers: the response."""
         resolution = self.adapter.resolve(action, payload, None)
-        answer = resolution.called.handle(self.context(resolution.input, who, stream, **members))
+        answer = resolution.effective_handler.handle(self.context(resolution.input, who, stream, **members))
         if not isinstance(answer, EndpointResponse):
             answer = await answer
         for change in answer.changes:
