@@ -259,7 +259,7 @@ class McpSessions:
             if not session.connection.revision:
                 self.end(session)
             fields = session.fields if session.connection.revision else ()
-            stream.answer(tail_of(request, 200, octets, *fields, *proof(request), kind=JSON))
+            stream.answer(200, octets, *fields, *proof(request))
 
         session.connection.write_to(write)
         session.connection.request(message, NO_STREAM, fields_of(request))

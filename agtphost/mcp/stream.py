@@ -14,6 +14,9 @@ PING = 15.0
 """Seconds of silence after which a comment line is sent, so that proxies do not close the stream."""
 
 
+JSON_FIELDS = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))
+
+
 def _do_nothing() -> None:
     """Do nothing at all."""
 
@@ -86,11 +89,11 @@ class EventStreamAnswer:
                 self._request.unregisterProducer()  # type: ignore[no-untyped-call]
                 self._request.end_stream(event)
 
-    def answer(self, octets: bytes) -> None:
-        """Answer with these octets instead of a stream that has not begun; the head is set already."""
+    def answer(self, status: int, octets: bytes, *fields: tuple[str, str]) -> None:
+        """Answer with one message of JSON instead of a stream that has not begun."""
         if not self.has_ended:
             self._end()
-            self._request.complete(octets)
+            self._request.answer(status, (*JSON_FIELDS, *fields), octets)
 
     def _write(self, octets: bytes) -> None:
         if self.has_ended:

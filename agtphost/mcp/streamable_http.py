@@ -233,7 +233,7 @@ class StatelessEndpoint:
         if stream.has_begun:
             stream.finish(octets)
             return
-        stream.answer(tail_of(request, status, octets, *proof(request), kind=JSON))
+        stream.answer(status, octets, *proof(request))
 
     def _give_up(self, stream: EventStreamAnswer) -> None:
         give_up = self.streams.pop(stream, None)

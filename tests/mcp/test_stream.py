@@ -78,8 +78,8 @@ def test_what_has_ended_is_left_alone(clock: Clock) -> None:
     left.on_disconnect()
     answer = EventStreamAnswer(whole, beats)  # type: ignore[arg-type]
     beats.add(answer)
-    whole.complete = whole.write  # type: ignore[attr-defined]
-    answer.answer(b"{}")
+    whole.answer = lambda status, fields, octets: whole.write(octets)  # type: ignore[attr-defined]
+    answer.answer(200, b"{}")
     clock.pump([PING] * 3)
     assert finished.written == [b"", b"event: message\r\nid: 1\r\ndata: {}\r\n\r\n<end>"]
     assert (left.written, whole.written) == ([b""], [b"{}"])
