@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agtphost.config.values import Section
+from agtphost.config.values import FilePath, Section
 
 
 class QuicSection(Section):
@@ -32,6 +32,13 @@ class QuicSection(Section):
 
     half_open: Annotated[int, Field(ge=0, le=4096)] = 64
     """Handshakes that may be open before ``retry = "pressed"`` asks for this."""
+
+    qlog: FilePath | None = None
+    """
+    A directory for a trace of each connection in qlog's format, for debugging; it is made for this user alone if it is
+    missing. Traces have neither payloads nor keys. They slow a busy host down. A process writes 1,000 of them at most,
+    each of 16 MiB at most.
+    """
 
     datagram_size: Annotated[int, Field(ge=1200, le=1452)] = 1200
     """Octets of a datagram. More than 1,200 only where you know that every path to your clients takes them."""

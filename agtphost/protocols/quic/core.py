@@ -23,17 +23,19 @@ from aioquic.quic.packet import QuicProtocolVersion
 from cryptography import x509
 
 from agtphost.protocols.own_certificates import OwnCertificates
+from agtphost.protocols.quic.qlog import QlogDirectory
 from agtphost.wire.quic.connection import CONNECTION_ID, PROTOCOLS, BoundedConnection
 
 
 def configuration_of(
-    certificates: OwnCertificates, *, window: int, idle: float, datagram_size: int
+    certificates: OwnCertificates, *, window: int, idle: float, datagram_size: int, traces: QlogDirectory | None
 ) -> QuicConfiguration:
     """
     Return aioquic's configuration of a server.
 
     :param window: octets that a stream may have sent and that were not consumed; a connection four times as much.
     :param idle: seconds.
+    :param traces: takes a trace of each connection.
     """
     own = certificates.find("")
     return QuicConfiguration(
@@ -48,6 +50,7 @@ def configuration_of(
         max_stream_data=window,
         max_datagram_size=datagram_size,
         supported_versions=[QuicProtocolVersion.VERSION_1],
+        quic_logger=traces,
     )
 
 
@@ -101,6 +104,12 @@ class ServerCore(BoundedConnection):
             note_lost(**parts)
 
         loss._on_packets_lost = count_lost
+
+    def end_trace(self) -> None:
+        """Close the file of the connection's trace, if there is one."""
+        trace: Any = self._quic_logger
+        if trace is not None:
+            trace.close()
 
     # The handshake
 

@@ -28,6 +28,7 @@ from agtphost.protocols.limits import READ_AHEAD
 from agtphost.protocols.pacing import handshakes_of
 from agtphost.protocols.quic.core import ServerCore, configuration_of, reset_token
 from agtphost.protocols.quic.link import LinkSettings, QuicLink
+from agtphost.protocols.quic.qlog import QlogDirectory
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
 from agtphost.wire.quic.connection import CONNECTION_ID
@@ -82,6 +83,7 @@ class QuicEndpoint(DatagramProtocol):
     The UDP port of a listener. Its connections are those of the TLS listener's factory, with one count for both.
 
     :param secret: of stateless resets, the same after a restart.
+    :raises OSError: the directory of traces cannot be made.
     """
 
     noisy = False
@@ -94,6 +96,7 @@ class QuicEndpoint(DatagramProtocol):
         self._factory = factory
         self._clock = clock
         self._secret = secret
+        self._traces = QlogDirectory(section.qlog) if section.qlog is not None else None
         self._tokens = QuicRetryTokenHandler()
         self._turns = handshakes_of(clock)
         self._waiting: dict[bytes, _Arrival] = {}
@@ -267,6 +270,7 @@ class QuicEndpoint(DatagramProtocol):
             window=self._settings.window,
             idle=limits.idle_timeout,
             datagram_size=self._section.datagram_size,
+            traces=self._traces,
         )
         core = ServerCore(
             configuration,
@@ -339,6 +343,7 @@ class QuicEndpoint(DatagramProtocol):
             self._by_id.pop(each, None)
         self.counts.handshakes[outcome] += 1
         self.counts.lost += link.core.packets_lost
+        link.core.end_trace()
         if link.is_admitted:
             self._factory.connection_closed(link)
         if not self._links:

@@ -16,6 +16,7 @@ from agtphost.protocols.listener import ListeningService, to_problem
 from agtphost.protocols.quic.datagrams import QuicEndpoint
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.wire.quic.connection import find_fault
 
 log = Logger()
@@ -30,7 +31,7 @@ class QuicListeningService(Service):
     :param listening: the TLS listener.
     :param address: an IP address of this machine.
     :param secret: of stateless resets.
-    :raises ConfigurationError: if the installed aioquic cannot be used.
+    :raises ConfigurationError: if the installed aioquic cannot be used, or the directory of traces cannot be made.
     """
 
     name = "quic"
@@ -54,7 +55,11 @@ class QuicListeningService(Service):
         self._port: Any = None
         self._fault: Problem | None = None
         self._bound: list[Deferred[int]] = []
-        self.endpoint = QuicEndpoint(section, tls, factory, reactor, secret)
+        try:
+            self.endpoint = QuicEndpoint(section, tls, factory, reactor, secret)
+        except OSError as error:
+            why = f"[quic] qlog: {section.qlog} cannot be made: {explain(error)}"
+            raise ConfigurationError([Problem(message=why, hint="name a directory that this user may make")]) from error
 
     @property
     def port(self) -> int | None:

@@ -55,7 +55,7 @@ _CURVES = {
 _CONNECTION = (
     *("_close_event", "_handle_crypto_frame", "_host_cids", "_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_network_paths"),
-    *("_peer_cid", "_peer_cid_available", "_remote_max_streams_bidi"),
+    *("_peer_cid", "_peer_cid_available", "_quic_logger", "_remote_max_streams_bidi"),
     *("_replenish_connection_ids", "_state", "_streams", "_write_connection_limits", "_write_stream_limits"),
 )
 _CONTEXT = (

@@ -1,0 +1,125 @@
+"""
+Traces of connections in qlog's format, for debugging: one file of JSON text sequences (RFC 7464) for each connection.
+
+aioquic keeps a whole trace in memory and writes it at the end. Here each event is written as it comes, and both the
+size of a trace and the number of traces are bounded. What would let a reader of the file end a connection or take its
+address over is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from aioquic.quic.logger import QuicLogger, QuicLoggerTrace
+from twisted.logger import Logger
+
+MOST_TRACES = 1_000
+"""Traces of one process; further connections have none."""
+
+MOST_OCTETS = 16_777_216
+"""Octets of one trace; further events are left out."""
+
+log = Logger()
+
+
+class QlogDirectory(QuicLogger):
+    """
+    A directory that takes the traces of a host.
+
+    :raises OSError: it cannot be made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder = folder
+        self._count = 0
+
+    def start_trace(self, is_client: bool, odcid: bytes) -> QuicLoggerTrace:
+        """Begin the trace of a connection; nothing is written of it where its file cannot be made."""
+        trace = QlogTrace(is_client=is_client, odcid=odcid)
+        if self._count < MOST_TRACES:
+            self._count += 1
+            if self._count == MOST_TRACES:
+                log.warn(
+                    "{count} traces were begun in {folder}: no more until a restart",
+                    count=MOST_TRACES,
+                    folder=self._folder,
+                )
+            name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{odcid.hex()}.sqlog"
+            try:
+                trace.open(self._folder / name)
+            except OSError as error:
+                log.warn("no trace of a connection: {error}", error=str(error))
+        return trace
+
+    def end_trace(self, trace: QuicLoggerTrace) -> None:
+        """End a trace."""
+        assert isinstance(trace, QlogTrace)
+        trace.close()
+
+
+class QlogTrace(QuicLoggerTrace):
+    """The trace of one connection."""
+
+    def __init__(self, *, is_client: bool, odcid: bytes) -> None:
+        super().__init__(is_client=is_client, odcid=odcid)
+        self._file: BinaryIO | None = None
+        self._left = MOST_OCTETS
+
+    def open(self, path: Path) -> None:
+        """Write the head of a new file, and from then on each event. :raises OSError: it cannot be made."""
+        self._file = path.open("xb", buffering=0)
+        whole = self.to_dict()
+        trace = {name: whole[name] for name in ("common_fields", "vantage_point")}
+        self._write({"qlog_format": "JSON-SEQ", "qlog_version": "0.3", "trace": trace})
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def log_event(self, *, category: str, event: str, data: dict[str, Any]) -> None:
+        """Write an event."""
+        if self._file is not None:
+            self._write({"name": f"{category}:{event}", "time": self.encode_time(time.time()), "data": data})
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        assert self._file is not None
+        line = b"\x1e" + json.dumps(entry).encode() + b"\n"
+        self._left -= len(line)
+        try:
+            if self._left < 0:
+                self.close()
+            else:
+                self._file.write(line)
+        except OSError as error:
+            log.warn("a trace ends early: {error}", error=str(error))
+            self.close()
+
+    # What is secret
+
+    def encode_new_connection_id_frame(self, *given: Any, **named: Any) -> dict[str, Any]:
+        """Leave the token out by which a connection is ended from anywhere."""
+        return self._without(super().encode_new_connection_id_frame(*given, **named), "reset_token")
+
+    def encode_new_token_frame(self, token: bytes) -> dict[str, Any]:
+        """Leave the token out by which an address is proven."""
+        return self._without(super().encode_new_token_frame(token), "token")
+
+    def encode_path_challenge_frame(self, data: bytes) -> dict[str, Any]:
+        """Leave the octets out by which an address is proven."""
+        return self._without(super().encode_path_challenge_frame(data), "data")
+
+    def encode_transport_parameters(self, *given: Any, **named: Any) -> dict[str, Any]:
+        """Leave the token out by which a connection is ended from anywhere."""
+        return self._without(super().encode_transport_parameters(*given, **named), "stateless_reset_token")
+
+    @staticmethod
+    def _without(frame: dict[str, Any], name: str) -> dict[str, Any]:
+        frame.pop(name, None)
+        return frame
