@@ -143,8 +143,9 @@ class ConnectionSource(Generic[L]):
         Open a connection; its time is the smaller of what connecting and the call are allowed.
 
         :param is_alone: whether other calls wait for this connection, in place of opening their own. They fail as this
-            one does, unless that is only because its own time is over.
+            one does, unless it has less time than connecting is allowed: then they may have more.
         """
+        has_all_the_time = deadline.seconds_left >= self._connect_timeout
         try:
             deadline.remaining(f"connecting to {key}")
             sooner = deadline.sooner(self._connect_timeout)
@@ -152,7 +153,7 @@ class ConnectionSource(Generic[L]):
         except BaseException as error:
             with self._guard:
                 self._pool.abandon(key)
-                if is_alone and isinstance(error, ClientError) and deadline.seconds_left > 0:
+                if is_alone and has_all_the_time and isinstance(error, ClientError):
                     self._wake_all(key, error)
                 else:
                     self._wake(key)

@@ -251,8 +251,6 @@ class QuicSession:
         self._note_end()
 
     def _take_reset(self, call: QuicCall, code: int) -> None:
-        if not call.is_out:
-            return
         if code == Code.ENDING:
             self._retire()
         self._fail(call, convert_reset(code, answered=call.is_answered))

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import psutil
@@ -20,10 +21,15 @@ import pytest_twisted
 from twisted.internet.defer import gatherResults
 
 from agtphost.client import CannotConnect, ConnectionLost, Reply, Timeout, TLSRefused, aio
+from agtphost.client.conversation import CLIENT_LIMITS
+from agtphost.client.deadline import Deadline
 from agtphost.client.quic import session
+from agtphost.client.quic.aio import connect
 from agtphost.client.quic.blocking import open_udp
+from agtphost.client.requests import Destination
 from agtphost.vocabulary.quic_codes import Code
 from tests.client.drivers import Loop
+from tests.client.quic.sessions import call_of, credentials_from
 from tests.client.quic.test_blocking import QuicHost, closed_port, streaming
 from tests.client.quic.test_concurrent_calls import Slow
 from tests.client.quic.test_twisted import event
@@ -235,6 +241,80 @@ async def test_an_attempt_that_takes_too_long_leaves_nothing(site: Site) -> None
         silent.bind(("127.0.0.1", 0))
         with pytest.raises((Timeout, CannotConnect)):
             await in_thread(asyncio.run, call(f"agtp://127.0.0.1:{silent.getsockname()[1]}"))
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_call_on_a_new_connection_that_dies_is_not_repeated(site: Site) -> None:
+    """As over TLS, however safe it would be: the connection had served no call."""
+    dispatcher, client = Slow(), client_of(site)
+    async with QuicHost(site, dispatcher) as host, running(client) as loop:
+        calling = loop.run(client.call(host.uri, "BOOK", idempotent=True))
+        await event(lambda: dispatcher.slow)
+        [link] = host.quic.endpoint._links
+        link.core.close(Code.TOO_MUCH)
+        link._wake()
+        with pytest.raises(ConnectionLost):
+            await calling
+    assert len(dispatcher.requests) == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_call_that_meets_the_end_of_its_connection_was_not_sent(site: Site) -> None:
+    """A connection may end in the turn in which a call gets it: any method may be made again."""
+
+    async def meet(port: int) -> ConnectionLost:
+        lost: list[object] = []
+        place, credentials = Destination("localhost", port), credentials_from(site.folder / "root.pem")
+        deadline = Deadline(monotonic, 30)
+        link = await connect(place, credentials, CLIENT_LIMITS, deadline, monotonic, set(), lost.append)
+        await link.close()
+        with pytest.raises(ConnectionLost) as raised:
+            await link.perform(call_of("BOOK"), None, deadline)
+        assert lost == [link]
+        return raised.value
+
+    async with QuicHost(site) as host:
+        assert (await in_thread(asyncio.run, meet(host.port))).unprocessed
+    assert host.dispatcher.requests == []
+
+
+def test_a_socket_that_the_loop_does_not_take_is_closed(site: Site) -> None:
+    """Where the loop cannot watch the socket, the error is that of a host that cannot be reached."""
+
+    async def fail() -> None:
+        async def refuse(*_: Any, **more: Any) -> None:
+            raise OSError("no more descriptors")
+
+        asyncio.get_running_loop().create_datagram_endpoint = refuse  # type: ignore[method-assign, assignment]
+        async with client_of(site) as client:
+            await client.call(f"agtp://127.0.0.1:{closed_port()}", "QUERY")
+
+    with nothing_left(), pytest.raises(CannotConnect):
+        asyncio.run(fail())
+
+
+def test_a_connection_that_wins_for_a_cancelled_call_is_ended(site: Site) -> None:
+    """Where a call is given up in the turn in which its race is won, the connection is not left open."""
+
+    class Link:
+        aborted = False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    async def race() -> bool:
+        link: Any = Link()
+
+        async def win() -> Any:
+            asyncio.get_running_loop().call_soon(racing.cancel)
+            return link
+
+        racing = asyncio.ensure_future(client_of(site)._race(win, win, lambda _: None))
+        with pytest.raises(asyncio.CancelledError):
+            await racing
+        return bool(link.aborted)
+
+    assert asyncio.run(race())
 
 
 def test_there_is_no_twisted_in_the_process() -> None:

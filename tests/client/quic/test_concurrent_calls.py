@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import pytest_twisted
-from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
 
 from agtphost.client import CannotConnect, Client, ConnectionLost, Timeout
+from agtphost.client.connections import CONNECT_SECONDS
 from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.session import PING_SECONDS
 from agtphost.client.reply import Reply
@@ -322,7 +323,7 @@ async def test_calls_that_wait_for_a_connection_fail_with_it(site: Site) -> None
         assert made == [1]
 
 
-@pytest.mark.parametrize("end", ["cancelled", "late"])
+@pytest.mark.parametrize("end", ["cancelled", "late", "impatient"])
 @pytest_twisted.ensureDeferred
 async def test_a_call_that_gives_up_connecting_leaves_the_others(site: Site, end: str) -> None:
     """The next of the calls that wait connects for the rest, in place of failing with a caller's own end."""
@@ -337,11 +338,14 @@ async def test_a_call_that_gives_up_connecting_leaves_the_others(site: Site, end
             return await connect(*arguments)
 
         client._connect = connect_when_let  # type: ignore[method-assign]
-        first = ask(client, host, "QUERY", "first", timeout=0.02 if end == "late" else None)
+        seconds = {"late": 0.02, "impatient": CONNECT_SECONDS - 1}.get(end)
+        first = ask(client, host, "QUERY", "first", timeout=seconds)
         others = [ask(client, host, "QUERY", f"task-{number}") for number in range(3)]
         if end == "cancelled":
             first.cancel()
-        with pytest.raises(CancelledError if end == "cancelled" else Timeout):
+        elif end == "impatient":
+            held[0].errback(CannotConnect("No answer came in half of the time of this call."))
+        with pytest.raises({"cancelled": CancelledError, "late": Timeout, "impatient": CannotConnect}[end]):
             await first
         assert [(await each).status for each in others] == [200] * 3
         assert len({id(peer.link) for peer in host.dispatcher.peers}) == 1
@@ -349,23 +353,26 @@ async def test_a_call_that_gives_up_connecting_leaves_the_others(site: Site, end
 
 @pytest_twisted.ensureDeferred
 async def test_a_callback_that_fails_ends_its_own_call(site: Site) -> None:
-    """What a caller's function raises is the error of that call, and the neighbour's answer arrives."""
+    """What a caller's function raises is the error of that call, which the host is told; the neighbour is answered."""
 
     def stream_then_wait(request: Any, peer: Any, interim: Any) -> Any:
         if request.method == "EXECUTE":
+            peer.leaving.add(lambda: left.append(request.method))
             interim(Response(status=202, headers=Headers([("Continuation-Token", "c")]), body=b""))
-            return succeed(reply(request))
+            return Deferred()
         return neighbour
 
     def fail(interim: Reply) -> None:
         raise ValueError("the callback fails")
 
     neighbour: Deferred[Any] = Deferred()
+    left: list[str] = []
     dispatcher = FakeDispatcher(stream_then_wait)
     async with RealHost(site, dispatcher) as host, client_of(site) as client:
         waiting = ask(client, host, "BOOK", "neighbour")
         with pytest.raises(ValueError, match="the callback fails"):
             await ask(client, host, "EXECUTE", "own", input={}, stream=fail)
+        await event(lambda: left == ["EXECUTE"])
         neighbour.callback(reply(next(each for each in dispatcher.requests if each.method == "BOOK")))
         assert (await waiting).status == 200
 

@@ -16,6 +16,7 @@ from agtphost.client.quic.core import WINDOW
 from agtphost.client.quic.errors import Unanswered
 from agtphost.client.quic.session import ANSWER_SECONDS, PING_SECONDS
 from agtphost.protocols.quic.core import ServerCore
+from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire.quic.connection import BoundedConnection
 from tests.client.quic.sessions import ADDRESS, SessionClient, call_of, credentials_of
 from tests.protocols.authorities import AGENT_ID, DAY, Identity, issue, now, revocation_list
@@ -283,8 +284,8 @@ def test_an_answer_beyond_the_limits_is_refused(site: Site) -> None:
     assert call.consumed < WINDOW
 
 
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_host_that_ends_within_a_call_is_named(site: Site, begun: bool) -> None:
+@pytest.mark.parametrize(("begun", "code"), [(False, 0x05), (True, 0x05), (True, Code.ENDING)])
+def test_a_host_that_ends_within_a_call_is_named(site: Site, begun: bool, code: int) -> None:
     """A connection that ends before the answer is complete is lost; the error says whether any of it had arrived."""
     network = Network()
     dispatcher = FakeDispatcher()
@@ -297,7 +298,7 @@ def test_a_host_that_ends_within_a_call_is_named(site: Site, begun: bool) -> Non
         link.core.send_stream_data(0, b"AGTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nab")
         link._wake()
         network.pass_time(1)
-    link.core.close(0x05)
+    link.core.close(code)
     link._wake()
     with pytest.raises(ConnectionLost, match="within its answer" if begun else "before it answered") as lost:
         client.wait()
