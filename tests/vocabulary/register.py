@@ -59,6 +59,7 @@ CACHES: Final = (
     ),
     _cache("dispatch.gates.limits:RateGate._exempt", "addresses that are not counted", 4_096, MIB),
     _cache("identity.certificates:_find_refused", "certificates that TLS was shown", 1_024, 5 * MIB),
+    _cache("adapters.precedence:_find_field", "header fields that members of payloads repeat", 1_024, MIB),
     _cache("identity.peer:_separate_owner", "whose state a caller without a certificate has", 1_024, MIB),
     _cache("protocols.peers:_certificate", "certificates of clients, as they were read", 1_024, 12 * MIB),
     _cache("dispatch.gates.limits:address_origin", "the network of an address", 4_096, MIB),
