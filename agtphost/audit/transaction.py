@@ -207,7 +207,7 @@ class Group:
         self._begin_tally()
         held = self._held_rows(draft.changes)
         stored = None if draft.event is None else self._store.lifecycle_row(draft.event.agent_id)
-        if draft.event is not None and (status := stored and stored.status) != draft.event.expected_status:
+        if draft.event is not None and not _is_current(draft.event, status := stored and stored.status):
             raise StaleLifecycle(f"the state is {status}, not {draft.event.expected_status}")
         mark = None if self.tally is None else self.tally.mark()
         try:
@@ -470,3 +470,15 @@ def _signs_itself(draft: Draft) -> bool:
     """Return whether the last record of a draft can state its changes: it exists, and no row refers to it."""
     has_record = bool(draft.payload or draft.events or draft.event is not None)
     return has_record and not any(change.linked and change.value is not None for change in draft.changes)
+
+
+def _is_current(event: LifecycleEvent, status: str | None) -> bool:
+    """
+    Return whether an agent still has the state that a transition was decided on.
+
+    :param status: the stored one. Where none was stored at the decision, it counted with the state of its document; the
+        host may have put that on record since.
+    """
+    return status == event.expected_status or (
+        event.expected_status is None and status == event.fields.get("previous_status")
+    )

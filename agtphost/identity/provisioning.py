@@ -387,9 +387,9 @@ def _certify(
     """Write a certificate where there is none, or ours is about to expire or lacks an address; leave others' alone."""
     _make(path, lambda: certificates.pem_of(issue()), files.PUBLIC)
     certificate = certificates.load_certificate(path)
-    if certificate.issuer == authority.certificate.subject and (
-        _is_due(certificate, now) or not addresses_of(certificate) >= set(names)
-    ):
+    named = addresses_of(certificate)
+    lacks_one = bool(named) and not named >= set(names)
+    if certificate.issuer == authority.certificate.subject and (lacks_one or _is_due(certificate, now)):
         files.replace(path, certificates.pem_of(issue()), files.PUBLIC)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from agtphost.audit import acceptance, checkpoint
 from agtphost.audit.chain import RecordSigner
-from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, StreamEvent
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, StaleLifecycle, StreamEvent
 from agtphost.audit.state_check import findings, mentions, read_statement
 from agtphost.audit.state_digest import MEMBER, RowSetHash, item_leaf, leaves_of
 from agtphost.audit.state_keeper import StateContradiction, StateKeeper
@@ -154,6 +154,29 @@ def test_only_what_cannot_sign_itself_costs_a_record(store: Any) -> None:
     host.write(*(changing(each) for each in linked), changing(Change(kind="quote", key="q", value={})))
     assert store.last_number() == before + 2 + 4
     assert [each["event_type"] for each in host.events()] == ["state-changed"]
+
+
+def test_the_issue_that_was_recorded_meanwhile_is_no_conflict(store: Any) -> None:
+    """A transition that was decided on the document's state holds where that state was stored since, and no other."""
+    host = Host(store)
+
+    def transition_of(previous: str, new: str) -> Draft:
+        fields: dict[str, object] = {"previous_status": previous}
+        made = draft(HOST_CHAIN)
+        made.event = LifecycleEvent(
+            agent_id=ALICE, event_type=f"to-{new}", expected_status=None, new_status=new, fields=fields
+        )
+        return made
+
+    host.write(transition_of("unregistered", "active"))
+    host.write(transition_of("active", "suspended"))
+    assert store.lifecycle_states()[ALICE].status == "suspended"
+    entries: list[Entry] = [
+        Submission(transition_of("active", "deprecated")),
+        Submission(transition_of("unregistered", "active")),
+    ]
+    host.writer.write(entries)
+    assert all(isinstance(each.outcome, StaleLifecycle) for each in entries)
 
 
 def test_a_draft_that_fails_leaves_the_digest_as_it_was(store: Any) -> None:

@@ -6,6 +6,7 @@ The store lies on a file system in memory of 64 MiB where this machine lets one 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -56,7 +57,12 @@ def fill(folder: Path, leave: int) -> Path:
     with ballast.open("wb") as file:
         left = free.f_bavail * free.f_frsize - leave
         while left > 0:
-            left -= file.write(bytes(min(left, 1 << 20)))
+            try:
+                left -= file.write(bytes(min(left, 1 << 20)))
+            except OSError as error:  # The host took some of it meanwhile.
+                if error.errno != errno.ENOSPC or leave:
+                    raise
+                break
     return ballast
 
 

@@ -80,6 +80,13 @@ def site(tmp_path: Path) -> Site:
     return make_site(tmp_path)
 
 
+@pytest.fixture
+def long_head_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give QUIC all the time that a busy machine takes, before TLS is tried besides."""
+    monkeypatch.setattr("agtphost.client.carrier_race.HEAD_START", 3600.0)
+    monkeypatch.setattr("agtphost.client.tcp_rival.HEAD_START", 3600.0)
+
+
 @pytest.fixture(params=[twisted_driver, BlockingDriver, AioDriver], ids=["twisted", "blocking", "asyncio"])
 def make(request: pytest.FixtureRequest, site: Site) -> Callable[..., Driver]:
     """Makes a client that chooses the carrier."""
@@ -118,6 +125,7 @@ def drain(silent: socket.socket) -> int:
     return count
 
 
+@pytest.mark.usefixtures("long_head_start")
 @pytest_twisted.ensureDeferred
 async def test_the_first_call_learns_of_quic_and_uses_it(site: Site, make: Make) -> None:
     """The manifest is read once, over TLS; all calls go over QUIC, at the port that it names; nothing is reported."""
@@ -131,6 +139,7 @@ async def test_the_first_call_learns_of_quic_and_uses_it(site: Site, make: Make)
     assert dispatcher.peers[0].carrier == "tls"
 
 
+@pytest.mark.usefixtures("long_head_start")
 @pytest_twisted.ensureDeferred
 async def test_calls_made_together_read_the_manifest_once(site: Site, make: Make) -> None:
     """The others wait for the one that reads."""
@@ -201,13 +210,10 @@ async def test_a_silent_port_is_replaced_by_tls_and_left_alone(site: Site, make:
     assert port == memory.port and 299 <= silent_for <= 300
 
 
+@pytest.mark.usefixtures("long_head_start")
 @pytest_twisted.ensureDeferred
-async def test_a_closed_port_is_replaced_by_tls_without_a_wait(
-    site: Site, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_closed_port_is_replaced_by_tls_without_a_wait(site: Site, make: Make) -> None:
     """Where the system reports that nothing listens, TLS is tried without the head start."""
-    monkeypatch.setattr("agtphost.client.carrier_race.HEAD_START", 3600.0)
-    monkeypatch.setattr("agtphost.client.tcp_rival.HEAD_START", 3600.0)
     dispatcher, reported = Publishing(), []
     memory = Memory(closed_port())
     async with Host(site, dispatcher) as host, make(on_fallback=reported.append, carrier_memory=memory) as client:
@@ -242,6 +248,7 @@ class DividedHost(QuicHost):
             self.tls = own
 
 
+@pytest.mark.usefixtures("long_head_start")
 @pytest_twisted.ensureDeferred
 async def test_a_wrong_certificate_over_quic_is_not_hidden_by_tls(
     site: Site, make: Make, tmp_path_factory: pytest.TempPathFactory
@@ -256,6 +263,7 @@ async def test_a_wrong_certificate_over_quic_is_not_hidden_by_tls(
     assert (dispatcher.calls, reported, memory.written) == ([], [], [])
 
 
+@pytest.mark.usefixtures("long_head_start")
 @pytest_twisted.ensureDeferred
 async def test_a_refused_caller_is_not_tried_again_by_tls(
     site: Site, make: Make, tmp_path_factory: pytest.TempPathFactory
@@ -272,6 +280,7 @@ async def test_a_refused_caller_is_not_tried_again_by_tls(
     assert (dispatcher.calls, reported) == ([], [])
 
 
+@pytest.mark.usefixtures("long_head_start")
 @pytest.mark.parametrize(("method", "repeated"), [("QUERY", True), ("BOOK", False)])
 @pytest_twisted.ensureDeferred
 async def test_a_quic_host_that_dies_within_a_call(site: Site, make: Make, method: str, repeated: bool) -> None:
@@ -300,6 +309,7 @@ async def test_a_quic_host_that_dies_within_a_call(site: Site, make: Make, metho
     assert not repeated or "ended the connection" in reported[0].cause
 
 
+@pytest.mark.usefixtures("long_head_start")
 @pytest_twisted.ensureDeferred
 async def test_a_call_that_a_draining_host_has_not_begun_is_made_once(site: Site, make: Make) -> None:
     """Answered with 0x06 a call of any method is made again, and dispatched once."""
