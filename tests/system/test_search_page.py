@@ -39,6 +39,9 @@ def test_what_no_word_names_is_found_by_meaning(tmp_path: Path) -> None:
             if step.command.startswith("agtp reload"):
                 config.write_text(edits.pop(0))
             status, output = player.type(step, tmp_path)
+            while "bm25" in output and not any("bm25" in line for line in step.shown):
+                # Words answer until each entry has its vector, which takes longer on a busy machine.
+                status, output = player.type(step, tmp_path)
             assert status == step.status, output
             shown, said = alike(step, output, tmp_path)
             assert shown == said, step.command
