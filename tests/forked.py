@@ -26,16 +26,25 @@ def ask(server: str, words: list[str], environ: dict[str, str], files: list[int]
     """
     connection = _socket.socket(_socket.AF_UNIX)
     connection.connect(server)
-    inherited = {
+    send(connection, {"words": words, "cwd": os.getcwd(), "environ": environ, **inherited(), **more}, files)
+    return connection.detach()
+
+
+def inherited() -> dict[str, object]:
+    """Return what a child inherits, and a process that is forked from another one does not."""
+    return {
         "cores": [*os.sched_getaffinity(0)],
         "priority": os.getpriority(os.PRIO_PROCESS, 0),
         "files": resource.getrlimit(resource.RLIMIT_NOFILE),
     }
-    body = marshal.dumps({"words": words, "cwd": os.getcwd(), "environ": environ, **inherited, **more})
+
+
+def send(connection: _socket.socket, request: dict[str, object], files: list[int]) -> None:
+    """Send a request, after its length, and three descriptors with that."""
+    body = marshal.dumps(request)
     handed = b"".join(file.to_bytes(4, sys.byteorder) for file in files)
     connection.sendmsg([len(body).to_bytes(4)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, handed)])
     connection.sendall(body)
-    return connection.detach()
 
 
 def stand(server: str, words: list[str]) -> None:

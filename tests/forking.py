@@ -19,12 +19,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import agtphost
-from tests.forked import ask
+from tests.forked import ask, inherited, send
+from tests.forkserver import COMMANDS
 
 SERVER, LAUNCHER = Path(__file__).with_name("forkserver.py"), Path(__file__).with_name("forked.py")
 SCRIPTS = {Path(sys.executable).with_name(name) for name in ("agtp", "twistd")}
@@ -163,12 +165,22 @@ class Popen(subprocess.Popen[Any]):
         handed = [own if file == -1 else file for own, file in enumerate((stdin, stdout, stderr))]
         environ = dict(os.environ if env is None else env)
         folder = str(cwd or Path.cwd())
-        asked = ask(product(), [*map(str, args)], environ, handed, cwd=folder, session=session, bound=False)
+        self._begin([*map(str, args)], environ, handed, cwd=folder, session=session)
+        self._child_created = True
+        self._close_pipe_fds(stdin, to_stdin, from_stdout, stdout, from_stderr, stderr)  # type: ignore[attr-defined]
+
+    def _begin(self, words: list[str], environ: dict[str, str], files: list[int], *, cwd: str, session: bool) -> None:
+        """Have the process forked."""
+        asked = ask(product(), words, environ, files, cwd=cwd, session=session, bound=False)
         self._connection = socket.socket(fileno=asked)
         self._answers = self._connection.makefile("rb")
         self.pid = int(self._answers.readline())
-        self._child_created = True
-        self._close_pipe_fds(stdin, to_stdin, from_stdout, stdout, from_stderr, stderr)  # type: ignore[attr-defined]
+
+    def _end(self) -> int:
+        """Return the status that its parent tells; without a parent there is none."""
+        status = os.waitstatus_to_exitcode(int(self._answers.readline() or signal.SIGKILL))
+        self._connection.close()
+        return status
 
     def _wait(self, timeout: float | None) -> int:
         """The status, from the process's parent."""
@@ -177,8 +189,7 @@ class Popen(subprocess.Popen[Any]):
             poll.register(self._connection, select.POLLIN)
             if not poll.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            self.returncode = os.waitstatus_to_exitcode(int(self._answers.readline()))
-            self._connection.close()
+            self.returncode = self._end()
         return int(self.returncode)
 
     def _internal_poll(self, *_: object, **__: object) -> int | None:
@@ -192,6 +203,50 @@ class Popen(subprocess.Popen[Any]):
             return None
 
 
+class Runner:
+    """A process that runs commands, one after the other: see :func:`tests.forkserver.attend`."""
+
+    def __init__(self) -> None:
+        self.connection, other = socket.socketpair()
+        with other:
+            self.process = Popen([COMMANDS], stdin=other, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.answers = self.connection.makefile("rb")
+        self._made = os.getpid(), inherited()
+
+    def is_ours(self) -> bool:
+        """Return whether a child of this process would have what it has."""
+        return self._made == (os.getpid(), inherited())
+
+
+_IDLE: list[Runner] = []
+"""Runners without a command."""
+
+
+class Command(Popen):
+    """A command in a process that has run others, each of which left nothing in it."""
+
+    def _begin(self, words: list[str], environ: dict[str, str], files: list[int], *, cwd: str, session: bool) -> None:
+        while _IDLE:
+            runner = _IDLE.pop()
+            if runner.is_ours():
+                break
+            runner.connection.close()
+        else:
+            runner = Runner()
+        self._runner, self._connection, self.pid = runner, runner.connection, runner.process.pid
+        send(runner.connection, {"words": words, "cwd": cwd, "environ": environ, "session": session}, files)
+
+    def _end(self) -> int:
+        answer = b""
+        with suppress(ConnectionResetError):  # It was killed before it read the request.
+            answer = self._runner.answers.readline()
+        if answer:
+            _IDLE.append(self._runner)
+            return int(answer)
+        self._connection.close()
+        return self._runner.process.wait()
+
+
 def start(
     words: Sequence[str | Path], *, env: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.Popen[Any]:
@@ -203,14 +258,16 @@ def start(
     But for ``PYTHONPATH``: what lies there is found, and what has been imported already is not exchanged for it. Where
     there is a ``sitecustomize``, it is a new interpreter all the same.
     """
-    if Path(words[0]) == Path(sys.executable) and str(words[1]).endswith(".py"):
-        program = words[1:]
-    else:
-        program = words if Path(words[0]) in SCRIPTS else ()
-    forked = program and _python(os.environ if env is None else env) == _python(os.environ)
-    if forked:
+    program = words[1:] if Path(words[0]) == Path(sys.executable) and str(words[1]).endswith(".py") else words
+    if is_forked(words, env):
         return Popen([*map(str, program)], env=env, **options)
     return subprocess.Popen([*map(str, words)], env=env, **options)
+
+
+def is_forked(words: Sequence[str | Path], env: Mapping[str, str] | None) -> bool:
+    """Return whether :func:`start` forks a process for these words."""
+    file = Path(words[0]) == Path(sys.executable) and str(words[1]).endswith(".py")
+    return (file or Path(words[0]) in SCRIPTS) and _python(os.environ if env is None else env) == _python(os.environ)
 
 
 def _python(environ: Mapping[str, str]) -> dict[str, object]:
@@ -229,9 +286,18 @@ def run(
     input: str | None = None,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """:func:`subprocess.run` by :func:`start`, with what it writes as text."""
+    """
+    :func:`subprocess.run` by :func:`start`, with what it writes as text.
+
+    A command ``agtp`` runs in a process that may have run others before: half the time of a fork is that of the pages
+    which it copies.
+    """
     given = subprocess.DEVNULL if input is None else subprocess.PIPE
-    with start(words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as process:
+    reused = (
+        Path(words[0]).name == "agtp" and not options.keys() - {"cwd", "env"} and is_forked(words, options.get("env"))
+    )
+    begin = Command if reused else start
+    with begin(words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as process:
         try:
             output, errors = process.communicate(input, timeout)
         except BaseException:

@@ -14,6 +14,7 @@ import atexit
 import errno
 import gc
 import importlib
+import logging
 import marshal
 import os
 import resource
@@ -31,12 +32,16 @@ from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from functools import partial
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 REACTOR = "twisted.internet.reactor"
 ETC = Path(__file__).parents[1] / "etc"
+
+COMMANDS = "commands"
+"""The program of a process that runs one command after the other."""
 
 
 def serve(path: str) -> dict[str, Any]:
@@ -120,15 +125,20 @@ def adopt(request: dict[str, Any]) -> None:
     time.tzset()
     if request["session"]:
         os.setsid()
-    sys.stdin = sys.__stdin__ = open(0)  # noqa: SIM115
-    sys.stdout = sys.__stdout__ = open(1, "w")  # noqa: SIM115
-    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
+    # As the interpreter opens them: the descriptors stay open when these objects go, as they do for a second command.
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(  # noqa: SIM115
+        2, "w", buffering=1, errors="backslashreplace", closefd=False
+    )
 
 
 def run(request: dict[str, Any]) -> object:
-    """What the words name: a script of the environment, or a file."""
+    """What the words name: a script of the environment, or a file; or :data:`COMMANDS`."""
     program, *words = request["words"]
     adopt(request)
+    if program == COMMANDS:
+        return attend()
     sys.argv[:] = [program, *words]
     # Where an interpreter would look: beside the script, then wherever the variable says, then in its environment.
     sys.path[:0] = [str(Path(program).parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -145,35 +155,105 @@ def run(request: dict[str, Any]) -> object:
             return runpy.run_path(program, run_name="__main__") and None
 
 
-def end(program: Callable[[], object]) -> NoReturn:
+def attend() -> None:
     """
-    Run it, and end as the interpreter does: status, traceback, threads that are no daemons, what is to be done at exit.
+    Run commands, one after the other, for who asks on standard input, and answer with the status of each.
+
+    A command that leaves something in this process is the last one: it ends as the interpreter does, and who asked
+    learns the status from the process's parent. So do those that import the reactor or start a thread.
+    """
+    commands = socket.socket(fileno=os.dup(0))
+    places, modules, before = list(sys.path), len(sys.modules), _traces()
+    while True:
+        head, files, _, _ = socket.recv_fds(commands, 4, 3)
+        if not head:
+            return
+        request = marshal.loads(commands.recv(int.from_bytes(head), socket.MSG_WAITALL))
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+            os.close(file)
+        status = 1
+        try:
+            status = flush(outcome(partial(run, request)))
+        except BaseException:
+            leave(status)
+        # Without them, a file of the command that nothing refers to would be open until some collection.
+        gc.collect(0)
+        imported = islice(reversed(sys.modules), len(sys.modules) - modules)
+        if status < 0 or _traces() != before or not all(map(_is_ours, imported)):
+            leave(status)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        os.close(nothing)
+        os.chdir("/")
+        sys.path[:] = places
+        commands.sendall(b"%d\n" % status)
+
+
+def _traces() -> object:
+    """Return what a command would leave behind in its process."""
+    mask = os.umask(0o77)
+    os.umask(mask)
+    signals = [signal.getsignal(number) for number in range(1, signal.NSIG)]
+    files, handlers = os.listdir("/proc/self/fd"), list(logging.root.handlers)
+    return REACTOR in sys.modules, threading.active_count(), atexit._ncallbacks(), signals, mask, files, handlers
+
+
+def _is_ours(module: str) -> bool:
+    """Return whether each host and command would import the same module by this name."""
+    file = getattr(sys.modules[module], "__file__", None)
+    return file is None or file.startswith((sys.prefix, sys.base_prefix, str(ETC.parent / "agtphost")))
+
+
+def end(program: Callable[[], object]) -> NoReturn:
+    """Run it, and end as the interpreter does."""
+    status = 1
+    try:
+        status = outcome(program)
+    finally:
+        leave(status)
+
+
+def outcome(program: Callable[[], object]) -> int:
+    """Run it, and return its exit status, or the number of the signal that it is to end by, negative."""
+    try:
+        sys.exit(program())  # type: ignore[arg-type]
+    except SystemExit as told:
+        return _status(told.code)
+    except BaseException as failure:
+        sys.excepthook(type(failure), failure, failure.__traceback__)
+        if isinstance(failure, KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            return -signal.SIGINT
+    return 1
+
+
+def leave(status: int) -> NoReturn:
+    """
+    End as the interpreter does: threads that are no daemons, what is to be done at exit, and the status.
 
     What is left out is freeing all objects one by one, which copies every page that this process shares with the one
     that it was forked from, and takes longer than most commands.
     """
-    status = 1
     try:
-        try:
-            sys.exit(program())  # type: ignore[arg-type]
-        except SystemExit as told:
-            status = _status(told.code)
-        except BaseException as failure:
-            sys.excepthook(type(failure), failure, failure.__traceback__)
-            if isinstance(failure, KeyboardInterrupt):
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-                status = -signal.SIGINT
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                status = status or 120
+        status = flush(status)
     finally:
         if status < 0:
             os.kill(os.getpid(), -status)
         os._exit(status)
+
+
+def flush(status: int) -> int:
+    """Write what is left in the buffers, and return the status, which is another where that cannot be written."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            status = status or 120
+    return status
 
 
 def _status(code: object) -> int:

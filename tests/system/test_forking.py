@@ -11,11 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests import forking
 from tests.programmes import length
-from tests.system.hosting import BIN, ETC, Host, running, sample
+from tests.system.hosting import BIN, ETC, Host, running, sample, until
 from tests.system.test_check_agrees import with_service
 
 NEW = ("env",)
@@ -36,6 +37,11 @@ def is_forked(host: Host) -> bool:
 
 
 @pytest.mark.release
+def connected(host: Host) -> bool:
+    """Return whether the host has a connection that it has not closed yet."""
+    return {each.status for each in psutil.Process(host.process.pid).net_connections("tcp")} != {"LISTEN"}
+
+
 def test_a_forked_host_is_the_same_host(tmp_path: Path) -> None:
     """It says the same while it starts and stops, answers the same, and is another process."""
     config = sample(tmp_path)
@@ -48,6 +54,7 @@ def test_a_forked_host_is_the_same_host(tmp_path: Path) -> None:
             manifest = json.dumps(host.agtp_json("call", "-", "DISCOVER")["body"])
             tools = host.agtp_json("tools", "ls")
             folder = Path(f"/proc/{host.process.pid}/cwd").readlink()
+            until(lambda: not connected(host))
             files = sorted(os.listdir(f"/proc/{host.process.pid}/fd"))
         assert host.process.returncode == 0
         seen.append((lines(host), PASSING.sub("", manifest), tools, folder, len(files)))
@@ -74,6 +81,33 @@ def test_a_forked_command_writes_the_same_and_ends_the_same(name: str, tmp_path:
     forked = forking.run(words, cwd=tmp_path)
     assert (forked.returncode, forked.stdout, forked.stderr) == (done.returncode, done.stdout, done.stderr)
     assert forked.stdout + forked.stderr
+
+
+def command(*words: str | Path, folder: Path) -> forking.Command:
+    """Begin a command in a process that may have run others."""
+    pipe = subprocess.PIPE
+    return forking.Command([BIN / "agtp", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=folder)
+
+
+def test_commands_share_a_process_until_one_leaves_something_in_it(tmp_path: Path) -> None:
+    """Each has its own output, directory and status; the last is one that imports the reactor, or that is killed."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "host.toml").write_text("nothing = 1\n")
+    ran = []
+    for words in (("--version",), ("no-such-command",), ("check", "host.toml"), ("--version",)):
+        with command(*words, folder=tmp_path / "here") as process:
+            output, errors = process.communicate()
+        ran.append((process.pid, process.returncode, output, errors))
+    (first, *one), (second, *wrong), (third, *checked), (fourth, *other) = ran
+    assert first == second == third != fourth
+    assert one == other and one[0] == 0 and one[1]
+    assert wrong[0] == 2 and "no-such-command" in wrong[2]
+    assert checked[0] == 2 and "nothing" in checked[1] + checked[2]
+    with command("agis", "validate", "-", folder=tmp_path) as killed:
+        killed.send_signal(signal.SIGTERM)
+        assert killed.wait(60) == -signal.SIGTERM and killed.pid == fourth
+    with command("--version", folder=tmp_path) as last:
+        assert (last.communicate()[0], last.returncode) == (one[1], 0) and last.pid != fourth
 
 
 ENDS = {
