@@ -36,12 +36,12 @@ def is_forked(host: Host) -> bool:
     return b"forkserver.py" in Path(f"/proc/{host.process.pid}/cmdline").read_bytes()
 
 
-@pytest.mark.release
 def connected(host: Host) -> bool:
     """Return whether the host has a connection that it has not closed yet."""
     return {each.status for each in psutil.Process(host.process.pid).net_connections("tcp")} != {"LISTEN"}
 
 
+@pytest.mark.release
 def test_a_forked_host_is_the_same_host(tmp_path: Path) -> None:
     """It says the same while it starts and stops, answers the same, and is another process."""
     config = sample(tmp_path)
