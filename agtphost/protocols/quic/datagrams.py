@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,6 +45,12 @@ RESETS_PER_SECOND = 100
 
 MOST_WAITING = 256
 """First datagrams that wait for their turn to be shaken hands with."""
+
+TURN_SECONDS = 0.002
+"""Seconds after which a turn of the reactor takes no more datagrams: each may hold a whole call."""
+
+TURN_OCTETS = 262_144
+"""Octets of datagrams of one turn, as Twisted has it."""
 
 _RECEIVE_BUFFER = 2_097_152
 
@@ -103,6 +110,7 @@ class QuicEndpoint(DatagramProtocol):
         self._by_id: dict[bytes, QuicLink] = {}
         self._links: dict[QuicLink, set[bytes]] = {}
         self._budget = (0.0, 0)
+        self._turn_began: float | None = None
         self.counts = QuicCounts()
         self.is_ending = False
         self.when_empty: Callable[[], None] = lambda: None
@@ -150,6 +158,25 @@ class QuicEndpoint(DatagramProtocol):
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
+        """Take a datagram; it is the last one of this turn of the reactor once they have taken TURN_SECONDS."""
+        if self._turn_began is None:
+            self._turn_began = time.perf_counter()
+            self._clock.callLater(0, self._begin_turn)
+        self._take(datagram, addr)
+        if time.perf_counter() - self._turn_began >= TURN_SECONDS:
+            self._limit_turn(0)
+
+    def _begin_turn(self) -> None:
+        self._turn_began = None
+        self._limit_turn(TURN_OCTETS)
+
+    def _limit_turn(self, octets: int) -> None:
+        """Let Twisted's port read datagrams of so many octets in a turn: it looks before each one."""
+        transport: Any = self.transport
+        if transport is not None:
+            transport.maxThroughput = octets
+
+    def _take(self, datagram: bytes, addr: Any) -> None:
         """Hand a datagram to its connection; drop or answer one that has none."""
         try:
             header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)

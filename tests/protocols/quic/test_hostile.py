@@ -282,6 +282,21 @@ def test_retry_proves_the_address(site: Site) -> None:
     assert (host.endpoint.links, host.endpoint.counts.dropped["token"]) == (0, 2)
 
 
+def test_a_turn_takes_no_more_datagrams_after_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have their turn between two datagrams, each of which may be a whole call; the next turn goes on."""
+    network = Network()
+    host: Any = QuicHost(network, site)
+    for seconds, octets in ((3600.0, datagrams.TURN_OCTETS), (0.0, 0)):
+        network.pass_time(0.001)
+        monkeypatch.setattr(datagrams, "TURN_SECONDS", seconds)
+        host.maxThroughput = datagrams.TURN_OCTETS
+        for _ in range(2):
+            host.endpoint.datagramReceived(b"x", ("203.0.113.5", 4444))
+        assert host.maxThroughput == octets
+    network.pass_time(0.001)
+    assert host.maxThroughput == datagrams.TURN_OCTETS
+
+
 def test_share_of_an_address(site: Site) -> None:
     """An address has as many connections as limits allow, of both carriers together."""
     network = Network()

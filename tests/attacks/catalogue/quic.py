@@ -1,0 +1,239 @@
+"""The UDP port of ``[quic]``: datagrams, handshakes and streams of clients that mean harm."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from aioquic.quic import events
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.packet import QuicProtocolVersion
+
+from tests.attacks.attack import MIB, Attack, Target
+from tests.attacks.site import amend
+from tests.attacks.strikes import addresses, fewer, turns
+from tests.programmes import seed_of_chance
+from tests.system.raw_link import request
+
+
+def with_quic(folder: Path) -> None:
+    """Let the host listen for QUIC."""
+    amend(folder, "quic", "enabled = true")
+
+
+class Attacker:
+    """
+    A client with a socket of its own.
+
+    :param source: its address.
+    :param identified: whether it shows the certificate of ``demo``.
+    """
+
+    def __init__(self, target: Target, source: str, *, identified: bool = True) -> None:
+        configuration = QuicConfiguration(
+            is_client=True,
+            alpn_protocols=["agtp"],
+            server_name="localhost",
+            supported_versions=[QuicProtocolVersion.VERSION_1],
+        )
+        configuration.load_verify_locations(cafile=str(target.state / "ca.pem"))
+        if identified:
+            own = target.state / "agents" / "demo"
+            configuration.load_cert_chain(own / "agent.pem", own / "agent.key")
+        self._to = ("127.0.0.1", target.port)
+        self._source = source
+        self.core = QuicConnection(configuration=configuration)
+        self.is_ready = self.has_ended = False
+        self.answers: dict[int, bytes] = {}
+        self.socket = self._bind()
+        self.core.connect(self._to, now=time.monotonic())
+        self.send()
+
+    def _bind(self) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind((self._source, 0))
+        made.connect(self._to)
+        return made
+
+    def move(self) -> None:
+        """Go on from another port."""
+        self.socket.close()
+        self.socket = self._bind()
+
+    def send(self) -> None:
+        """Send what there is."""
+        for octets, _ in self.core.datagrams_to_send(now=time.monotonic()):
+            with suppress(OSError):
+                self.socket.send(octets)
+
+    def wait(self, until: Callable[[], object], seconds: float = 5.0) -> bool:
+        """Read and answer until something holds; return whether it does."""
+        end = time.monotonic() + seconds
+        while not until() and not self.has_ended and time.monotonic() < end:
+            self.send()
+            self.socket.settimeout(0.05)
+            try:
+                self.core.receive_datagram(self.socket.recv(65_536), self._to, now=time.monotonic())
+            except OSError:
+                due = self.core.get_timer()
+                if due is not None and due <= time.monotonic():
+                    self.core.handle_timer(now=time.monotonic())
+            while (event := self.core.next_event()) is not None:
+                self._note(event)
+        return bool(until())
+
+    def _note(self, event: Any) -> None:
+        self.is_ready |= isinstance(event, events.HandshakeCompleted)
+        self.has_ended |= isinstance(event, events.ConnectionTerminated)
+        if isinstance(event, events.StreamDataReceived):
+            self.answers[event.stream_id] = self.answers.get(event.stream_id, b"") + event.data
+
+    def begin(self, octets: bytes, *, ends: bool = True) -> int:
+        """Send octets on a stream of their own."""
+        number = self.core.get_next_available_stream_id()
+        self.core.send_stream_data(number, octets, end_stream=ends)
+        self.send()
+        return number
+
+    def connect(self, seconds: float = 5.0) -> bool:
+        """Wait for the end of the handshake; return whether it came."""
+        return self.wait(lambda: self.is_ready, seconds)
+
+    def answer(self, number: int, seconds: float) -> bytes:
+        """Wait for an answer on a stream, and return what arrived."""
+        self.wait(lambda: self.answers.get(number), seconds)
+        return self.answers.get(number, b"")
+
+    def may_open(self) -> bool:
+        """Return whether the host allows another stream."""
+        core: Any = self.core
+        return self.is_ready and bool(core._local_next_stream_id_bidi // 4 < core._remote_max_streams_bidi)
+
+    def close(self) -> None:
+        """End the connection in order."""
+        self.core.close()
+        self.send()
+        self.socket.close()
+
+
+@contextmanager
+def attacker(target: Target, source: str = "127.0.3.1", *, identified: bool = True) -> Iterator[Attacker]:
+    """Have a client that is connected, if the host takes it."""
+    client = Attacker(target, source, identified=identified)
+    try:
+        client.connect()
+        yield client
+    finally:
+        client.close()
+
+
+def first_datagrams(target: Target, seconds: float) -> None:
+    """Clients of 40 addresses begin a handshake and read nothing: never more than three times their octets."""
+    for _, source in zip(turns(seconds, least=20), addresses(), strict=False):
+        client = Attacker(target, source, identified=False)
+        client.socket.close()
+        target.arrived(1)
+
+
+def broken_datagrams(target: Target, seconds: float) -> None:
+    """Datagrams that look like QUIC, and are octets of chance."""
+    chance = random.Random(seed_of_chance())
+    for _, source in zip(turns(seconds, least=50), addresses(), strict=False):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+            line.bind((source, 0))
+            head = bytes([chance.choice((0xC0, 0xC3, 0xE0, 0xF0, 0x40))]) + chance.choice((b"\0\0\0\1", b"\xfa" * 4))
+            with suppress(OSError):
+                line.sendto(head + chance.randbytes(chance.choice((3, 40, 1_195, 1_400))), ("127.0.0.1", target.port))
+        target.arrived(1)
+
+
+def reconnects(target: Target, seconds: float) -> None:
+    """An agent that makes a connection for each request."""
+    answered = 0
+    for _ in turns(seconds, least=2):
+        with attacker(target) as client:
+            if client.is_ready:
+                number = client.begin(request("DISCOVER", "/methods"))
+                answered += client.answer(number, 2.0).startswith(b"AGTP/1.0 200")
+        target.arrived(1)
+    assert answered, "no request was answered over QUIC"
+
+
+def rapid_resets(target: Target, seconds: float) -> None:
+    """An agent that resets each request as soon as it is sent, on one connection after the other."""
+    end = time.monotonic() + max(seconds, 0.1)
+    while time.monotonic() < end:
+        with attacker(target) as client:
+            for _ in turns(end - time.monotonic(), most=400):
+                if not client.wait(client.may_open, 0.2):
+                    break
+                number = client.begin(request("ECHO", "/text", {"text": "x"}))
+                client.core.reset_stream(number, 0x03)
+                client.send()
+                target.arrived(1)
+
+
+def half_requests(target: Target, seconds: float) -> None:
+    """Agents that begin all the requests that their connections allow, and end none."""
+    head = b"AGTP/1.0 ECHO /text\r\nContent-Type: application/json\r\nContent-Length: 900000\r\n\r\n{"
+    clients = [Attacker(target, source) for _, source in zip(range(fewer(30, seconds)), addresses(), strict=False)]
+    for client in clients:
+        client.connect(2.0)
+        for _ in range(16):
+            if client.may_open():
+                client.begin(head, ends=False)
+                target.arrived(1)
+    time.sleep(min(1.0, seconds / 4))
+    for client in clients:
+        client.close()
+
+
+def unread_answers(target: Target, seconds: float) -> None:
+    """Agents that ask for the longest answers there are, and read nothing."""
+    clients = [Attacker(target, source) for _, source in zip(range(fewer(20, seconds)), addresses(), strict=False)]
+    for client in clients:
+        client.connect(2.0)
+        for _ in range(16):
+            if client.may_open():
+                client.begin(request("DISCOVER", "/methods"))
+                target.arrived(1)
+    time.sleep(min(2.0, seconds / 2))
+    for client in clients:
+        client.socket.close()
+
+
+def moves(target: Target, seconds: float) -> None:
+    """An agent whose address changes with each request: after eight moves in a minute the connection ends."""
+    end = time.monotonic() + max(seconds, 0.1)
+    while time.monotonic() < end:
+        with attacker(target) as client:
+            for _ in turns(end - time.monotonic(), most=30):
+                if client.has_ended or not client.is_ready:
+                    break
+                number = client.begin(request("ECHO", "/text", {"text": "x"}))
+                client.answer(number, 0.5)
+                client.move()
+                target.arrived(1)
+
+
+def _attack(name: str, who: str, says: str, run: Callable[[Target, float], None], **more: Any) -> Attack:
+    return Attack(name=name, who=who, says=says, run=run, configure=with_quic, **more)
+
+
+ATTACKS = (
+    _attack("quic-first-datagrams", "stranger", "Handshakes over QUIC that do not go on.", first_datagrams),
+    _attack("quic-broken-datagrams", "stranger", "Datagrams that look like QUIC.", broken_datagrams),
+    _attack("quic-reconnects", "agent", "A QUIC connection for each request.", reconnects),
+    _attack("quic-rapid-resets", "agent", "Requests that are reset as soon as they are sent.", rapid_resets),
+    _attack("quic-half-requests", "agent", "All streams of 30 connections, each with half a request.", half_requests),
+    _attack(
+        "quic-unread-answers", "agent", "Answers that nobody reads, on 20 connections.", unread_answers, memory=60 * MIB
+    ),
+    _attack("quic-moves", "agent", "Another address for each request.", moves),
+)
