@@ -1,10 +1,9 @@
 """
-What QUIC costs beside TLS, and what loss does to it: ``python -m tests.bench.carriers``.
+What QUIC costs beside TLS, and what loss does to both: ``python -m tests.bench.carriers``.
 
 One host on one core, called by the same client over both carriers in interleaved rounds; what counts is the host's own
-CPU time. TLS is measured twice, which is the error of the others. Loss is that of a network in virtual time, which
-drops datagrams by a seed: its figures hold the network's delays and the protocol's timers, without the time of a
-processor. TLS has no figures of loss: the system's own TCP would need ``tc netem``.
+CPU time. TLS is measured twice, which is the error of the others. Loss is that of :mod:`tests.bench.lossy`, with the
+system's own TCP and UDP; it needs Linux and root.
 """
 
 from __future__ import annotations
@@ -27,17 +26,11 @@ from agtphost.client.deadline import Deadline
 from agtphost.client.quic import blocking
 from agtphost.client.quic.core import load_credentials
 from agtphost.client.requests import Destination
+from tests.bench import lossy
 from tests.bench.measurement import cpu_seconds, pin
 from tests.bench.tool_call import resident
-from tests.client.quic.sessions import SessionClient, call_of, credentials_of
-from tests.protocols.links import FakeDispatcher, reply
-from tests.protocols.loopback import Site
-from tests.protocols.quic.network import Network, QuicHost, quic_site
 from tests.system.hosting import Host, running, sample
 
-LOSSES = (0.0, 0.01, 0.03)
-ROUND_TRIPS = (0.04, 0.15)
-SEED = 20_261_129
 AT_A_TIME = 8
 SECTION = "\n[quic]\nenabled = true\n"
 
@@ -104,7 +97,7 @@ def measure_host(host: Host, calls: int, handshakes: int, idle: int, rounds: int
     work: dict[str, tuple[Callable[[], None], int]] = {}
     for at_a_time in (1, AT_A_TIME):
         for name in connect:
-            job = partial(call_many, host, calls, at_a_time, quic=name == "QUIC")
+            job: Callable[[], None] = partial(call_many, host, calls, at_a_time, quic=name == "QUIC")
             work[f"call, {at_a_time} at a time|{name}"] = job, calls
     for name, each in connect.items():
         work[f"handshake|{name}"] = partial(shake_hands, each, handshakes), handshakes
@@ -124,71 +117,27 @@ def measure_host(host: Host, calls: int, handshakes: int, idle: int, rounds: int
     return figures
 
 
-def simulate(site: Site, loss: float, round_trip: float, calls: int, seed: int) -> dict[str, float]:
-    """
-    Return what a client sees of a lossy network in virtual time, with eight calls at a time on one connection.
-
-    :param loss: share of the datagrams that are lost.
-    :param round_trip: seconds.
-    """
-    network = Network(seed, loss=loss, delay=round_trip / 2)
-    dispatcher = FakeDispatcher(lambda request, peer, interim: _answer_soon(network, request))
-    QuicHost(network, site, dispatcher)
-    client = SessionClient(network, credentials_of(site))
-    client.connect().call(call_of())
-    first = network.clock.seconds()
-    out: dict[Any, float] = {}
-    took: list[float] = []
-    sent = len(network.carried)
-    while len(took) < calls:
-        while len(out) < AT_A_TIME and len(took) + len(out) < calls:
-            out[client.ask(call_of("BOOK", f"task-{len(took) + len(out)}"))] = network.clock.seconds()
-        network.run(lambda: not all(call.is_out for call in out))
-        ended = [each for each in out if not each.is_out]
-        took.extend(network.clock.seconds() - out.pop(call) for call in ended)
-    took.sort()
-    return {
-        "first answer ms": round(first * 1000),
-        "p50 ms": round(took[len(took) // 2] * 1000),
-        "p99 ms": round(took[int(len(took) * 0.99)] * 1000),
-        "datagrams a call": round((len(network.carried) - sent) / calls, 1),
-    }
-
-
-def _answer_soon(network: Network, request: Any) -> Any:
-    """Answer with a kilobyte after ten milliseconds, give or take five."""
-    from twisted.internet.task import deferLater
-
-    late = 0.005 + network.random.random() * 0.01
-    return deferLater(network.clock, late, lambda: reply(request, b"x" * 1000))
-
-
-def measure_loss(folder: Path, calls: int, seed: int = SEED) -> dict[str, dict[str, float]]:
-    """Return what loss does at each round trip."""
-    site = quic_site(folder)
-    return {
-        f"{round_trip * 1000:g} ms, {loss:.0%} lost": simulate(site, loss, round_trip, calls, seed)
-        for round_trip in ROUND_TRIPS
-        for loss in LOSSES
-    }
-
-
 @contextlib.contextmanager
 def measured_host(folder: Path) -> Iterator[Host]:
     """The sample host with both carriers, on the first core."""
+    folder.mkdir()
     with running(sample(folder, append=SECTION), prefix=("taskset", "-c", "0")) as host:
         yield host
 
 
-def bench(calls: int, handshakes: int, idle: int, rounds: int, simulated: int) -> dict[str, Any]:
-    """Measure all."""
-    pin(1)
+def bench(calls: int, handshakes: int, idle: int, rounds: int, lossy_calls: int) -> dict[str, Any]:
+    """
+    Measure all.
+
+    :param lossy_calls: calls of a round on each lossy network; 0: loss is not measured.
+    """
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        (folder / "host").mkdir()
+        of_loss = lossy.measure(folder, rounds, lossy_calls) if lossy_calls else {}
+        pin(1)
         with measured_host(folder / "host") as host:
             of_host = measure_host(host, calls, handshakes, idle, rounds)
-        return {"host": of_host, "loss": measure_loss(folder, simulated)}
+    return {"host": of_host, "loss": of_loss}
 
 
 def main() -> None:
@@ -198,9 +147,9 @@ def main() -> None:
     parser.add_argument("--handshakes", type=int, default=200, help="of one round of one carrier (default: 200)")
     parser.add_argument("--idle", type=int, default=500, help="idle connections (default: 500)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default: 5)")
-    parser.add_argument("--simulated", type=int, default=2000, help="calls on each lossy network (default: 2000)")
+    parser.add_argument("--lossy", type=int, default=400, help="calls of a round with loss; 0: none (default: 400)")
     given = parser.parse_args()
-    found = bench(given.calls, given.handshakes, given.idle, given.rounds, given.simulated)
+    found = bench(given.calls, given.handshakes, given.idle, given.rounds, given.lossy)
     print(json.dumps(found, indent=2))
 
 

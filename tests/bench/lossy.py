@@ -1,42 +1,36 @@
 """
-TLS and QUIC over a network that delays and loses packets: ``python -m tests.bench.lossy``.
+TLS and QUIC over a network that delays and loses packets; a part of :mod:`tests.bench.carriers`.
 
 Both ends are real programs on the system's own TCP and UDP, see :mod:`tests.bench.lossy_link`; the rounds of both
-carriers are interleaved. Needs Linux and root.
+carriers are interleaved.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.lossy_link import ADDRESSES, LossyLink, lossy_link
 from tests.system.hosting import sample
 
-CARRIERS = ("tls", "quic")
+CARRIERS = ("TLS", "QUIC")
 
 
-@dataclass(frozen=True)
-class Line:
-    """What one carrier took under one condition, in milliseconds."""
+ROUND_TRIPS = (0.04, 0.15)
+LOSSES = (0.0, 0.01, 0.03)
+SEED = 20_261_129
+AT_A_TIME = 8
+FIRST = 10
+"""First answers of a round, each to a new client."""
 
-    what: str
-    carrier: str
-    p50: float
-    p99: float
-    calls: int
-
-    def __str__(self) -> str:
-        return f"{self.what:44} {self.carrier:5} {self.p50:8.1f} {self.p99:8.1f}  {self.calls:5}"
+Figures = dict[str, dict[str, float]]
+"""Milliseconds, by carrier and percentile."""
 
 
 @contextmanager
@@ -61,7 +55,15 @@ def host_at(link: LossyLink, config: Path) -> Iterator[None]:
 
 def call(link: LossyLink, config: Path, carrier: str, calls: int, concurrent: int) -> list[float]:
     """Return the milliseconds of calls from the client's end."""
-    words = [sys.executable, "-m", "tests.bench.lossy_client", str(config), carrier, str(calls), str(concurrent)]
+    words = [
+        sys.executable,
+        "-m",
+        "tests.bench.lossy_client",
+        str(config),
+        carrier.lower(),
+        str(calls),
+        str(concurrent),
+    ]
     done = subprocess.run(link.command(1, words), capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise RuntimeError(done.stderr)
@@ -69,42 +71,41 @@ def call(link: LossyLink, config: Path, carrier: str, calls: int, concurrent: in
     return taken
 
 
-def measure(config: Path, rounds: int, seed: int) -> Iterator[Line]:
-    """Yield the lines of the table."""
-    for delay in (0.040, 0.150):
-        yield from _compare(config, f"first answer, {delay * 1000:.0f} ms", delay, 0.0, (rounds, 10, 0), seed)
-    for loss in (0.0, 0.01, 0.03):
-        what = f"8 at a time, 40 ms, {loss:.0%} lost"
-        yield from _compare(config, what, 0.040, loss, (rounds, 400, 8), seed)
+def measure(folder: Path, rounds: int, calls: int) -> dict[str, Figures]:
+    """
+    Measure first answers at each round trip, and calls at each share of lost packets.
+
+    :param calls: of a round of one carrier.
+    """
+    address = ('address = "127.0.0.1"', f'address = "{ADDRESSES[0]}"')
+    config = sample(folder, edit=[address], append="\n[quic]\nenabled = true\n")
+    found = {}
+    for seconds in ROUND_TRIPS:
+        found[name_first(seconds)] = _compare(config, seconds, 0.0, rounds, FIRST, 0)
+    for loss in LOSSES:
+        found[name_loss(loss)] = _compare(config, ROUND_TRIPS[0], loss, rounds, calls, AT_A_TIME)
+    return found
 
 
-def _compare(
-    config: Path, what: str, delay: float, loss: float, amount: tuple[int, int, int], seed: int
-) -> Iterator[Line]:
-    rounds, calls, concurrent = amount
+def name_first(round_trip: float) -> str:
+    """Return the name of a row of first answers."""
+    return f"first answer, {round_trip * 1000:g} ms"
+
+
+def name_loss(loss: float) -> str:
+    """Return the name of a row of calls."""
+    return f"{AT_A_TIME} at a time, {ROUND_TRIPS[0] * 1000:g} ms, {loss:.0%} lost"
+
+
+def _compare(config: Path, round_trip: float, loss: float, rounds: int, calls: int, at_a_time: int) -> Figures:
     taken: dict[str, list[float]] = {carrier: [] for carrier in CARRIERS}
-    with lossy_link(delay / 2, loss, seed) as link, host_at(link, config):
+    with lossy_link(round_trip / 2, loss, SEED) as link, host_at(link, config):
         for _ in range(rounds):
             for carrier in CARRIERS:
-                taken[carrier] += call(link, config, carrier, calls, concurrent)
-    for carrier, found in taken.items():
-        hundredths = statistics.quantiles(found, n=100)
-        yield Line(what, carrier, hundredths[49], hundredths[98], len(found))
+                taken[carrier] += call(link, config, carrier, calls, at_a_time)
+    return {carrier: _percentiles(found) for carrier, found in taken.items()}
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="of each carrier under each condition (default: 3)")
-    parser.add_argument("--seed", type=int, default=1, help="of the packets that are lost (default: 1)")
-    given = parser.parse_args(words)
-    with tempfile.TemporaryDirectory() as folder:
-        address = ('address = "127.0.0.1"', f'address = "{ADDRESSES[0]}"')
-        config = sample(Path(folder), edit=[address], append="\n[quic]\nenabled = true\n")
-        print(f"{'milliseconds a call':44} {'':5} {'p50':>8} {'p99':>8}  calls")
-        for line in measure(config, given.rounds, given.seed):
-            print(line, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def _percentiles(taken: list[float]) -> dict[str, float]:
+    hundredths = statistics.quantiles(taken, n=100, method="inclusive")
+    return {"p50": round(hundredths[49]), "p99": round(hundredths[98])}

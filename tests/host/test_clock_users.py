@@ -36,6 +36,7 @@ DIRECT = {
     "stores/postgres/lease.py:keep": "compares the system's clock with the database's",
     "stores/postgres/lease.py:_look": "the same",
     "stores/postgres/location.py:find_risks": "the same",
+    "protocols/quic/qlog.py": "names of traces, and times in them, for people who debug",
     "protocols/steady_timers.py:use_steady_clock": "where the reactor's own clock begins",
 }
 """Functions, by module and name, that read the system's clock; a name alone stands for all of its module."""

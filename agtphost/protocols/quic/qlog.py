@@ -1,5 +1,5 @@
 """
-Traces of connections in qlog's format, for debugging: one file of JSON text sequences (RFC 7464) for each connection.
+Traces of connections in qlog's format, for debugging: one file of JSON text sequences for each connection.
 
 aioquic keeps a whole trace in memory and writes it at the end. Here each event is written as it comes, and both the
 size of a trace and the number of traces are bounded. What would let a reader of the file end a connection or take its
@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 
 from aioquic.quic.logger import QuicLogger, QuicLoggerTrace
 from twisted.logger import Logger
+
+from agtphost.vocabulary.foreign_errors import explain
 
 MOST_TRACES = 1_000
 """Traces of one process; further connections have none."""
@@ -53,7 +55,7 @@ class QlogDirectory(QuicLogger):
             try:
                 trace.open(self._folder / name)
             except OSError as error:
-                log.warn("no trace of a connection: {error}", error=str(error))
+                log.warn("no trace of a connection: {error}", error=explain(error))
         return trace
 
     def end_trace(self, trace: QuicLoggerTrace) -> None:
@@ -98,7 +100,7 @@ class QlogTrace(QuicLoggerTrace):
             else:
                 self._file.write(line)
         except OSError as error:
-            log.warn("a trace ends early: {error}", error=str(error))
+            log.warn("a trace ends early: {error}", error=explain(error))
             self.close()
 
     # What is secret
