@@ -19,7 +19,7 @@ from tests.protocols.test_tls import good
 from tests.system.hosting import Host, running, sample, until
 from tests.system.test_quic import request
 
-pytestmark = [pytest.mark.release, pytest.mark.npm]
+pytestmark = pytest.mark.npm
 
 HERE = Path(__file__).parent
 UNKNOWN_AUTHORITY = 0x100 + 48
