@@ -49,6 +49,7 @@ def test_a_connection_is_traced(site: Site, tmp_path: Path) -> None:
     frames = [frame for each in events for frame in each["data"].get("frames", ())]
     assert {"transport:packet_sent", "transport:packet_received"} <= {each["name"] for each in events}
     assert {"stream", "crypto", "new_connection_id"} <= {frame["frame_type"] for frame in frames}
+    assert head["qlog_version"] == "0.3" and b"task-1" not in file.read_bytes(), "the request names its task"
     identifiers = [each.cid for each in core._host_cids]
     assert identifiers and not any(reset_token(SECRET, each).hex() in file.read_text() for each in identifiers)
     assert not any({"reset_token", "token", "stateless_reset_token"} & frame.keys() for frame in frames)
