@@ -375,7 +375,7 @@ def test_ci_and_container_install_from_the_locks() -> None:
     readme = next(line for line in (ROOT / "README.rst").read_text().splitlines() if line.endswith("-m pytest"))
     said = [*commands((ROOT / "Containerfile").read_text()), *readme.split("&&")]
     installing = [part for line in said for part in line.split("&&") if "pip install" in part]
-    assert len(installing) == 6
+    assert len(installing) == 7
     for line in installing:
         assert "--require-hashes" in line or ("--no-deps" in line and ("--no-index" in line or "-e ." in line)), line
     assert "requirements/dev.lock" in readme and readme.strip().startswith("python3 -m venv .venv &&")

@@ -120,9 +120,10 @@ def test_try_it_line_by_line(host: Up, checkout: Path) -> None:
 def test_ci_runs_the_documented_command(tmp_path: Path) -> None:
     """``.ci/run`` takes the test command from the README, word for word, and runs what it took."""
     (documented,) = lines(section("Run the tests"))
-    locked = "--require-hashes --no-compile -r requirements/dev.lock"
+    pip = "--require-hashes -r requirements/pip.lock"
+    locked = ".venv/bin/pip install -q --require-hashes --no-compile -r requirements/dev.lock"
     editable = ".venv/bin/pip install -q --no-deps --no-build-isolation -e ."
-    assert documented == INSTALLING + f"{locked} && {editable} && .venv/bin/python -m pytest"
+    assert documented == INSTALLING + f"{pip} && {locked} && {editable} && .venv/bin/python -m pytest"
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     text = script.read_text()
