@@ -57,6 +57,8 @@ OPERATORS = "handlers"
 FIRST = (
     "attacks",
     "page",
+    "stores",
+    "cluster",
     "crash",
     "bench",
     "system",
