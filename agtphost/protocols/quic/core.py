@@ -6,6 +6,8 @@ What the library lacks or does otherwise, as of 1.7.2:
 - It asks for client certificates by a private switch only, and does not verify the chain:
   :attr:`ServerCore.client_chain` is verified by the caller at ``HandshakeCompleted``.
 - It lets a client open 128 streams of each kind, and chooses no certificate by SNI.
+- A stream counts until its answer is acknowledged, and MAX_STREAMS is sent when half are used: a client that makes no
+  more calls at a time than it may waits for round trips.
 - Its tokens of stateless resets are random, so that nothing can be reset after a restart.
 """
 
@@ -89,6 +91,8 @@ class ServerCore(BoundedConnection):
         self._certificates = certificates
         self._asks = asks_certificate
         self._secret = secret
+        self._most_streams = streams
+        self._granted = streams
         self._host_cids[0].stateless_reset_token = reset_token(secret, self.host_cid)
         self.server_name: str | None = None
         """The name that the client asked for by SNI, in lower case."""
@@ -146,6 +150,35 @@ class ServerCore(BoundedConnection):
                 each.stateless_reset_token = reset_token(self._secret, each.cid)
 
     # Streams
+
+    def _write_connection_limits(self, builder: Any, space: Any) -> None:
+        limit = self._local_max_streams_bidi
+        self._granted = max(self._granted, limit.used + self._count_free_streams())
+        limit.value = self._granted
+        used, limit.used = limit.used, limit.sent  # else it waits until few are left
+        try:
+            super()._write_connection_limits(builder, space)
+        finally:
+            limit.used = used
+
+    def _count_free_streams(self) -> int:
+        """
+        Return how many further streams the client may open.
+
+        A request counts until the last datagram of its answer is written, so that the client learns of its free stream
+        with the answer. Twice as many streams may wait for an acknowledgement, which takes a client a round trip and
+        its delay of acknowledgements.
+        """
+        kept = [stream.sender for stream in self._streams.values() if not stream.is_finished]
+        answered = sum(map(self._is_answered, kept))
+        under_way = len(kept) - answered
+        return self._most_streams - under_way - max(0, answered - 2 * self._most_streams)
+
+    def _is_answered(self, sender: Any) -> bool:
+        """Return whether what is left of an answer fits the datagram that is being written."""
+        if sender._buffer_fin is None:
+            return sender.is_finished or sender._reset_error_code is not None
+        return bool(sender._buffer_stop - sender.next_offset <= self._max_datagram_size)
 
     def count_acknowledged(self, stream_id: int) -> int:
         """Return the octets of an answer that the peer has acknowledged."""

@@ -54,8 +54,8 @@ _CURVES = {
 
 _CONNECTION = (
     *("_close_event", "_handle_crypto_frame", "_host_cids", "_initialize", "_local_max_data"),
-    *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_network_paths"),
-    *("_peer_cid", "_peer_cid_available", "_quic_logger", "_remote_max_streams_bidi"),
+    *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
+    *("_network_paths", "_peer_cid", "_peer_cid_available", "_quic_logger", "_remote_max_streams_bidi"),
     *("_replenish_connection_ids", "_state", "_streams", "_write_connection_limits", "_write_stream_limits"),
 )
 _CONTEXT = (
@@ -63,7 +63,10 @@ _CONTEXT = (
     *("_request_client_certificate", "_server_handle_hello", "_signature_algorithms", "_supported_groups"),
 )
 _RECOVERY = ("_on_packets_lost", "_pto_count", "get_probe_timeout")
-_SENDER = ("_buffer", "_reset_error_code", "_buffer_start", "_buffer_stop", "is_finished", "highest_offset")
+_SENDER = (
+    *("_buffer", "_buffer_fin", "_buffer_start", "_buffer_stop", "_reset_error_code"),
+    *("highest_offset", "is_finished", "next_offset"),
+)
 _RECEIVER = ("_buffer_start", "highest_offset", "is_finished")
 
 
@@ -80,6 +83,7 @@ def find_fault() -> str:
     parts: tuple[tuple[object, tuple[str, ...]], ...] = (
         *((connection, _CONNECTION), (getattr(connection, "_loss", connection), _RECOVERY)),
         *((tls.Context(is_client=False), _CONTEXT), (stream.sender, _SENDER), (stream.receiver, _RECEIVER)),
+        (stream, ("is_finished",)),
     )
     for part, names in parts:
         for name in names:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_twisted
-from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
 
 from agtphost.client import CannotConnect, Client, ConnectionLost, Timeout
 from agtphost.client.connections import CONNECT_SECONDS
@@ -81,6 +81,23 @@ def test_calls_within_the_limit_run_at_a_time_and_the_others_wait_their_turn(sit
     ]
     assert most == 4
     assert client.session.reusable and not client.session._calls
+
+
+@pytest.mark.parametrize("body", [1, 8_000])
+@pytest.mark.parametrize("at_a_time", [8, 16])
+def test_no_call_waits_for_a_stream_while_fewer_run_than_are_allowed(site: Site, at_a_time: int, body: int) -> None:
+    """The answer that ends a call brings the permission for the next one, before it is acknowledged."""
+    dispatcher = FakeDispatcher(lambda request, peer, interim: succeed(reply(request, bytes(body))))
+    client = connect(site, dispatcher, Network(delay=0.02), streams=16)
+    left, running = 5 * at_a_time, set[QuicCall]()
+    while left or running:
+        while left and len(running) < at_a_time:
+            running.add(client.ask(call_of(task=f"task-{left}")))
+            left -= 1
+            assert not client.session._waiting
+        client.network.run(lambda: any(not call.is_out for call in running))  # noqa: B023
+        running = {call for call in running if call.is_out}
+    assert len(dispatcher.requests) == 5 * at_a_time and not client.errors
 
 
 def test_a_quick_call_does_not_wait_behind_slow_ones(site: Site) -> None:

@@ -104,6 +104,23 @@ def test_forbidden_frame_closes_its_connection_alone(
     assert is_answered(network, site)
 
 
+def test_streams_that_a_client_never_ends_are_bounded(site: Site) -> None:
+    """Answered streams free others before they are over; a client that leaves them open gets so many and no more."""
+    network = Network()
+    host = QuicHost(network, site, streams=4)
+    client = QuicClient(network, site).connect()
+    client.core.reset_stream = lambda *_: None  # type: ignore[method-assign, assignment]
+    handlers: Any = client.core._QuicConnection__frame_handlers  # type: ignore[attr-defined]
+    handlers[0x05] = (lambda context, kind, buffer: (buffer.pull_uint_var(), buffer.pull_uint_var()), handlers[0x05][1])
+    for _ in range(20):
+        client.call(ends=False)
+        network.pass_time(0.2)
+    [link] = host.endpoint._links
+    assert len(host.dispatcher.requests) == len(link.core._streams) == 3 * 4
+    assert client.core._remote_max_streams_bidi == 3 * 4
+    assert is_answered(network, site)
+
+
 def test_octets_for_a_stream_that_has_ended_begin_no_second_request(site: Site) -> None:
     """A client that goes on after the answer, against STOP_SENDING, is not answered again on that stream."""
     network = Network()
