@@ -34,6 +34,7 @@ from agtphost.client.service_documents import Definition, definitions_of
 from agtphost.client.verification import signing_keys_of
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.uris import AgtpUri
 
 CALL_SECONDS = 60.0
@@ -326,7 +327,7 @@ class Calls(ConnectionSource[L]):
     async def _reconnecting(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         """Make a call over a pooled connection, and once more over a new one if that was dead."""
         if self._carriers is not None and needs_offers(call):
-            await self._learn_offers(self._carriers, call.destination, deadline)
+            await self._learn_offers(self._carriers, call, deadline)
         attempt = 1
         while True:
             link = await self._borrow(call.destination, deadline)
@@ -350,8 +351,13 @@ class Calls(ConnectionSource[L]):
                 self._return(call.destination, link)
             attempt += 1
 
-    async def _learn_offers(self, carriers: CarrierTable, host: Destination, deadline: Deadline) -> None:
-        """Read the manifest of a host whose carriers are not known, once for all calls that wait for it."""
+    async def _learn_offers(self, carriers: CarrierTable, call: PreparedCall, deadline: Deadline) -> None:
+        """
+        Read the manifest of a host whose carriers are not known, once for all calls that wait for it.
+
+        :param call: waits for it. Its caller is named only where the host shows its manifest to nobody else.
+        """
+        host = call.destination
         if carriers.is_known(host, self._now()):
             return
         async with self._reading(host):
@@ -359,6 +365,9 @@ class Calls(ConnectionSource[L]):
                 return
             try:
                 reply = await self._reconnecting(self._caller.manifest_call(host), None, deadline)
+                if reply.reason == Reason.ANONYMOUS_DISCOVERY_DISABLED and call.caller_id is not None:
+                    asked = self._caller.manifest_call(host, anonymous=False)
+                    reply = await self._reconnecting(asked, None, deadline)
             except (ConnectionLost, ProtocolBroken):
                 # The call itself shows what is wrong.
                 carriers.note_absence(host, self._now())

@@ -211,16 +211,19 @@ class Caller:
         self.bootstraps = Bootstraps(options.get("bootstrap", ASK_DOMAINS))
         self._catalogs: OrderedDict[Destination, str] = OrderedDict()
 
-    def manifest_call(self, server: str | AgtpUri | Destination, part: str = "") -> PreparedCall:
+    def manifest_call(
+        self, server: str | AgtpUri | Destination, part: str = "", *, anonymous: bool = True
+    ) -> PreparedCall:
         """
         Return the call that reads a server's manifest (AGTP-API section 8.10).
 
         :param part: the token of a part behind the first one.
+        :param anonymous: whether it leaves out who calls.
         """
         if isinstance(server, Destination):
             server = AgtpUri(form=Form.SERVER, host=server.host, port=server.port)
         asked = {"part": part} if part else None
-        return self.prepare(server_of(server), "DISCOVER", "/", asked, anonymous=True)
+        return self.prepare(server_of(server), "DISCOVER", "/", asked, anonymous=anonymous)
 
     def prepare(
         self,

@@ -22,6 +22,7 @@ from agtphost.wire import Headers, Response
 from tests.client.drivers import AioDriver, BlockingDriver, Driver, twisted_driver
 from tests.client.quic.test_blocking import QuicHost, _held_closing, closed_port
 from tests.client.test_manifests import KEY, document
+from tests.protocols.authorities import AGENT_ID
 from tests.protocols.links import FakeDispatcher, at_once, reply
 from tests.protocols.loopback import Host, Site, make_site
 from tests.protocols.test_tls import good
@@ -55,9 +56,16 @@ class Publishing(FakeDispatcher):
         self.document: Any = None
         """In place of the manifest."""
 
+        self.is_open = True
+        """Whether callers without an Agent-ID are shown the manifest."""
+
     def _publish(self, request: Any, peer: Any, interim: Any) -> Any:
         if (request.method, request.path) != ("DISCOVER", "/"):
             return self.answer(request, peer, interim)
+        if not self.is_open and "agent-id" not in request.headers:
+            problem = jsontext.encode({"status": 262, "reason": "anonymous-discovery-disabled"})
+            fields = [*reply(request).headers, ("Content-Type", "application/problem+json")]
+            return succeed(Response(status=262, headers=Headers(fields), body=problem))
         own = [{"carrier": "tls", "port": 1}, {"carrier": "quic", "port": self.port, "alpn": "agtp"}]
         shown = sign_manifest(document(transports=own), KEY) if self.document is None else self.document
         fields = [*reply(request).headers, ("Content-Type", media_types.MANIFEST_JSON)]
@@ -123,6 +131,23 @@ def drain(silent: socket.socket) -> int:
     except BlockingIOError:
         return count
     return count
+
+
+@pytest.mark.usefixtures("long_head_start")
+@pytest.mark.parametrize("agent", [AGENT_ID, None])
+@pytest_twisted.ensureDeferred
+async def test_a_manifest_that_only_named_callers_see_is_read_as_the_caller(
+    site: Site, make: Make, agent: str | None
+) -> None:
+    """The caller is named where the host asks for that and the call names it anyway; else it goes over TLS."""
+    dispatcher = Publishing()
+    dispatcher.is_open = False
+    async with QuicHost(site, dispatcher) as host, make(agent_id=agent) as client:
+        dispatcher.port = host.quic.port or 0
+        assert (await client.call(uri(host), "QUERY")).status == 200
+    assert dispatcher.calls == [("QUERY", "quic" if agent else "tls")]
+    named = [request.headers.get("agent-id") for request in dispatcher.requests if request.method == "DISCOVER"]
+    assert named == ([None, agent] if agent else [None])
 
 
 @pytest.mark.usefixtures("long_head_start")
