@@ -47,13 +47,17 @@ MOST_CRYPTO = 131_072
 LONGEST_PROBE = 8.0
 """Seconds between two probes of a peer that acknowledges nothing, unless the path itself is slower."""
 
+LONGEST_HANDSHAKE_PROBE = 3.0
+"""The same until the handshake is confirmed: a host gives it ten seconds, in which several probes may be lost."""
+
 _CURVES = {
     int(tls.SignatureAlgorithm.ECDSA_SECP256R1_SHA256): ec.SECP256R1,
     int(tls.SignatureAlgorithm.ECDSA_SECP384R1_SHA384): ec.SECP384R1,
 }
 
 _CONNECTION = (
-    *("_close_event", "_handle_crypto_frame", "_host_cids", "_initialize", "_local_max_data"),
+    *("_close_event", "_handle_crypto_frame", "_handshake_complete", "_handshake_confirmed", "_host_cids"),
+    *("_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
     *("_network_paths", "_peer_cid", "_peer_cid_available", "_quic_logger", "_remote_max_streams_bidi"),
     *("_replenish_connection_ids", "_state", "_streams", "_write_connection_limits", "_write_stream_limits"),
@@ -140,11 +144,17 @@ class BoundedConnection(quic.QuicConnection):
     # Time
 
     def handle_timer(self, now: float) -> None:
-        """Act on the timer, and send again after :data:`LONGEST_PROBE` at the latest."""
-        super().handle_timer(now)
+        """Act on the timer, and send again after :data:`LONGEST_PROBE` at the latest, sooner within the handshake."""
         loss: Any = self._loss
+        probes = loss._pto_count
+        super().handle_timer(now)
+        if loss._pto_count > probes and self._handshake_complete and not self._handshake_confirmed:
+            # A probe of the handshake alone: a host that has completed it has no keys for that any more, and would not
+            # learn of a client's new address.
+            self.send_ping(0)
+        longest = LONGEST_PROBE if self._handshake_confirmed else LONGEST_HANDSHAKE_PROBE
         # The idle timeout bounds for how long (RFC 9002 section 6.2.1).
-        while loss._pto_count and loss.get_probe_timeout() * 2**loss._pto_count > LONGEST_PROBE:
+        while loss._pto_count and loss.get_probe_timeout() * 2**loss._pto_count > longest:
             loss._pto_count -= 1
 
     # Windows

@@ -463,3 +463,29 @@ def test_an_outage_is_over_a_few_seconds_after_its_end(site: Site, lost: str) ->
         network.run(lambda: dispatcher.waiting, 8.5)
         dispatcher.answer()
     assert client.wait(seconds=8.5).status == 200
+
+
+def test_a_host_learns_of_an_address_that_changed_before_the_handshake_was_confirmed(site: Site) -> None:
+    """Probes of the handshake, for which the host has no keys any more, have something with them that it can read."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    QuicHost(network, site, dispatcher)
+    client = SessionClient(network, credentials_of(site, good(site.root))).connect()
+    client.ask(call_of("BOOK"))
+    receive = network.receivers.pop(ADDRESS)
+    network.run(lambda: dispatcher.waiting)
+    client.address = ("203.0.113.9", 40_000)
+    network.receivers[client.address] = receive
+    dispatcher.answer()
+    assert client.wait(seconds=5).status == 200
+
+
+def test_a_handshake_is_probed_several_times_before_a_host_gives_it_up(site: Site) -> None:
+    """The client's last flight is lost until shortly before the host's patience ends."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site, good(site.root)))
+    network.run(lambda: any(origin == HOST for origin, _, _ in network.carried))
+    network.silent_until = host.factory.limits.handshake_timeout - 1
+    client.connect()
+    assert client.call(call_of()).status == 200

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from aioquic.quic.configuration import QuicConfiguration
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 
 from agtphost.client.quic.session import PING_SECONDS
 from agtphost.vocabulary.quic_codes import Code
+from agtphost.wire.quic.connection import BoundedConnection
 from tests.programmes import length
 from tests.protocols.authorities import Identity
 from tests.protocols.links import FakeDispatcher, ask, reply
@@ -25,6 +27,13 @@ CALLS = 6
 def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Identity]:
     found = quic_site(tmp_path_factory.mktemp("network"))
     return found, good(found.root)
+
+
+class ProbingConnection(BoundedConnection):
+    """A client's connection that probes as those of this project do."""
+
+    def __init__(self, configuration: QuicConfiguration) -> None:
+        super().__init__(configuration, 0)
 
 
 @pytest.mark.programme
@@ -56,7 +65,7 @@ def try_seed(site: Site, identity: Identity, seed: int, bad: float) -> bool:
         return late
 
     host = QuicHost(network, site, FakeDispatcher(answer))
-    client = QuicClient(network, site, identity).connect()
+    client = QuicClient(network, site, identity, core=ProbingConnection).connect()
     assert client.is_connected, f"seed {seed}"
     names = {client.call(ask(f"{seed}-{number}")): number for number in range(CALLS)}
     cancelled = client.call(ask(f"{seed}-cancelled"), ends=False)
