@@ -148,6 +148,11 @@ class ClientCore(BoundedConnection):
         raise quic_tls.AlertBadCertificate(self.refusal.explanation)
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether the server is known to have completed the handshake (RFC 9001 section 4.1.2)."""
+        return bool(self._handshake_confirmed)
+
+    @property
     def may_open_stream(self) -> bool:
         """Whether the server allows another request at this time."""
         return self._local_next_stream_id_bidi // 4 < self._remote_max_streams_bidi

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aioquic.quic.events import ConnectionTerminated
+from aioquic.quic.packet import QuicErrorCode
 
 from agtphost.client import tls
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost, HandshakeEnded, TLSRefused
@@ -92,11 +93,14 @@ def convert_reset(code: int, *, answered: bool) -> ConnectionLost:
     return to_loss(f"gave up the call {_REASONS.get(code, f'with code {code:#x}')}", answered=answered)
 
 
-def convert_end(ended: ConnectionTerminated, *, is_ready: bool, was_used: bool, answered: bool) -> ClientError:
+def convert_end(
+    ended: ConnectionTerminated, *, is_ready: bool, is_confirmed: bool, was_used: bool, answered: bool
+) -> ClientError:
     """
     Return the error of a connection that either side has ended.
 
-    :param is_ready: whether the handshake was over.
+    :param is_ready: whether the handshake was over for this side.
+    :param is_confirmed: whether the server has shown that it was over for it too.
     :param was_used: whether the server had answered anything on it: until then it may refuse the client's certificate.
     :param answered: whether any octet of an answer to the last call had arrived.
     """
@@ -111,6 +115,11 @@ def convert_end(ended: ConnectionTerminated, *, is_ready: bool, was_used: bool, 
     if not is_ready:
         return HandshakeEnded(
             "The server ended the QUIC handshake.", "Check that host and port are those of an AGTP host."
+        )
+    if is_quics_own and ended.error_code == QuicErrorCode.APPLICATION_ERROR and not is_confirmed:
+        # Within the handshake a server may not say why (RFC 9000 section 10.2.3). It has read no request yet.
+        return _to_unbegun(
+            "The host ended the connection while it was being made, and has not begun with this request."
         )
     if not is_quics_own and ended.error_code == Code.ENDING and not answered:
         # A host that drains ends its connection after the last answer: what crossed that was not begun with.

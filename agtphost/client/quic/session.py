@@ -164,7 +164,8 @@ class QuicSession:
             if self._core.refusal is not None:
                 self._end_with(self._core.refusal)
             else:
-                self._end(partial(convert_end, ended, is_ready=self.is_ready, was_used=self.was_answered))
+                known = {"is_ready": self.is_ready, "is_confirmed": self._core.is_confirmed}
+                self._end(partial(convert_end, ended, **known, was_used=self.was_answered))
         self._send_waiting()
 
     # Calls

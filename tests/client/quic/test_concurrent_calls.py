@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from aioquic.quic.packet import QuicErrorCode
 from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
 
 from agtphost.client import CannotConnect, Client, ConnectionLost, Timeout
@@ -189,6 +190,32 @@ def test_a_request_that_crosses_the_end_of_an_idle_connection_is_repeatable(site
     call = client.ask(call_of("BOOK"))
     assert loss_of(client, call).unprocessed
     assert host.dispatcher.requests == []
+
+
+def test_a_request_that_crosses_the_end_of_an_unconfirmed_connection_is_repeatable(site: Site) -> None:
+    """A host that drains within the handshake can't say why it ends, but it has read no request."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site)).connect()
+    call = client.ask(call_of("BOOK"))
+    [link] = host.endpoint._links
+    assert link.is_half_open
+    link.drain()
+    assert loss_of(client, call).unprocessed
+    assert host.dispatcher.requests == []
+
+
+def test_an_end_of_the_handshakes_kind_says_nothing_after_it(site: Site) -> None:
+    """A request may have been begun with if its host has confirmed the handshake."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site)).connect()
+    network.pass_time(1)
+    call = client.ask(call_of("BOOK"))
+    [link] = host.endpoint._links
+    link.core.close(QuicErrorCode.APPLICATION_ERROR, 0)
+    link._wake()
+    assert not loss_of(client, call).unprocessed
 
 
 def test_the_way_stays_open_until_the_last_call_has_ended(site: Site) -> None:
