@@ -1,4 +1,4 @@
-"""The error codes of AGTP over QUIC, and the alerts of TLS that end a handshake."""
+"""The error codes of AGTP over QUIC, the alerts of TLS that end a handshake, and the limit of cancellations."""
 
 from __future__ import annotations
 
@@ -38,3 +38,9 @@ CRYPTO_FRAME = 0x06
 
 CERTIFICATE_REQUIRED, CERTIFICATE_UNKNOWN = 116, 46
 """Alerts of TLS (RFC 8446 section 6.2)."""
+
+MOST_RESETS, RESET_SECONDS = 100, 10.0
+"""
+Requests that a client may reset unanswered in so many seconds, before its connection is closed (rapid reset). Each
+answer that it reads to the end makes up for one.
+"""

@@ -6,7 +6,8 @@ The rules, besides those of :mod:`agtphost.client.conversation`, which hold with
 - Nothing of a request is sent before the server's certificate was verified.
 - Each call has its own stream, which ends after the request. A call that is given up is cancelled on its stream,
   and the others go on.
-- As many calls run at a time as the server allows streams; the others wait, the first first.
+- As many calls run at a time as the server allows streams; the others wait, the first first. A connection on which
+  many were cancelled takes no new ones, see :class:`.ResetBudget`.
 - A server that shuts down answers the calls that it has begun with. No further ones are made on the connection.
 - A server that has not answered any datagram within :data:`ANSWER_SECONDS` does not answer by UDP: networks that drop
   UDP say nothing.
@@ -26,6 +27,7 @@ from agtphost.client.errors import CannotConnect, ClientError, TLSRefused
 from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.core import WINDOW, ClientCore, QuicCredentials
 from agtphost.client.quic.errors import Unanswered, convert_end, convert_reset, convert_unsent, to_loss
+from agtphost.client.quic.reset_budget import ResetBudget
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire.codec import Limits
@@ -80,6 +82,7 @@ class QuicSession:
         """The calls whose streams have not ended, by stream."""
 
         self._changed: dict[QuicCall, None] = {}
+        self._resets = ResetBudget()
         self._is_ending = False
         self.was_answered = False
         """Whether the server has answered a call."""
@@ -98,7 +101,7 @@ class QuicSession:
     @property
     def reusable(self) -> bool:
         """Whether further calls may be made."""
-        return self.is_ready and not (self.fault or self._is_ending)
+        return self.is_ready and not (self.fault or self._is_ending or self._resets.is_low)
 
     # Datagrams and time
 
@@ -127,13 +130,14 @@ class QuicSession:
             # The library stops at the first frame that has no room behind the end of the handshake in its datagram: the
             # first request would wait for a round trip.
             self._run_core(lambda: found.extend(self._core.datagrams_to_send(now=now)))
+        self._resets.update(now, self._core.is_open)
         return [octets for octets, _ in found]
 
     @property
     def due(self) -> float:
         """The next moment for :meth:`act_on_time`."""
         timer = self._core.get_timer()
-        due = min(math.inf if timer is None else timer, self._ping_at)
+        due = min(math.inf if timer is None else timer, self._ping_at, self._resets.due)
         return min(due, self._silent_until) if self._core.is_fresh else due
 
     def act_on_time(self, now: float) -> None:
@@ -146,6 +150,7 @@ class QuicSession:
         if now >= self._ping_at:
             self._ping_at = now + PING_SECONDS
             self._core.send_ping(0)
+        self._resets.update(now, self._core.is_open)
         self._run_core(self._core.handle_timer, now=now)
 
     def _run_core(self, function: Callable[..., object], *arguments: Any, **more: Any) -> None:
@@ -183,7 +188,12 @@ class QuicSession:
 
     def _send_waiting(self) -> None:
         """Send the requests that wait for a stream, within what the server allows."""
-        while self._waiting and self.fault is None and self._core.may_open_stream:
+        while (
+            self._waiting
+            and self.fault is None
+            and self._core.may_open_stream
+            and self._resets.allows_call(len(self._calls))
+        ):
             call = next(iter(self._waiting))
             del self._waiting[call]
             call.stream = self._core.get_next_available_stream_id()
@@ -209,6 +219,7 @@ class QuicSession:
             return
         if self._core.is_open(call.stream):
             self._core.reset_stream(call.stream, Code.CANCELLED)
+            self._resets.add(call.stream)
             if not self._core.has_received_all(call.stream):
                 self._core.stop_stream(call.stream, Code.CANCELLED)
 

@@ -26,14 +26,13 @@ from agtphost.vocabulary.quic_codes import (
     CERTIFICATE_UNKNOWN,
     CRYPTO_ERROR,
     CRYPTO_FRAME,
+    MOST_RESETS,
+    RESET_SECONDS,
     Code,
 )
 from agtphost.wire import Connection, Limits, Role
 
 log = Logger()
-
-MOST_RESETS, RESET_SECONDS = 100, 10.0
-"""Requests that a client may reset unanswered in so many seconds, before its connection is closed (rapid reset)."""
 
 MOST_MOVES, MOVE_SECONDS = 8, 60.0
 """Changes of a client's address in so many seconds."""
@@ -178,6 +177,8 @@ class QuicLink:
         for stream in tuple(self._streams.values()):
             stream.note_acknowledged()
             if self.core.has_sent_all(stream.number):
+                if self._resets and stream.has_final_answer:
+                    self._resets.popleft()
                 stream.lose()
         self._served = {number for number in self._served if self.core.is_open(number)}
         if self._draining and not self._streams and not self._ended:

@@ -17,7 +17,7 @@ from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.session import PING_SECONDS
 from agtphost.client.reply import Reply
 from agtphost.config.quic import QuicSection
-from agtphost.vocabulary.quic_codes import Code
+from agtphost.vocabulary.quic_codes import MOST_RESETS, Code
 from agtphost.wire import Headers, Response
 from tests.client.quic.sessions import ADDRESS, SessionClient, call_of, credentials_of
 from tests.client.quic.test_blocking import QuicHost as RealHost
@@ -178,6 +178,45 @@ def test_a_host_that_drains_answers_what_it_has_begun(site: Site) -> None:
     assert len(dispatcher.requests) == 1
 
 
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_no_number_of_cancellations_ends_the_connection_of_another_call(site: Site, loss: float) -> None:
+    """Calls that wait on a connection with many cancelled ones are made in the end, and no new ones are."""
+    dispatcher = Slow()
+    client = connect(site, dispatcher, Network(SEED, loss=loss, jitter=0.05))
+    network = client.network
+    kept = client.ask(call_of("BOOK", "kept"))
+    calls = [client.ask(call_of("BOOK", f"task-{number}")) for number in range(250)]
+    since, cancelled_by = network.clock.seconds(), 0.0
+    for number, call in enumerate(calls):
+        network.run(lambda: call.stream is not None)  # noqa: B023
+        if loss == 0:
+            network.run(lambda: f"task-{number}" in dispatcher.slow)  # noqa: B023
+        client.session.give_up(call)
+        client.flush()
+        assert client.session.reusable == (number < 49) or number >= 99
+        cancelled_by = cancelled_by or (network.clock.seconds() if number == 98 else 0.0)
+    assert cancelled_by - since < 10 or loss
+    network.run(lambda: "kept" in dispatcher.slow)
+    dispatcher.finish("kept")
+    assert client.wait(kept).status == 200
+    network.pass_time(15)
+    assert client.session.reusable and client.call(call_of()).status == 200
+
+
+def test_calls_that_run_are_counted_as_if_they_were_cancelled(site: Site) -> None:
+    """A host that allows more requests at a time than cancellations gets no more than it takes cancelled together."""
+    dispatcher = Slow()
+    client = connect(site, dispatcher, streams=128)
+    calls = [client.ask(call_of("BOOK", f"task-{number:03}")) for number in range(128)]
+    client.network.run(lambda: len(dispatcher.slow) == MOST_RESETS)
+    for call in calls[:MOST_RESETS]:
+        client.session.give_up(call)
+    client.flush()
+    client.network.run(lambda: len(dispatcher.requests) == 128)
+    dispatcher.finish("task-127")
+    assert client.wait(calls[127]).status == 200
+
+
 def test_a_request_that_crosses_the_end_of_an_idle_connection_is_repeatable(site: Site) -> None:
     """A host that drains ends an idle connection with 0x06: what was on its way then was not begun with."""
     network = Network()
@@ -285,6 +324,25 @@ async def test_calls_made_together_share_one_connection(site: Site) -> None:
             if quic:
                 endpoint = host.quic.endpoint
                 assert (endpoint.links, endpoint.counts.handshakes.total()) == (1, 0)
+
+
+@pytest_twisted.ensureDeferred
+async def test_many_cancelled_calls_leave_the_others_and_cost_few_connections(site: Site) -> None:
+    """A hundred and twenty calls are cancelled one by one, and a slow one is answered on the first connection."""
+    dispatcher = Slow()
+    async with RealHost(site, dispatcher) as host, client_of(site) as client:
+        kept = ask(client, host, "BOOK", "kept")
+        await event(lambda: dispatcher.slow)
+        for number in range(MOST_RESETS + 20):
+            call = ask(client, host, "BOOK", f"task-{number}")
+            await event(lambda number=number: f"task-{number}" in dispatcher.slow)
+            call.cancel()
+            with pytest.raises(CancelledError):
+                await call
+        dispatcher.finish("kept")
+        assert (await kept).status == 200
+    assert len(dispatcher.requests) == MOST_RESETS + 21
+    assert len({id(peer.link) for peer in dispatcher.peers}) <= 3
 
 
 @pytest_twisted.ensureDeferred

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.pacing import HANDSHAKES
 from agtphost.protocols.quic import core, datagrams
-from agtphost.vocabulary.quic_codes import Code
+from agtphost.vocabulary.quic_codes import RESET_SECONDS, Code
 from agtphost.wire.quic import connection
 from tests.protocols.authorities import issue
 from tests.protocols.links import FakeDispatcher, ask
@@ -196,6 +196,26 @@ def test_rapid_reset_closes_the_connection(site: Site) -> None:
     assert 100 <= count <= 110
     assert len(dispatcher.requests) <= count
     assert host.endpoint.links == 0
+
+
+@pytest.mark.parametrize("resets", [1, 4])
+def test_each_answer_that_is_read_makes_up_for_one_reset(site: Site, resets: int) -> None:
+    """A client that cancels half of its calls may be as fast as it is; one that cancels most of them is closed."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    answered = 0
+    while client.closed is None and answered < 110:
+        for _ in range(resets):
+            number = client.call(ask()[:10], ends=False)
+            client.core.reset_stream(number, Code.CANCELLED)
+        answered += client.wait(client.call())[0].startswith(OK)
+    assert network.clock.seconds() < RESET_SECONDS
+    if resets == 1:
+        assert (answered, client.closed, host.endpoint.links) == (110, None, 1)
+    else:
+        assert client.closed is not None and client.closed.error_code == Code.TOO_MUCH
+        assert 30 <= answered < 40
 
 
 def initial(site: Site, network: Network, number: int) -> bytes:
