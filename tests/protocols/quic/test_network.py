@@ -42,20 +42,14 @@ def test_no_answer_is_lost_or_doubled(site: tuple[Site, Identity], bad: float) -
     """
     Whatever the network does, each call is dispatched once and answered once, with its own answer.
 
-    A client that is cut off for nearly as long as a connection may be idle, and then loses what it sends, is left
-    without its answers: no call is made twice then.
+    An outage is at most half as long as a connection may be idle.
     """
-    seeds = length(SEEDS, 300)
-    left_without = [seed for seed in range(seeds) if not try_seed(*site, seed, bad)]
-    assert len(left_without) <= seeds // 100, left_without
+    for seed in range(length(SEEDS, 300)):
+        try_seed(*site, seed, bad)
 
 
-def try_seed(site: Site, identity: Identity, seed: int, bad: float) -> bool:
-    """
-    One seed: calls of several sizes, one of them cancelled, an outage, a change of address, the end of the connection.
-
-    :return: whether all calls were answered.
-    """
+def try_seed(site: Site, identity: Identity, seed: int, bad: float) -> None:
+    """One seed: calls of several sizes, one cancelled, an outage, a change of address, the end of the connection."""
     network = Network(seed, loss=bad, doubled=bad, corrupted=bad / 2, jitter=0.05)
 
     def answer(request: Any, peer: Any, interim: Any) -> Any:
@@ -71,7 +65,7 @@ def try_seed(site: Site, identity: Identity, seed: int, bad: float) -> bool:
     cancelled = client.call(ask(f"{seed}-cancelled"), ends=False)
     client.core.reset_stream(cancelled, Code.CANCELLED)
     client.core.stop_stream(cancelled, Code.CANCELLED)
-    network.run(lambda: host.dispatcher.requests)  # An outage within the handshake may end it.
+    network.run(lambda: host.dispatcher.requests)  # An outage within the handshake ends it after ten seconds.
     network.pass_time(network.random.random())
     if seed % 3 == 1:
         network.silent_until = network.clock.seconds() + network.random.random() * 30
@@ -80,11 +74,10 @@ def try_seed(site: Site, identity: Identity, seed: int, bad: float) -> bool:
     keep_open = LoopingCall(lambda: (client.core.send_ping(0), client.flush()))  # As clients of this project do.
     keep_open.clock = network.clock
     keep_open.start(PING_SECONDS, now=False)
-    client.wait(*names, seconds=900)  # After an outage retransmissions are minutes apart (RFC 9002 section 6.2.1).
+    client.wait(*names, seconds=120)
     keep_open.stop()
-    if client.closed is not None:
-        assert network.silent_until and client.closed.reason_phrase == "Idle timeout", f"seed {seed}: {client.closed}"
-    for stream, number in names.items() if client.closed is None else ():
+    assert client.closed is None, f"seed {seed}: {client.closed}"
+    for stream, number in names.items():
         head, _, body = client.answers[stream].partition(b"\r\n\r\n")
         name = f"task-{seed}-{number}".encode()
         assert head.startswith(b"AGTP/1.0 200 OK") and name in head, f"seed {seed}"
@@ -93,13 +86,9 @@ def try_seed(site: Site, identity: Identity, seed: int, bad: float) -> bool:
     assert asked.count(f"task-{seed}-cancelled") <= 1, f"seed {seed}"
     asked = [name for name in asked if name != f"task-{seed}-cancelled"]
     wanted = {f"task-{seed}-{number}" for number in range(CALLS)}
-    assert len(asked) == len(set(asked)) and wanted >= set(asked), f"seed {seed}"
-    assert client.closed is not None or wanted == set(asked), f"seed {seed}"
-    answered = client.closed is None
-    if answered:
-        network.run(lambda: not host.endpoint.streams, 120)
-        client.close()
+    assert len(asked) == len(set(asked)) and wanted == set(asked), f"seed {seed}"
+    network.run(lambda: not host.endpoint.streams, 120)
+    client.close()
     network.pass_time(host.factory.limits.idle_timeout + 60)
     assert (host.endpoint.links, host.endpoint.connection_ids, host.factory.connections) == (0, 0, 0), f"seed {seed}"
     assert not network.clock.getDelayedCalls(), f"seed {seed}"
-    return answered
