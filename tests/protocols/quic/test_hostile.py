@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.pacing import HANDSHAKES
 from agtphost.protocols.quic import core, datagrams
-from agtphost.vocabulary.quic_codes import RESET_SECONDS, Code
+from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire.quic import connection
 from tests.protocols.authorities import issue
 from tests.protocols.links import FakeDispatcher, ask
@@ -104,23 +104,6 @@ def test_forbidden_frame_closes_its_connection_alone(
     assert is_answered(network, site)
 
 
-def test_streams_that_a_client_never_ends_are_bounded(site: Site) -> None:
-    """Answered streams free others before they are over; a client that leaves them open gets so many and no more."""
-    network = Network()
-    host = QuicHost(network, site, streams=4)
-    client = QuicClient(network, site).connect()
-    client.core.reset_stream = lambda *_: None  # type: ignore[method-assign, assignment]
-    handlers: Any = client.core._QuicConnection__frame_handlers  # type: ignore[attr-defined]
-    handlers[0x05] = (lambda context, kind, buffer: (buffer.pull_uint_var(), buffer.pull_uint_var()), handlers[0x05][1])
-    for _ in range(20):
-        client.call(ends=False)
-        network.pass_time(0.2)
-    [link] = host.endpoint._links
-    assert len(host.dispatcher.requests) == len(link.core._streams) == 3 * 4
-    assert client.core._remote_max_streams_bidi == 3 * 4
-    assert is_answered(network, site)
-
-
 def test_octets_for_a_stream_that_has_ended_begin_no_second_request(site: Site) -> None:
     """A client that goes on after the answer, against STOP_SENDING, is not answered again on that stream."""
     network = Network()
@@ -196,26 +179,6 @@ def test_rapid_reset_closes_the_connection(site: Site) -> None:
     assert 100 <= count <= 110
     assert len(dispatcher.requests) <= count
     assert host.endpoint.links == 0
-
-
-@pytest.mark.parametrize("resets", [1, 4])
-def test_each_answer_that_is_read_makes_up_for_one_reset(site: Site, resets: int) -> None:
-    """A client that cancels half of its calls may be as fast as it is; one that cancels most of them is closed."""
-    network = Network()
-    host = QuicHost(network, site)
-    client = QuicClient(network, site).connect()
-    answered = 0
-    while client.closed is None and answered < 110:
-        for _ in range(resets):
-            number = client.call(ask()[:10], ends=False)
-            client.core.reset_stream(number, Code.CANCELLED)
-        answered += client.wait(client.call())[0].startswith(OK)
-    assert network.clock.seconds() < RESET_SECONDS
-    if resets == 1:
-        assert (answered, client.closed, host.endpoint.links) == (110, None, 1)
-    else:
-        assert client.closed is not None and client.closed.error_code == Code.TOO_MUCH
-        assert 30 <= answered < 40
 
 
 def initial(site: Site, network: Network, number: int) -> bytes:

@@ -1,0 +1,154 @@
+"""Hostile clients whose handshake is, or seems to be, in order: streams, resets, tokens, connection IDs and paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aioquic.buffer import Buffer
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.packet import pull_quic_header
+
+from agtphost.protocols import ConnectionLimits
+from agtphost.vocabulary.quic_codes import RESET_SECONDS, Code
+from tests.protocols.links import ask
+from tests.protocols.loopback import Site
+from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
+from tests.protocols.quic.test_hostile import OK, frame, is_answered
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return quic_site(tmp_path)
+
+
+def test_streams_that_a_client_never_ends_are_bounded(site: Site) -> None:
+    """Answered streams free others before they are over; a client that leaves them open gets so many and no more."""
+    network = Network()
+    host = QuicHost(network, site, streams=4)
+    client = QuicClient(network, site).connect()
+    client.core.reset_stream = lambda *_: None  # type: ignore[method-assign, assignment]
+    handlers: Any = client.core._QuicConnection__frame_handlers  # type: ignore[attr-defined]
+    handlers[0x05] = (lambda context, kind, buffer: (buffer.pull_uint_var(), buffer.pull_uint_var()), handlers[0x05][1])
+    for _ in range(20):
+        client.call(ends=False)
+        network.pass_time(0.2)
+    [link] = host.endpoint._links
+    assert len(host.dispatcher.requests) == len(link.core._streams) == 3 * 4
+    assert client.core._remote_max_streams_bidi == 3 * 4
+    assert is_answered(network, site)
+
+
+@pytest.mark.parametrize("resets", [1, 4])
+def test_each_answer_that_is_read_makes_up_for_one_reset(site: Site, resets: int) -> None:
+    """A client that cancels half of its calls may be as fast as it is; one that cancels most of them is closed."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    answered = 0
+    while client.closed is None and answered < 110:
+        for _ in range(resets):
+            number = client.call(ask()[:10], ends=False)
+            client.core.reset_stream(number, Code.CANCELLED)
+        answered += client.wait(client.call())[0].startswith(OK)
+    assert network.clock.seconds() < RESET_SECONDS
+    if resets == 1:
+        assert (answered, client.closed, host.endpoint.links) == (110, None, 1)
+    else:
+        assert client.closed is not None and client.closed.error_code == Code.TOO_MUCH
+        assert 30 <= answered < 40
+
+
+def test_a_replayed_token_opens_no_more_than_an_address_may(site: Site) -> None:
+    """A recorded first datagram with its token, sent again and again from its address, counts for that address."""
+    network = Network()
+    limits = ConnectionLimits(connections_per_address=4)
+    host = QuicHost(network, site, limits=limits, retry="always", half_open=8)
+    client = QuicClient(network, site).connect()
+    [recorded] = [
+        octets
+        for origin, _, octets in network.carried
+        if origin == client.address and pull_quic_header(Buffer(data=octets), 8).token
+    ][:1]
+    client.close()
+    network.run(lambda: not host.endpoint.links)
+    for _ in range(100):
+        host.endpoint.datagramReceived(recorded, client.address)
+        network.pass_time(0.01)
+        assert host.endpoint.links <= 1 and host.endpoint.half_open <= 1
+    assert is_answered(network, site)
+    network.pass_time(limits.handshake_timeout + 1)
+    assert len(host.dispatcher.requests) == 1
+
+
+def test_half_a_client_hello_is_forgotten(site: Site) -> None:
+    """A handshake of which only the beginning ever arrives ends after its time, and nothing of it is left."""
+    network = Network()
+    host = QuicHost(network, site)
+    for number in range(1, 9):
+        client = QuicClient.__new__(QuicClient)
+        write = QuicConnection._write_crypto_frame
+
+        def write_half(self: Any, builder: Any, space: Any, stream: Any, write: Any = write) -> Any:
+            sender = stream.sender
+            sender._pending.subtract(len(sender._buffer) // 2, len(sender._buffer))
+            return write(self, builder, space, stream)
+
+        QuicConnection._write_crypto_frame = write_half  # type: ignore[method-assign]
+        try:
+            client.__init__(network, site, address=("203.0.113.5", number))  # type: ignore[misc]
+        finally:
+            QuicConnection._write_crypto_frame = write  # type: ignore[method-assign]
+        client._timer.cancel()
+    network.pass_time(1)
+    assert host.endpoint.half_open == 8
+    assert is_answered(network, site)
+    network.pass_time(host.factory.limits.handshake_timeout)
+    assert (host.endpoint.links, host.endpoint.half_open) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["new", "retired"])
+def test_connection_ids_are_few_however_often_they_change(site: Site, kind: str) -> None:
+    """A client that names new IDs all the time, or retires those of the host, makes it hold no more of them."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    for number in range(8, 208):
+        if client.closed is not None:
+            break
+        if kind == "new":
+            octets = b"\x08" + number.to_bytes(8, "big") + number.to_bytes(16, "big")
+            frame(client, 0x18, number, number, octets=octets)
+        else:
+            client.core.change_connection_id()
+            client.flush()
+        network.pass_time(0.05)
+        assert host.endpoint.connection_ids <= 9
+        assert len(link.core._peer_cid_available) <= 8 and len(link.core._retire_connection_ids) <= 100
+    assert client.closed is None and is_answered(network, site)
+    network.pass_time(host.factory.limits.idle_timeout + 60)
+    assert (host.endpoint.links, host.endpoint.connection_ids) == (0, 0)
+
+
+def test_paths_that_are_not_proven_are_few(site: Site) -> None:
+    """Packets of one connection from twenty addresses, none of which answers, are no twenty paths, and it goes on."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    for number in range(1, 21):
+        client.core.send_ping(number)
+        sent = client.core.datagrams_to_send(now=network.clock.seconds())
+        for octets, _ in sent:
+            before = len(network.carried)
+            host.endpoint.datagramReceived(octets, (f"203.0.113.{number}", 4000))
+            network.pass_time(0.05)
+            answered = sum(len(each) for _, to, each in network.carried[before:] if to != client.address)
+            assert answered <= 3 * len(octets) * number
+        assert len(link.core._network_paths) <= 8
+    assert (host.factory.connections, link.address) == (1, client.address[0])
+    assert client.wait(client.call(), seconds=20)[0].startswith(OK)
