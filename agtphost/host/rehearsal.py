@@ -31,6 +31,7 @@ from agtphost.host.evidence import is_first_start, place_problems
 from agtphost.host.host_loader import TABLES_OF_PART, LoadedHost, ProblemsByPart
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.ordered_services import LedgerService
+from agtphost.host.quic_warnings import quic_warnings
 from agtphost.iagtp import IChainStore
 from agtphost.protocols.listener import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
@@ -94,7 +95,11 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
             found += [
                 each for each in beyond if (each.file, each.line) not in told_of or " is missing" not in each.message
             ]
-            told = [*map(aside.restore_names, remarks), *expiry_watch.expiry_warnings(config, time.time())]
+            told = [
+                *map(aside.restore_names, remarks),
+                *expiry_watch.expiry_warnings(config, time.time()),
+                *quic_warnings(config),
+            ]
     finally:
         globalLogPublisher.removeObserver(note)
     return Rehearsal(config=config, problems=list(dict.fromkeys(found)), remarks=list(dict.fromkeys(told)))
