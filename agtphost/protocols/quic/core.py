@@ -136,6 +136,11 @@ class ServerCore(BoundedConnection):
         context.certificate, context.certificate_chain = own.chain[0], list(own.chain[1:])
         context.certificate_private_key = own.key
 
+    def free_handshake(self) -> None:
+        """Free 32 KiB that a complete handshake needs no more."""
+        for epoch in (tls.Epoch.INITIAL, tls.Epoch.HANDSHAKE):
+            self._crypto_buffers[epoch] = Buffer(capacity=0)
+
     @property
     def client_chain(self) -> tuple[x509.Certificate, Sequence[x509.Certificate]] | None:
         """The client's certificate and the others that it has shown, none of them verified; None: it has shown none."""

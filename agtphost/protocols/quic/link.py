@@ -263,6 +263,7 @@ class QuicLink:
             return
         if certificate is not None:
             self._owner.vouch(self)
+        self.core.free_handshake()
         self._peer = Peer(
             address=self.address,
             carrier="quic",

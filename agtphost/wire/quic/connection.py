@@ -56,7 +56,8 @@ _CURVES = {
 }
 
 _CONNECTION = (
-    *("_close_event", "_handle_crypto_frame", "_handshake_complete", "_handshake_confirmed", "_host_cids"),
+    *("_close_event", "_crypto_buffers"),
+    *("_handle_crypto_frame", "_handshake_complete", "_handshake_confirmed", "_host_cids"),
     *("_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
     *("_network_paths", "_peer_cid", "_peer_cid_available", "_quic_logger", "_remote_max_streams_bidi"),

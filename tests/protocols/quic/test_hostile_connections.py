@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +154,30 @@ def test_paths_that_are_not_proven_are_few(site: Site) -> None:
         assert len(link.core._network_paths) <= 8
     assert (host.factory.connections, link.address) == (1, client.address[0])
     assert client.wait(client.call(), seconds=20)[0].startswith(OK)
+
+
+def test_an_idle_connection_holds_little(site: Site) -> None:
+    """A connection that has answered a call and waits for the next one holds at most 90 KiB."""
+    network = Network()
+    host = QuicHost(network, site)
+
+    def connect(first: int, last: int) -> None:
+        for number in range(first, last):
+            client = QuicClient(network, site, address=("198.51.100.7", number)).connect()
+            client.wait(client.call())
+            network.pass_time(1)
+            client._timer.cancel()
+            del network.receivers[client.address]
+        network.carried.clear()
+        host.dispatcher.requests.clear()
+        host.dispatcher.peers.clear()
+        gc.collect()
+
+    connect(1, 3)  # What is made once.
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    connect(3, 13)
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert host.endpoint.links == 12
+    assert held < 10 * 90 << 10, held // 10
