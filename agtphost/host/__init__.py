@@ -53,7 +53,7 @@ The process:
 - :mod:`.root`: the service that twistd starts; :mod:`.standby`: what it does while another host serves;
   :mod:`.process_description`: what a host reports of itself to the others of its store;
   :mod:`.pod_label`: in Kubernetes, which host serves;
-  :mod:`.rehearsal`: the same for ``agtp check``
+  :mod:`.rehearsal`: the same for ``agtp check``, with :mod:`.quic_warnings`
 - :mod:`.signals`, :mod:`.reload_plan`, :mod:`.start_failure`: SIGHUP, what a reload applies, and shutdown
 - :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`, :mod:`.access_log`, :mod:`.json_log`: the log
 - :mod:`.traces`: spans of calls, where the operator wants them

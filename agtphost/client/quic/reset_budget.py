@@ -13,8 +13,8 @@ class ResetBudget:
     The cancellations that the server may still count.
 
     A server closes a connection with more than :data:`.MOST_RESETS` of them in :data:`.RESET_SECONDS`, and with it all
-    other calls. So calls that run are counted as if they were cancelled, and once half of the budget is spent further
-    calls are made over a new connection.
+    other calls. So calls that run are counted as if they were cancelled, and further ones wait. Where more would wait,
+    new calls are made over a new connection.
     """
 
     def __init__(self) -> None:
@@ -38,10 +38,9 @@ class ResetBudget:
             elif until == math.inf and not is_open(stream):
                 self._until[stream] = now + RESET_SECONDS
 
-    @property
-    def is_low(self) -> bool:
-        """Whether further calls belong on another connection."""
-        return len(self._until) >= MOST_RESETS // 2
+    def takes_call(self, under_way: int) -> bool:
+        """Return whether a new call belongs on this connection, besides ``under_way`` that run or wait."""
+        return not self._until or self.allows_call(under_way)
 
     def allows_call(self, running: int) -> bool:
         """Return whether one more call could be cancelled besides ``running`` others."""
@@ -49,5 +48,5 @@ class ResetBudget:
 
     @property
     def due(self) -> float:
-        """When the first cancellation is forgotten; infinite where none is known to have arrived."""
+        """Return when the first cancellation is forgotten; infinite where none is known to have arrived."""
         return min(self._until.values(), default=math.inf)

@@ -101,7 +101,8 @@ class QuicSession:
     @property
     def reusable(self) -> bool:
         """Whether further calls may be made."""
-        return self.is_ready and not (self.fault or self._is_ending or self._resets.is_low)
+        under_way = len(self._calls) + len(self._waiting)
+        return self.is_ready and not (self.fault or self._is_ending) and self._resets.takes_call(under_way)
 
     # Datagrams and time
 
