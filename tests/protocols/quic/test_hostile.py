@@ -318,11 +318,15 @@ def test_other_versions_are_told(site: Site, version: int) -> None:
     elsewhere, network = silent(), Network()
     host = QuicHost(network, site)
     datagram = bytearray(initial(site, elsewhere, 1))
+    host.endpoint.datagramReceived(bytes(datagram[:1199]), ("203.0.113.5", 1))  # Of this version, and too short.
+    assert (host.endpoint.half_open, host.endpoint.counts.handshakes.total()) == (0, 0)
     datagram[1:5] = version.to_bytes(4, "big")
     host.endpoint.datagramReceived(bytes(datagram), ("203.0.113.5", 1))
     host.endpoint.datagramReceived(bytes(datagram[:1199]), ("203.0.113.5", 1))
     datagram[1:5] = bytes(4)
-    host.endpoint.datagramReceived(bytes(datagram), ("203.0.113.5", 1))
+    for length in range(1200, 1204):  # One of them ends with a whole number of versions: it could be answered for ever.
+        host.endpoint.datagramReceived(bytes(datagram).ljust(length, b"\0"), ("203.0.113.5", 1))
+    assert host.endpoint.counts.dropped["malformed"] < 4
     [answer] = [octets for origin, _, octets in network.carried if origin == HOST]
     assert answer[1:5] == bytes(4) and len(answer) < 60
     assert answer.endswith(int(QuicProtocolVersion.VERSION_1).to_bytes(4, "big"))
@@ -476,9 +480,12 @@ def test_other_version_of_the_library_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_signature_counts_by_the_algorithm_of_its_curve(site: Site, algorithm: int, taken: bool) -> None:
     """A key of P-384 proves itself by SHA-384 alone, as in TLS 1.3, not by any hash that the client names."""
     network = Network()
-    QuicHost(network, site)
+    host = QuicHost(network, site)
     client = QuicClient(network, site, issue(site.root, key=ec.generate_private_key(ec.SECP384R1())))
     client.core.tls._signature_algorithms_for_private_key = lambda: [algorithm]  # type: ignore[method-assign, list-item]
+    network.run(lambda: host.endpoint.links)
+    [link] = host.endpoint._links
+    assert 0x0201 not in map(int, link.core.tls._signature_algorithms)  # SHA-1
     client.connect()
     client.call()
     network.run(lambda: client.ended or client.closed)

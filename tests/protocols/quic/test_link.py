@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
+from agtphost.config.tls import TLSServer
 from agtphost.protocols import ConnectionLimits
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, Code
-from tests.protocols.authorities import AGENT_ID, revocation_list
+from tests.protocols.authorities import AGENT_ID, issue, revocation_list
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
@@ -94,6 +96,25 @@ def test_revoked_certificate_is_refused(tmp_path: Path) -> None:
     assert taken.wait(taken.call())[0].startswith(OK)
     assert refused.closed is not None and refused.closed.error_code == CRYPTO_ERROR + 44
     assert len(host.dispatcher.requests) == 1
+
+
+@pytest.mark.parametrize(("name", "is_served"), [("other.test", True), ("OTHER.test", True), ("third.test", False)])
+def test_a_name_has_the_certificate_that_is_set_for_it(tmp_path: Path, name: str, is_served: bool) -> None:
+    """The host shows the certificate of the name that a client asks for, as on TLS, and tells gates which it was."""
+    site = quic_site(tmp_path)
+    names = x509.SubjectAlternativeName([x509.DNSName("other.test")])
+    named = issue(site.root, usage=None, extensions=[(names, False)])
+    certificate, key = named.save(tmp_path, "named")
+    site.files = site.files.model_copy(
+        update={"server": (TLSServer(name="other.test", certificate=certificate, key=key),)}
+    )
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site, name=name).connect()
+    assert client.is_connected is is_served
+    if is_served:
+        client.wait(client.call())
+        assert host.dispatcher.peers[0].server_name == "other.test"
 
 
 def test_new_connections_have_the_certificate_of_a_reload(site: Site, tmp_path: Path) -> None:
@@ -294,19 +315,23 @@ def test_idle_connection_is_closed(site: Site) -> None:
     assert host.endpoint.links == 0
 
 
-def test_client_of_a_killed_host_is_told(site: Site) -> None:
+@pytest.mark.parametrize("changes", [0, 10])
+def test_client_of_a_killed_host_is_told(site: Site, changes: int) -> None:
     """A host that was started again answers packets of an unknown connection with the reset that its client knows."""
     network = Network()
     QuicHost(network, site)
     client = QuicClient(network, site).connect()
     client.wait(client.call())
+    for _ in range(changes):
+        client.core.change_connection_id()
+        client.flush()
+        network.pass_time(0.1)
     token = client.core._peer_cid.stateless_reset_token
     again = QuicHost(network, site)
     client.call(b"AGTP/1.0 QUERY /" + b"x" * 100)
     network.run(lambda: again.endpoint.counts.resets)
     sent = [octets for origin, _, octets in network.carried if origin == ("192.0.2.1", 4480)]
-    known = {token, *(each.stateless_reset_token for each in client.core._peer_cid_available)}
-    assert sent[-1][-16:] in known and len(sent[-1]) < 100
+    assert sent[-1][-16:] == token and len(sent[-1]) < 100
 
 
 def test_client_may_move(site: Site) -> None:
@@ -322,6 +347,22 @@ def test_client_may_move(site: Site) -> None:
     assert host.dispatcher.peers[-1].address == "203.0.113.9"
     assert host.endpoint.counts.moves == 1
     assert host.factory.connections == 1
+
+
+def test_a_client_that_moves_where_there_is_no_room_is_closed(site: Site) -> None:
+    """A new address counts as a new connection of it would: one that has its share gets none by moving, either."""
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(connections_per_address=1))
+    first = QuicClient(network, site, address=("203.0.113.9", 1)).connect()
+    first.wait(first.call())
+    second = QuicClient(network, site).connect()
+    second.wait(second.call())
+    second.rebind(("203.0.113.9", 2))
+    number = second.call()
+    network.run(lambda: second.closed)
+    assert second.closed is not None and second.closed.error_code == Code.TOO_MUCH and number not in second.reset
+    assert host.factory.connections == 1
+    assert first.wait(first.call())[0].startswith(OK)
 
 
 def test_connections_are_counted_once_their_client_is_known(site: Site) -> None:
