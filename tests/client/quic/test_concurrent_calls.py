@@ -17,7 +17,7 @@ from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.session import PING_SECONDS
 from agtphost.client.reply import Reply
 from agtphost.config.quic import QuicSection
-from agtphost.vocabulary.quic_codes import MOST_RESETS, Code
+from agtphost.vocabulary.quic_codes import MOST_RESETS, RESET_SECONDS, Code
 from agtphost.wire import Headers, Response
 from tests.client.quic.sessions import ADDRESS, SessionClient, call_of, credentials_of
 from tests.client.quic.test_blocking import QuicHost as RealHost
@@ -212,7 +212,7 @@ def test_calls_that_run_are_counted_as_if_they_were_cancelled(site: Site) -> Non
     for call in calls[:MOST_RESETS]:
         client.session.give_up(call)
     client.flush()
-    client.network.run(lambda: len(dispatcher.requests) == 128)
+    client.network.run(lambda: len(dispatcher.requests) == 128, RESET_SECONDS + 1)
     dispatcher.finish("task-127")
     assert client.wait(calls[127]).status == 200
 
