@@ -355,7 +355,7 @@ class Calls(ConnectionSource[L]):
         """
         Read the manifest of a host whose carriers are not known, once for all calls that wait for it.
 
-        :param call: waits for it. Its caller is named only where the host shows its manifest to nobody else.
+        :param call: waits for it. Its caller is named only where the host answers no others.
         """
         host = call.destination
         if carriers.is_known(host, self._now()):
