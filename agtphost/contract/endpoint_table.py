@@ -112,17 +112,24 @@ class EndpointTable:
         if found is not None:
             return found
         segments = path[1:].split("/")
-        best: tuple[int, Binding, tuple[tuple[int, str], ...]] | None = None
-        for node in self._matching_nodes(segments):
-            end = node.ends.get(method)
-            if end is not None and (best is None or end[0] < best[0]):
-                best = end
+        best = self._best_end(method, segments)
         if best is None:
             return None
         values = {
             name: decode(segments[index]) if "%" in segments[index] else segments[index] for index, name in best[2]
         }
         return Match(binding=best[1], path_parameters=values)
+
+    def _best_end(
+        self, method: str, segments: Sequence[str]
+    ) -> tuple[int, Binding, tuple[tuple[int, str], ...]] | None:
+        """Return the end of the template with the fewest parameters: their number, its binding, their places."""
+        best: tuple[int, Binding, tuple[tuple[int, str], ...]] | None = None
+        for node in self._matching_nodes(segments):
+            end = node.ends.get(method)
+            if end is not None and (best is None or end[0] < best[0]):
+                best = end
+        return best
 
     def methods_at(self, path: str) -> tuple[str, ...]:
         """Return the methods bound on ``path``, sorted; empty if the path is unknown."""
@@ -132,11 +139,24 @@ class EndpointTable:
         return tuple(sorted(found))
 
     def bindings_at(self, path: str) -> list[Binding]:
-        """Return what is bound on ``path``, as :meth:`match` finds it; those of one template in registration order."""
+        """
+        Return what is bound on ``path``, as :meth:`match` finds it; those of one template in registration order.
+
+        :param path: any path; one whose values no call may have is bound like another.
+        """
+        segments = path[1:].split("/")
         methods = dict.fromkeys(self._methods.get(path, ()))
-        for node in self._matching_nodes(path[1:].split("/")):
+        for node in self._matching_nodes(segments):
             methods.update(dict.fromkeys(node.ends))
-        return [match.binding for method in methods if (match := self.match(method, path)) is not None]
+        found = []
+        for method in methods:
+            literal = self._literals.get((method, path))
+            end = None if literal is not None else self._best_end(method, segments)
+            if literal is not None:
+                found.append(literal.binding)
+            elif end is not None:
+                found.append(end[1])
+        return found
 
     def _matching_nodes(self, segments: Sequence[str]) -> list[_Node]:
         """Return the trie's nodes that all of ``segments`` lead to."""

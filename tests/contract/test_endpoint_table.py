@@ -102,6 +102,14 @@ def test_methods_at_a_path() -> None:
     assert endpoints.methods_at("/") == ()
 
 
+def test_bindings_at_a_path_whose_values_no_call_may_have() -> None:
+    """What is bound there is bound under a control character too, which only a call decodes."""
+    bound_here = table("QUERY /x/{id}", "BOOK /x/{id}", "BOOK /x/new")
+    for path, found in (("/x/%C2%84", ["QUERY", "BOOK"]), ("/x/new", ["BOOK", "QUERY"]), ("/y/%00", [])):
+        assert [each.method for each in bound_here.bindings_at(path)] == found
+    assert [each.path for each in bound_here.bindings_at("/x/new")] == ["/x/new", "/x/{id}"]
+
+
 @each_row(
     ("names", "explanation"),
     [
