@@ -58,6 +58,9 @@ HTTP_ONLY_METHODS = frozenset({"TRACE", "CONNECT"})
 OPTIONS = "OPTIONS"
 """The method that asks for the methods of a path; it calls nothing."""
 
+CARRIER = "POST"
+"""The HTTP method by which ``X-AGIS-Method`` may name any method, at every path."""
+
 GRAMMAR = "agis/1.0"
 
 _FORM = "application/x-www-form-urlencoded"
@@ -153,6 +156,8 @@ def read(
         _require_plain_method(verb, path, line, rules)
     if method == OPTIONS:
         raise RefusedRequest(_name_methods(path, rules), _bare_request(verb, path, own, line))
+    if named is not None and method != CARRIER:
+        _require_carrier(method, verb, path, own, line, rules)
     tool = None
     if verb == tool_calls.VERB and rules.tools is not None:
         tool = tool_calls.address_of(path, rules.tools)
@@ -192,9 +197,7 @@ def _bare_request(verb: str, path: str, own: Fields, line: bytes) -> Request:
 
 def _name_methods(path: str, rules: TranslationRules) -> Refusal:
     """Return the refusal of OPTIONS, whose ``Allow`` names the HTTP methods of the path (RFC 9110 section 9.3.7)."""
-    methods = [verb.upper() for verb in rules.described(path)]
-    if "GET" in methods:
-        methods.insert(methods.index("GET") + 1, "HEAD")
+    methods = _described_methods(path, rules)
     if rules.tools is not None and not rules.registered(path) and is_tool_path(path):
         methods = [tool_calls.VERB]
     if not methods:
@@ -210,6 +213,40 @@ def _name_methods(path: str, rules: TranslationRules) -> Refusal:
         remedy="Use one of the methods in Allow, as the OpenAPI document describes them.",
         details={"method": OPTIONS, "path": path, "allowed_methods_for_path": methods, "redirects_for_path": {}},
     )
+
+
+def _described_methods(path: str, rules: TranslationRules) -> list[str]:
+    """Return the HTTP methods by which the OpenAPI document describes a path, and HEAD with GET."""
+    methods = [verb.upper() for verb in rules.described(path)]
+    if "GET" in methods:
+        methods.insert(methods.index("GET") + 1, "HEAD")
+    return methods
+
+
+def _require_carrier(method: str, verb: str, path: str, own: Fields, line: bytes, rules: TranslationRules) -> None:
+    """
+    Refuse an HTTP method other than POST that does not carry the method that ``X-AGIS-Method`` names.
+
+    HTTP's method governs transport (AGIS v01 section 10.2): clients and proxies may repeat PUT, DELETE and QUERY,
+    because HTTP calls them idempotent. A path carries by the methods that its OpenAPI document has.
+    """
+    methods = _described_methods(path, rules)
+    if methods and method not in methods:
+        refusal = Refusal(
+            Reason.METHOD_NOT_ALLOWED,
+            f"{method} carries no other method at this path; Allow names the HTTP methods that do.",
+            remedy=f"Send X-AGIS-Method: {verb} by one of the methods in Allow.",
+            details={
+                "method": method,
+                "path": path,
+                "allowed_methods_for_path": methods if CARRIER in methods else [*methods, CARRIER],
+                "redirects_for_path": {},
+            },
+        )
+        raise RefusedRequest(refusal, _bare_request(verb, path, own, line))
+    if method in ("GET", "HEAD") and not rules.catalog.reads(verb):
+        fault = f"GET and HEAD only read, but {verb[:32]} changes state or is unknown: send it by POST."
+        raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
 
 
 def _tool_request(tool: ToolAddress, fields: list[tuple[str, str]], arguments: bytes) -> Request:
@@ -264,9 +301,6 @@ def _named_method(verb: str, named: Sequence[bytes], values: Values, rules: Tran
             here = ", ".join(sorted(rules.namespaces)) or "none"
             fault = f"X-AGIS-Namespace {namespace[:64]} is not a namespace of this host; use: {here}."
             raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
-    if verb == "GET" and not rules.catalog.reads(method):
-        fault = f"GET and HEAD only read, but {method[:32]} changes state or is unknown: send it by POST."
-        raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
     return method
 
 

@@ -425,8 +425,8 @@ AGIS: dict[str, tuple[str, dict[str, str], int]] = {
     "a method": ("POST", {"X-AGIS-Method": "ECHO"}, 200),
     "our namespace": ("POST", {"X-AGIS-Method": "ECHO", "X-AGIS-Namespace": "localhost"}, 200),
     "another namespace": ("POST", {"X-AGIS-Method": "ECHO", "X-AGIS-Namespace": "acme"}, 400),
-    "an acting method by GET": ("GET", {"X-AGIS-Method": "BOOK"}, 400),
-    "an unknown method by GET": ("GET", {"X-AGIS-Method": "FROBNICATE"}, 400),
+    "an acting method by GET": ("GET", {"X-AGIS-Method": "BOOK"}, 405),
+    "an unknown method by GET": ("GET", {"X-AGIS-Method": "FROBNICATE"}, 405),
     "an unknown method": ("POST", {"X-AGIS-Method": "FROBNICATE"}, 459),
     "a line": ("POST", {"X-AGIS-Method": "ECHO /room"}, 400),
     "a reading method by GET": ("GET", {"X-AGIS-Method": "QUERY"}, 405),
@@ -434,6 +434,10 @@ AGIS: dict[str, tuple[str, dict[str, str], int]] = {
     "an empty grammar": ("POST", {"X-AGIS-Method": "ECHO", "X-AGIS-Grammar": ""}, 400),
     "another grammar": ("POST", {"X-AGIS-Method": "ECHO", "X-AGIS-Grammar": "AGIS/2.0"}, 400),
     "a grammar alone": ("POST", {}, 400),
+    "by an idempotent method": ("PUT", {"X-AGIS-Method": "ECHO"}, 405),
+    "by DELETE": ("DELETE", {"X-AGIS-Method": "ECHO"}, 405),
+    "by HTTP's QUERY": ("QUERY", {"X-AGIS-Method": "ECHO"}, 405),
+    "by a method of AGTP": ("BOOK", {"X-AGIS-Method": "ECHO"}, 405),
 }
 
 
@@ -456,6 +460,38 @@ def test_agis_names_the_method(
     if status == 200:
         assert (payload["method"], payload["extra"]["http"]["method"]) == ("ECHO", verb)
         assert "requested_method" not in payload
+
+
+ACTING = {"/library/9780141439518": 400, "/nowhere": 400}
+
+
+@each_row("path, status", ACTING.items(), ids=ACTING)
+def test_get_carries_no_acting_method(served: Served, trust: ssl.SSLContext, path: str, status: int) -> None:
+    """AGIS-051: not at a path that GET reads, and not at an unknown one."""
+    for method in ("BOOK", "FROBNICATE"):
+        found = served.ask("GET", path, context=trust, X_AGIS_Method=method)
+        assert (found.status, "only read" in found.value["explanation"]) == (status, True), found.body
+
+
+def test_options_of_a_path_with_a_control_character(served: Served, trust: ssl.SSLContext) -> None:
+    """A path that no call may have is answered, with the methods of its template; a call is refused by the grammar."""
+    assert served.ask("OPTIONS", "/library/%C2%84", context=trust).fields["Allow"] == "GET, HEAD"
+    assert served.ask("GET", "/library/%C2%84", context=trust, X_AGIS_Method="QUERY").status == 460
+
+
+CARRIED = {"GET": 200, "HEAD": 200, "POST": 200, "PATCH": 405, "PUT": 405, "DELETE": 405, "QUERY": 405}
+
+
+@each_row("verb, status", CARRIED.items(), ids=CARRIED)
+def test_a_method_is_carried_by_post_and_by_what_the_document_has(
+    served: Served, trust: ssl.SSLContext, verb: str, status: int
+) -> None:
+    """AGIS-051: GET carries a reading method where the OpenAPI document says so; 405 names what does in ``Allow``."""
+    body = {} if verb == "POST" else None
+    found = served.ask(verb, "/library/9780141439518", body, context=trust, X_AGIS_Method="QUERY")
+    assert found.status == status, found.body
+    if status == 405:
+        assert found.fields["Allow"] == "GET, HEAD, POST" and "QUERY" in found.value["remedy"]
 
 
 # Who calls
