@@ -19,6 +19,7 @@ from tests.contract.test_openapi_import import SHOP, large, read_document
 from tests.rows import each_row
 
 LINK = "agtp://agents.acme.com/"
+VALUES = {"$ref": "#/components/schemas/JsonValue"}
 HTTP = {"get", "put", "post", "delete", "patch"}
 
 
@@ -115,7 +116,7 @@ def test_schemas_pass_through_unchanged() -> None:
     assert made["components"]["schemas"]["BOOK_room_input"] == endpoint()["input_schema"]
     assert made["components"]["schemas"]["BOOK_room_output"] == endpoint()["output_schema"]
     body = made["paths"]["/room"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert body == {"$ref": "#/components/schemas/BOOK_room_input"}
+    assert body == {"$ref": "#/components/schemas/BOOK_room_input", "additionalProperties": VALUES}
 
 
 def test_references_inside_schemas_lead_to_where_the_schema_is() -> None:
@@ -222,7 +223,8 @@ def test_clashes_are_resolved_and_reported() -> None:
     assert told == {"get": ["QUERY"], "post": ["LIST", "RESERVE"], "patch": ["BOOK"]}
     bodies = paths["/room"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     component = "#/components/schemas/{}_room_input".format
-    assert bodies == {"anyOf": [{"$ref": component(name)} for name in ("LIST", "RESERVE")]}
+    either = [{"$ref": component(name)} for name in ("LIST", "RESERVE")]
+    assert bodies == {"anyOf": either, "additionalProperties": VALUES}
     assert any("LIST /room: POST" in loss for loss in made.losses)
     assert any("BOOK /room: PATCH" in loss for loss in made.losses)
     assert any("RESERVE /room: shares" in loss for loss in made.losses)
@@ -283,6 +285,32 @@ def test_numbers_that_a_client_sends_are_those_that_the_host_reads(
         found = document["components"]["schemas"][f"BOOK_room_{part}"]["properties"]
         named = document["components"]["schemas"][found["named"]["$ref"].rpartition("/")[2]]
         assert found["n"] == found["list"]["items"] == named == expected
+
+
+OPEN = {"type": "object", "properties": {"a": {"type": "string"}, "free": {}, "rows": {"type": "array"}}}
+CLOSED = {**OPEN, "additionalProperties": False}
+BODIES: dict[str, tuple[dict[str, Any], bool]] = {
+    "a declared member": ({"a": "x"}, True),
+    "a declared member of another type": ({"a": 1}, False),
+    "any value": ({"free": EXACT}, True),
+    "any value, too large": ({"free": EXACT + 1}, False),
+    "an item, too small": ({"rows": [[-EXACT - 1]]}, False),
+    "a value deep inside": ({"free": {"deep": [{"n": -EXACT - 1}]}}, False),
+    "values of all types": ({"free": [None, True, "x", 1.5, {"n": [EXACT]}]}, True),
+}
+UNDECLARED = {"a fit value": ({"b": {"n": [EXACT]}}, True), "a value too large": ({"b": {"n": [EXACT + 1]}}, False)}
+
+
+@each_row("value, valid", [*BODIES.values(), *UNDECLARED.values()], ids=[*BODIES, *UNDECLARED])
+def test_integers_that_no_schema_declares_are_those_that_the_host_reads(value: dict[str, Any], valid: bool) -> None:
+    """Members of a body that are open or undeclared have bounds too; what is closed stays closed."""
+    for path, schema in (("/room", OPEN), ("/room", CLOSED), ("/room/{id}", OPEN), ("/room/{id}", CLOSED)):
+        properties = {**schema["properties"], **({"id": {"type": "string"}} if "{" in path else {})}
+        whole = {**schema, "properties": properties}
+        document = exported(endpoint(method="BOOK", path=path, input_schema=whole)).document
+        body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        expected = valid and not ("b" in value and schema is CLOSED)
+        assert jsonschema_rs.is_valid({**body, "components": document["components"]}, value) is expected, (path, schema)
 
 
 def test_a_number_that_loses_its_title_is_bounded_too() -> None:

@@ -16,6 +16,20 @@ _NUMBERS = frozenset({"integer", "number"})
 PLACES = ("$defs", "definitions")
 """Members of a schema that contain definitions."""
 
+VALUE = "JsonValue"
+_VALUES: Mapping[str, str] = {"$ref": f"#/components/schemas/{VALUE}"}
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    VALUE: {
+        # With a type, openapi-python-client 0.29 drops it as recursive; without, it is any value to generators.
+        "description": "Any value of JSON that this host reads: an integer beyond 2**53 is refused in every body.",
+        "minimum": -jsontext.MAX_INTEGER,
+        "maximum": jsontext.MAX_INTEGER,
+        "items": _VALUES,
+        "additionalProperties": _VALUES,
+    }
+}
+"""Components of bodies that clients send."""
+
 _DEFINITION = re.compile(r"#/(\$defs|definitions)/([^/~%]+)")
 _SLUG = re.compile(r"[^A-Za-z0-9_]+")
 
@@ -170,6 +184,17 @@ def bound_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
             found.pop(exclusive, None)
             found[bound] = sign * jsontext.MAX_INTEGER
     return found
+
+
+def bound_members(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the schema of a body, all of whose members are values that the host reads, also those that it leaves open.
+
+    :param schema: a reference, or a schema; its own ``additionalProperties`` is kept.
+    """
+    if "additionalProperties" not in schema and "patternProperties" not in schema and "properties" not in schema:
+        return {**schema, "additionalProperties": _VALUES}
+    return {**schema, "allOf": [*schema.get("allOf", ()), {"additionalProperties": _VALUES}]}
 
 
 class _Moving:

@@ -17,7 +17,7 @@ from typing import Any
 
 from agtphost.config.policies import SEED_ALIASES
 from agtphost.contract.manifest import content_digest
-from agtphost.contract.openapi import responses
+from agtphost.contract.openapi import components, responses
 from agtphost.contract.openapi.http_methods import Verbs
 from agtphost.contract.openapi.operations import SCHEMES, Operations
 from agtphost.vocabulary import jsontext
@@ -35,6 +35,9 @@ CALLABLE = (
     "The operations that the requester of this document may call through this gateway; another caller "
     "gets another document. Every answer has its signed record in the field Attribution-Record."
 )
+
+SHARED: Mapping[str, Mapping[str, Any]] = {**responses.SCHEMAS, **components.SCHEMAS}
+"""Components of every document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +99,7 @@ def encode_callable_openapi(
     text.write(b',"paths":')
     text.writelines(object_slices(operations.path_items()))
     text.write(b',"components":{"schemas":')
-    text.writelines(object_slices(chain(responses.SCHEMAS.items(), operations.pop_schemas())))
+    text.writelines(object_slices(chain(SHARED.items(), operations.pop_schemas())))
     text.write(b"," + jsontext.encode(_beside_schemas())[1:] + b"}")
     return text.getvalue()
 
@@ -143,7 +146,7 @@ def _derived_info(manifest: Mapping[str, Any], link: str) -> dict[str, Any]:
 def _document(info: Mapping[str, Any], operations: Operations, server_url: str | None) -> dict[str, Any]:
     document = _head(info, server_url)
     document["paths"] = operations.paths()
-    document["components"] = {"schemas": {**responses.SCHEMAS, **operations.schemas}, **_beside_schemas()}
+    document["components"] = {"schemas": {**SHARED, **operations.schemas}, **_beside_schemas()}
     return document
 
 

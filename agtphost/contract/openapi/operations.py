@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.contract.openapi import responses
-from agtphost.contract.openapi.components import Components
+from agtphost.contract.openapi.components import Components, bound_members
 from agtphost.contract.openapi.http_methods import BODILESS, HttpPlace, Verbs, naming
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.tool_paths import tool_path
@@ -265,7 +265,7 @@ class Operations:
                 found.append(schema)
         if not found:
             return None
-        schema = found[0] if len(found) == 1 else {"anyOf": found}
+        schema = bound_members(found[0] if len(found) == 1 else {"anyOf": found})
         return {"required": needed, "content": {media_types.JSON: {"schema": schema}}}
 
     def _body_of(self, endpoint: Mapping[str, Any], component: str) -> tuple[dict[str, Any] | None, bool]:
