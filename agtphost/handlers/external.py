@@ -40,6 +40,7 @@ from agtphost.identity.required_assurance import is_believed
 from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
+from agtphost.vocabulary.paths import CONTROL
 from agtphost.vocabulary.reasons import Reason
 
 
@@ -381,6 +382,7 @@ def _percent_encode(name: str, value: Any) -> str:
     text = to_text(value)
     if not text:
         raise unsendable(f"{name} is empty")
-    if not text.isprintable():
+    if CONTROL.search(text):
+        # isprintable() is false for joiners of letters and emoji, and for characters newer than Python's tables.
         raise unsendable(f"{name} has a control character")
     return quote(text, safe="")

@@ -26,7 +26,8 @@ _SEGMENT = re.compile(rf"{_SEGMENT_CHAR}++", re.ASCII)
 _PARAMETER = re.compile(r"\{([A-Za-z0-9_]{1,64})\}", re.ASCII)
 _URI_TEMPLATE = re.compile(r"\{[+#./;?&=,!@|][^{}]*\}|\{[^{}]*(?:\*|:[0-9]+|,[^{}]*)\}", re.ASCII)
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""A character that no text in an address may have."""
 
 MAX_MEMO = 4_096
 """Good paths remembered: a host's usual traffic, in about one MiB."""
@@ -88,7 +89,7 @@ def decode(text: str) -> str:
             text = _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode("ascii")), octets).decode("utf-8")
         except UnicodeDecodeError:
             raise PathError("Percent-encoded octets are not UTF-8.", text[:128]) from None
-    if _CONTROL.search(text):
+    if CONTROL.search(text):
         raise PathError("A control character is not allowed, percent-encoded or not.", text[:128])
     return text
 

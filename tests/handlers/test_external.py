@@ -135,11 +135,14 @@ async def test_places_in_the_url_are_one_value_each(yard: Yard) -> None:
         "/rooms/..%2F..%2Fadmin%3Fx%3D1%23y%26z%3D%2F%252e%252e%5C/x?view=a%26b%3Dc&n=3&flag=true&tags=p&tags=q+r"
     )
     assert server.heard[0].body == b"" and "content-length" not in server.heard[0].headers
-    for value in ("..", ".", "", "a\nb", "a\x00b"):
+    # A joiner of letters, a space that does not break, and a character of no Unicode yet are texts like any other.
+    await handler.handle(context({"room_id": "a\u200cb\u00a0\U000ab47a", "view": "v"}))
+    assert target(server.heard[1])[1] == "/rooms/a%E2%80%8Cb%C2%A0%F2%AB%91%BA/x?view=v"
+    for value in ("..", ".", "", "a\nb", "a\x00b", "a\x84b", "a\u2028b"):
         with pytest.raises(Refusal) as caught:
             await handler.handle(context({"room_id": value, "view": "v"}))
         assert (caught.value.status, caught.value.reason) == (422, "invalid-input")
-    assert len(server.heard) == 1
+    assert len(server.heard) == 2
 
 
 @pytest_twisted.ensureDeferred
