@@ -111,6 +111,33 @@ def test_what_stands_in_a_uri_has_its_declared_type() -> None:
     assert typed_host().ask("QUERY", "/things/1", {"share": "0.5"}).status == 422
 
 
+ADDRESSED: dict[str, object] = {
+    "9007199254740991": 2**53 - 1,
+    "-9007199254740992": -(2**53),
+    "0.12345678901234567": 0.12345678901234567,
+    "1e-07": 1e-07,
+    "-2.5E3": -2500.0,
+    "9007199254740993": None,
+    "1e300": None,
+    "1e999": None,
+    "0." + "1" * 63: None,
+    "nan": None,
+    "+1": None,
+}
+
+
+@each_row("text, value", ADDRESSED.items(), ids=ADDRESSED)
+def test_a_number_in_a_uri_is_one_that_json_has(text: str, value: object) -> None:
+    """All numbers that an OpenAPI document declares can be sent, as clients write them; others are refused."""
+    host = typed_host()
+    answer = host.ask("QUERY", "/things/1", query=f"share={text.replace('+', '%2B')}")
+    assert answer.status == (422 if value is None else 200), answer.body
+    if value is not None:
+        assert json.loads(answer.body)["result"]["echo"]["share"] == value
+    if isinstance(value, int):
+        assert json.loads(host.ask("QUERY", f"/things/{text}").body)["result"]["echo"] == {"number": value}
+
+
 def test_numbers_of_built_ins_may_stand_in_the_query() -> None:
     """A built-in without a schema reads its numbers; its texts stay text, however they look."""
     recorder = Recorder()

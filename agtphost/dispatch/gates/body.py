@@ -131,8 +131,10 @@ CORRELATING = frozenset({"task_id", "session_id"})
 
 log = Logger()
 
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})", re.ASCII)
-_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}", re.ASCII)
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,15})", re.ASCII)
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_LONGEST_NUMBER = 64
+"""Characters of a number in an address, as in a JSON body."""
 
 NUMBERS: Mapping[str, str] = {
     **dict.fromkeys(("max_results", "limit", "offset", "before", "grace"), "integer"),
@@ -187,12 +189,18 @@ def _convert_types(exchange: Exchange, given: Mapping[str, Any]) -> dict[str, An
 
 def _number(text: str) -> Any:
     if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _DECIMAL.fullmatch(text) else text
+        return _integer(text)
+    if len(text) > _LONGEST_NUMBER or _DECIMAL.fullmatch(text) is None:
+        return text
+    value = float(text)
+    return value if abs(value) <= jsontext.MAX_INTEGER else text
 
 
 def _integer(text: str) -> Any:
-    return int(text) if _INTEGER.fullmatch(text) else text
+    if _INTEGER.fullmatch(text) is None:
+        return text
+    value = int(text)
+    return value if abs(value) <= jsontext.MAX_INTEGER else text
 
 
 def _boolean(text: str) -> Any:
