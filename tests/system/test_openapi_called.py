@@ -40,7 +40,7 @@ def service(folder: Path) -> Iterator[tuple[int, Got]]:
             self.end_headers()
             self.wfile.write(said)
 
-        do_GET = do_PUT = do_DELETE = answer
+        do_GET = do_POST = do_PUT = do_DELETE = answer
 
         def log_message(self, *arguments: object) -> None:
             """Nothing."""
@@ -81,20 +81,28 @@ def shop(port: int) -> dict[str, Any]:
     return document(paths) | {"servers": [{"url": f"https://localhost:{port}/v1"}]}
 
 
+def import_document(folder: Path, endpoints: Path, described: Any) -> dict[str, Any]:
+    """
+    Import an OpenAPI document of :func:`service`, and admit all of its endpoints.
+
+    :return: the endpoints by their operations, such as ``GET /things/{id}``.
+    """
+    (folder / "imported.json").write_text(json.dumps(described))
+    done = agtp("openapi", "import", str(folder / "imported.json"), "--out", str(endpoints), "--json")
+    assert done.returncode == 0, done.stderr
+    trusted = f'ca = "{folder}/authority.pem"\nallow_addresses = ["127.0.0.1"]\n'
+    for path in endpoints.glob("*.toml.review"):
+        # What a person decides: where the service is, who vouches for it, and that anybody may call it.
+        text = re.sub(r"(?m)^(timeout_seconds = .*\n)", rf"\1{trusted}", path.read_text())
+        path.with_suffix("").write_text(text)
+    return {entry["source"]: entry for entry in json.loads(done.stdout)["endpoints"]}
+
+
 def test_every_value_of_one_name_reaches_the_service(tmp_path: Path) -> None:
     """Path, query and body each have their own, under the service's names, whatever the input calls them."""
     with service(tmp_path) as (port, got):
         config = sample(tmp_path)
-        (tmp_path / "shop.json").write_text(json.dumps(shop(port)))
-        endpoints = config.parent / "endpoints"
-        done = agtp("openapi", "import", str(tmp_path / "shop.json"), "--out", str(endpoints), "--json")
-        assert done.returncode == 0, done.stderr
-        found = {entry["source"]: entry for entry in json.loads(done.stdout)["endpoints"]}
-        trusted = f'ca = "{tmp_path}/authority.pem"\nallow_addresses = ["127.0.0.1"]\n'
-        for path in endpoints.glob("*.toml.review"):
-            # What a person decides: where the service is, who vouches for it, and that anybody may call it.
-            text = re.sub(r"(?m)^(timeout_seconds = .*\n)", rf"\1{trusted}", path.read_text())
-            path.with_suffix("").write_text(text)
+        found = import_document(tmp_path, config.parent / "endpoints", shop(port))
 
         with running(config) as host:
 
