@@ -59,6 +59,9 @@ class Receiver(Protocol):
 class McpLink(Protocol):
     """The link, as the peer and the supervisor see it."""
 
+    takes_headers: bool
+    """Whether :meth:`send` sends the headers of a message; making them is in vain for a link that ignores them."""
+
     @property
     def pid(self) -> int | None:
         """The process id, where there is a process."""

@@ -62,8 +62,10 @@ class ClientSession:
         if asking is not None and (asking.capabilities is not None or asking.level):
             known = ANSWERABLE if asking.capabilities is None else asking.capabilities
             own = envelope(self._client, known, asking.level)
-        params["_meta"] = {**params.get("_meta", {}), **own}
-        return self.peer.request(method, params, timeout, (*mirror_headers(method, params), *headers), sink)
+        params["_meta"] = {**params["_meta"], **own} if "_meta" in params else own
+        if self.peer.link.takes_headers:
+            headers = (*mirror_headers(method, params), *headers)
+        return self.peer.request(method, params, timeout, headers, sink)
 
     def call_tool(
         self,
@@ -86,7 +88,8 @@ class ClientSession:
             return Deferred.fromCoroutine(self._through_task(params, timeout, asking))
         if asking is not None:
             params.update(asking.again)
-        headers = render_headers(tool.headers, arguments) if self._envelope is not None else ()
+        mirrored = self._envelope is not None and self.peer.link.takes_headers
+        headers = render_headers(tool.headers, arguments) if mirrored else ()
         return self.request("tools/call", params, timeout, asking, headers)
 
     async def _through_task(self, params: dict[str, Any], seconds: float | None, asking: CallContext | None) -> Any:

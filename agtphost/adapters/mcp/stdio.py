@@ -98,6 +98,8 @@ class StdioLink(ProcessProtocol):
     :param input_timeout: seconds within which it has to read some of its input.
     """
 
+    takes_headers = False
+
     def __init__(
         self,
         reactor: Any,

@@ -100,6 +100,7 @@ class HttpLink:
     """
 
     pid = None
+    takes_headers = True
 
     def __init__(
         self,

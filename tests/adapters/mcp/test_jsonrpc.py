@@ -25,6 +25,7 @@ class RecordingLink:
     """A link that keeps what is sent."""
 
     pid = None
+    takes_headers = True
 
     def __init__(self, receiver: Receiver) -> None:
         self.sent: list[Message] = []

@@ -104,6 +104,7 @@ class ScriptedLink:
     """A handshake-era server in memory: answers negotiation and listing, and keeps calls."""
 
     pid = 4711
+    takes_headers = False
 
     def __init__(self, server: SupervisedServer, receiver: Receiver) -> None:
         self.server = server
