@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IReactorTime
 
+from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
@@ -64,6 +65,8 @@ def digest(octets: bytes) -> Generator[None, None, str]:
 def is_heavy(answer: Any) -> bool:
     """Return whether encoding a handler's answer would delay other calls."""
     if isinstance(answer, EndpointResponse):
+        if isinstance(answer, Answer) and answer.encoded:
+            return False
         return answer.body is None and weight(answer.result) > HEAVY
     return weight(answer) > HEAVY
 

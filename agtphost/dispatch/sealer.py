@@ -111,7 +111,8 @@ class Sealer:
             beside = NOTHING if built_in is None else built_in.beside
             if answer.status >= Status.AUTHORIZATION_REQUIRED:
                 beside = _envelope_members(answer.status, beside)
-            body = self.envelope(exchange, answer.status, answer.result, beside)
+            result = Encoded(built_in.encoded) if built_in is not None and built_in.encoded else answer.result
+            body = self.envelope(exchange, answer.status, result, beside)
         elif type(answer.result) is Encoded:
             body = answer.result.octets
         else:
@@ -152,7 +153,7 @@ class Sealer:
         body.update(reason=token, type=token, code=token, error=error, explanation=refusal.explanation)
         if refusal.remedy:
             body["remedy"] = refusal.remedy
-        body["attribution"] = self._attribution(None)
+        body["attribution"] = {"server_id": self._server_id}
         return Outcome(
             refusal.status,
             jsontext.encode(body),
@@ -171,29 +172,25 @@ class Sealer:
         """
         Return the body of a method response (core v08 section 5.7).
 
+        It says who answers; the proof is the Attribution-Record header, because a body cannot contain its own record.
+
         :param beside: further members in addition to ``result``.
         """
-        binding = exchange.binding
-        attribution = self._attribution(None if binding is None or binding.server_level else exchange.agent)
         body: dict[str, Any] = {"status": int(status)}
         if exchange.task_id is not None:
             body["task_id"] = exchange.task_id
         if beside:
             body.update(beside)
+        binding, agent = exchange.binding, exchange.agent
+        attribution = {"server_id": self._server_id}
+        if agent is not None and binding is not None and not binding.server_level:
+            attribution["agent_id"] = agent.agent_id
         if type(result) is Encoded:
-            begun, rest = jsontext.encode(body), jsontext.encode({"attribution": attribution})
-            return b"".join((begun[:-1], b',"result":', result.octets, b",", rest[1:]))
+            begun = jsontext.encode(body)[:-1] if len(body) > 1 else b'{"status":%d' % status
+            return b'%b,"result":%b,"attribution":%b}' % (begun, result.octets, jsontext.encode(attribution))
         body["result"] = result
         body["attribution"] = attribution
         return jsontext.encode(body)
-
-    def _attribution(self, agent: Agent | None) -> dict[str, str]:
-        """
-        Return who answers. The proof is the Attribution-Record header, because a body cannot contain its own record.
-        """
-        if agent is None:
-            return {"server_id": self._server_id}
-        return {"server_id": self._server_id, "agent_id": agent.agent_id}
 
     @staticmethod
     def _answer_type(exchange: Exchange) -> str:

@@ -103,6 +103,12 @@ class Answer(EndpointResponse):
     beside: Mapping[str, Any] = field(default_factory=dict)
     """Further members of the response body, next to ``result``."""
 
+    encoded: bytes = b""
+    """
+    The JSON of ``result``, where it came as JSON that was decoded by :mod:`agtphost.vocabulary.jsontext`; it is sent as
+    it is.
+    """
+
     conflict: Callable[[], Refusal | None] | None = None
     """
     Returns the refusal if another request changed one of the items first, from what they are then; None: the usual

@@ -87,7 +87,8 @@ class PlayedChild:
     def _answer(asked: dict[str, Any]) -> bytes:
         result = ANSWERS.get(asked["method"])
         known = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
-        return json.dumps({"jsonrpc": "2.0", "id": asked["id"], **known}).encode() + b"\n"
+        answer = {"jsonrpc": "2.0", "id": asked["id"], **known}
+        return json.dumps(answer, separators=(",", ":")).encode() + b"\n"  # As the SDKs write it.
 
     def close(self) -> None:
         os.close(self._reading)
@@ -169,6 +170,12 @@ class ToolPath:
         self._answered.clear()
         self._host.ledger.drafts.clear()
         return spent / count
+
+    def bodies(self, count: int) -> list[bytes]:
+        """Of the answers to so many calls."""
+        self._begin(self.requests(count))
+        self._end(self._child.answers())
+        return [response.body for response in self._answered]
 
     def function_calls(self, times: int = 10, at_once: int = 8) -> float:
         """Of each tool call."""

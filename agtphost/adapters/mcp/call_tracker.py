@@ -121,12 +121,14 @@ class CallTracker:
             raise refusal("mcp", server.settings.name, failure) from failure
         except CancelledError:
             raise refusal("mcp", server.settings.name, CallCancelled("the call was cancelled")) from None
+        octets = instance.octets_of(result)
         kind = result.get("resultType")
         if kind == "input_required":
             return self._answer_input_required(context, call, instance, asking, result, agent_id)
         if kind == "task" and call.member == "tool_response":
             return self._answer_task(call, result, agent_id, client_of(context.peer))
-        return Answer(result={call.member: result})
+        encoded = b'{"%b":%b}' % (call.member.encode(), octets) if octets else b""
+        return Answer(result={call.member: result}, encoded=encoded)
 
     # Cancellation
 

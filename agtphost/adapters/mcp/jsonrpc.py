@@ -58,6 +58,27 @@ QUICK_RISE = 1.25
 _UNCANCELLABLE = frozenset({"initialize", "server/discover"})
 
 
+_NOTHING_DELIVERED: tuple[Message, bytes] = ({}, b"")
+
+
+def find_result(octets: bytes, answer: Message) -> bytes:
+    """
+    Return the part of an answer's text that is its result, in the two forms that servers write.
+
+    :param answer: what the strict decoder made of the text, so that nothing in it is ambiguous.
+    :return: nothing for a text of another form.
+    """
+    if len(answer) != 3 or type(answer["id"]) is not int:
+        return b""
+    before = b'{"jsonrpc":"2.0","id":%d,"result":' % answer["id"]
+    if octets.startswith(before) and octets.endswith(b"}"):
+        return octets[len(before) : -1]
+    after = b',"jsonrpc":"2.0","id":%d}' % answer["id"]
+    if octets.startswith(b'{"result":') and octets.endswith(after):
+        return octets[len(b'{"result":') : -len(after)]
+    return b""
+
+
 @dataclass(slots=True)
 class PeerCounters:
     """Counters of one link, for the operator."""
@@ -124,6 +145,9 @@ class JsonRpcPeer:
         self._loss: UpstreamLost | None = None
         self.quick_seconds = 0.0
         """The duration of quick answers; see :class:`agtphost.adapters.mcp.links.Receiver`."""
+
+        self._delivered: tuple[Message, bytes] = _NOTHING_DELIVERED
+        """The answer that its call is receiving, and its text; neither is kept any longer, for they may be large."""
 
         self.counters = PeerCounters()
         self.link = open_link(self)
@@ -216,14 +240,14 @@ class JsonRpcPeer:
         except UpstreamFailure:
             self.counters.unanswered += 1
 
-    def take_message(self, message: object, within: int | None = None) -> bool:
+    def take_message(self, message: object, within: int | None = None, octets: bytes = b"") -> bool:
         """Take one decoded message: see :class:`agtphost.adapters.mcp.links.Receiver`."""
         if type(message) is dict:
             if "method" in message:
                 self._incoming(message, within)
                 return False
             if "id" in message and ("result" in message or "error" in message):
-                return self._answer(message)
+                return self._answer(message, octets)
         elif type(message) is list and len(message) <= MAX_BATCH:
             # Every item must be processed, so this cannot be any().
             return sum(self.take_message(item, within) for item in message if type(item) is dict) > 0
@@ -258,7 +282,18 @@ class JsonRpcPeer:
             self._continued.pop(call.continues, None)
         return call
 
-    def _answer(self, message: Message) -> bool:
+    def octets_of(self, result: object) -> bytes:
+        """
+        Return the JSON of a result as the server wrote it, while the call that it ends receives it.
+
+        :return: nothing for any other object, or where the text does not have a known form.
+        """
+        answer, octets = self._delivered
+        if not octets or answer.get("result") is not result:
+            return b""
+        return find_result(octets, answer)
+
+    def _answer(self, message: Message, octets: bytes) -> bool:
         call_id = message["id"]
         # True == 1 and 1.0 == 1, so only an int can be the id of an answer.
         call = self._take(call_id) if type(call_id) is int else None
@@ -274,7 +309,11 @@ class JsonRpcPeer:
             self.quick_seconds = min(took, self.quick_seconds * QUICK_RISE) if self.quick_seconds else took
         error = message.get("error")
         if error is None:
-            call.deferred.callback(message.get("result"))
+            self._delivered = message, octets
+            try:
+                call.deferred.callback(message.get("result"))
+            finally:
+                self._delivered = _NOTHING_DELIVERED
         else:
             known = error if type(error) is dict else {"code": None, "message": str(error)}
             call.deferred.errback(ErrorAnswer(known))

@@ -24,11 +24,12 @@ HeaderPairs = Sequence[tuple[str, str]]
 class Receiver(Protocol):
     """The peer, as a link sees it."""
 
-    def take_message(self, message: object, within: int | None = None) -> bool:
+    def take_message(self, message: object, within: int | None = None, octets: bytes = b"") -> bool:
         """
         Take one decoded message.
 
         :param within: the call in whose stream it came, where the link knows.
+        :param octets: the text that it was decoded from, where the link still has it.
         :return: whether it was the answer to a call in flight; everything else counts against the server's allowance of
             unsolicited octets.
         """

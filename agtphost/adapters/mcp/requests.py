@@ -62,6 +62,9 @@ class IsMcpServer(Protocol):
     def say(self, text: str, level: LogLevel) -> None:
         """Log a text that concerns one caller."""
 
+    def octets_of(self, result: object) -> bytes:
+        """Return the JSON of a result that was just received, as the server wrote it; nothing where it is not known."""
+
     def instance_of(self, agent_id: str, session_id: str | None) -> IsMcpServer:
         """Return the server or instance for a caller."""
 

@@ -219,6 +219,10 @@ class McpServer(UpstreamService):
         """Whether a call is in flight or suspended, or a caller listens."""
         return bool(self._at_work or self._attendance or self.events)
 
+    def octets_of(self, result: object) -> bytes:
+        """Return the JSON of a result that was just received; see :meth:`JsonRpcPeer.octets_of`."""
+        return b"" if self._peer is None else self._peer.octets_of(result)
+
     def instance_of(self, agent_id: str, session_id: str | None) -> McpServer:
         """
         Return what serves a caller: this server, or the caller's own instance.

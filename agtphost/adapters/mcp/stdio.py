@@ -376,7 +376,7 @@ class StdioLink(ProcessProtocol):
         except ValueError as error:
             self._take_unreadable(line, error)
             return
-        if not self._receiver.take_message(message):
+        if not self._receiver.take_message(message, None, line):
             self._throttle.spend(len(line))
 
     def _take_long_line(self, line: LongLine) -> None:

@@ -69,7 +69,7 @@ class Played(Clock):
 
     def registerProducer(self, producer: object, streaming: bool) -> None: ...
 
-    def take_message(self, message: Any) -> bool:
+    def take_message(self, message: Any, within: int | None = None, octets: bytes = b"") -> bool:
         self.messages.append(message)
         return True
 
