@@ -1,10 +1,10 @@
 """
-Reading from connections in fewer steps than epoll's reactor takes.
+Reading from connections, pipes of processes and the reactor's own waker in fewer steps than epoll's reactor takes.
 
-Twisted sets a log context around each operation on a socket, and asks the socket whether it is still open: six calls
-before each read, which hardly any read needs. If epoll reports one of this host's connections as readable, and nothing
-else, it is read from directly; the log context is only set if that fails. All other events and sockets take Twisted's
-way, and so does everything with another reactor, or a Twisted with other internals.
+Twisted sets a log context around each operation on a descriptor, and asks it whether it is still open: a dozen calls
+before each read, which hardly any read needs. If epoll reports one of these as readable, and nothing else, it is read
+from directly; the log context is only set if that fails. All other events and descriptors take Twisted's way, and so
+does everything with another reactor, or a Twisted with other internals.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from select import EPOLLIN
 from typing import Any
 
 from twisted.internet.epollreactor import EPollReactor
+from twisted.internet.process import ProcessReader
 from twisted.python import log as named
 
 from agtphost.protocols.immediate_write import PromptServer
@@ -40,6 +41,8 @@ def _polling(reactor: Any) -> Callable[[float | None], None]:
     """Return the replacement for what the reactor does in each of its turns."""
     poll, selectables = reactor._poller.poll, reactor._selectables
     usual, disconnect = reactor._doReadOrWrite, reactor._disconnectSelectable
+    # A closed pipe or waker has left the selectables; a connection may still be there without its socket.
+    direct = frozenset({PromptServer, ProcessReader, type(reactor.waker)})
 
     def iterate(timeout: float | None) -> None:
         try:
@@ -52,7 +55,8 @@ def _polling(reactor: Any) -> Callable[[float | None], None]:
             selectable = selectables.get(number)
             if selectable is None:
                 continue
-            if event != EPOLLIN or selectable.__class__ is not PromptServer or selectable.socket is None:
+            kind = selectable.__class__
+            if event != EPOLLIN or kind not in direct or (kind is PromptServer and selectable.socket is None):
                 within(selectable, usual, selectable, number, event)
                 continue
             reading = True

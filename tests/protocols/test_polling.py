@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -10,11 +11,13 @@ from typing import Any
 import pytest
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.process import ProcessReader
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.selectreactor import SelectReactor
 from twisted.internet.task import Clock
 from twisted.python import log
 
+from agtphost.protocols import polling
 from agtphost.protocols.immediate_write import Prompting, PromptServer
 from agtphost.protocols.polling import hasten
 
@@ -147,3 +150,38 @@ def test_a_reactor_that_keeps_its_parts_elsewhere_is_left_as_it_is(monkeypatch: 
     made: Any = EPollReactor()
     assert not hasten(made)
     made._poller.close()
+
+
+class PipeOwner:
+    """What a process is to the pipe of its output."""
+
+    def __init__(self, reactor: Any) -> None:
+        self.heard = bytearray()
+        self.ended: list[type[BaseException]] = []
+        reading, self.writing = os.pipe()
+        self.pipe = ProcessReader(reactor, self, "output", reading)  # type: ignore[no-untyped-call]
+
+    def childDataReceived(self, name: str, data: bytes) -> None:
+        self.heard.extend(data)
+
+    def childConnectionLost(self, name: str, reason: Any) -> None:
+        self.ended.append(reason.type)
+
+
+def test_pipes_of_processes_and_the_waker_take_the_short_way(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process writes is heard, the reactor is woken by other threads, and the end of a pipe is noticed."""
+    named: list[Any] = []
+    monkeypatch.setattr(log, "callWithContext", lambda *given: (named.append(given[2]), given[1](*given[2:]))[1])
+    owner, woken = PipeOwner(site.reactor), list[int]()
+    for number in range(1, 5):
+        os.write(owner.writing, b"x")
+        site.until(lambda expected=number: len(owner.heard) == expected)
+        site.reactor.callFromThread(woken.append, number)
+        site.until(lambda expected=number: len(woken) == expected)
+        site.reactor.doIteration(0)
+    reads = {kind: [each for each in named if each is kind] for kind in (owner.pipe, site.reactor.waker)}
+    hastened = site.reactor.doIteration.__module__ == polling.__name__
+    assert [len(found) > 3 for found in reads.values()] == [not hastened] * 2
+    os.close(owner.writing)
+    site.until(lambda: owner.ended)
+    assert owner.ended == [ConnectionDone]
