@@ -66,6 +66,10 @@ class Grouping:
             return 0.0
         return None
 
+    def is_alone(self) -> bool:
+        """Return whether nothing is to be collected: one call is open, and groups had one caller of late."""
+        return self._usual < 2 and self.expected() == 1
+
     def enough(self, count: int) -> bool:
         """Return whether a group that was held back has enough records to be committed now."""
         return bool(self._holds) and not self._wanting(count)

@@ -1,9 +1,10 @@
 """
 What is submitted in the reactor's thread until it is handed over to the writer's.
 
-Groups go one at a time: while one is being committed, the next one forms. If callers outside are answered with records
-of a group, the answers are sent first, and the calls that follow them belong to the next group. If all entries of a
-group are calls that this host makes itself, as in a BATCH, their work goes on directly.
+Groups go one at a time: while one is being committed, the next one forms. A record is handed over in the turn in which
+it is submitted where its call is the only one, as of late; otherwise at the end of the turn. If callers outside are
+answered with records of a group, the answers are sent first, and the calls that follow them belong to the next group.
+If all entries of a group are calls that this host makes itself, as in a BATCH, their work goes on directly.
 
 An entry that changes many state items is a separate group, and small entries go first. After such a group the writer
 only takes small entries for :data:`REST` times as long, so that most of its time is for them.
@@ -116,9 +117,10 @@ class EntryCollector:
             if self._held_back is not None:
                 self._held_back.cancel()
                 self._held_back, self._scheduled = None, False
-            self._take(self._entries, self._octets)
+            entries, octets = self._entries, self._octets
             self._entries = []
             self._octets = self._inner = 0
+            self._take(entries, octets)
 
     def note_finished(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
         """
@@ -140,12 +142,17 @@ class EntryCollector:
             finally:
                 self._turn_over()
             return
-        if not self._scheduled:
+        if not self._scheduled and (self._entries or self._large or not self.grouping.is_alone()):
             self._scheduled = True
             self._reactor.callLater(0, self._next_turn)
         settle()
 
     def _next_turn(self) -> None:
+        """Hand over when this turn ends, or now if no other call can add to it."""
+        if self._entries and not self._under_way and self.grouping.is_alone():
+            self._scheduled = False
+            self.hand_over()
+            return
         self._scheduled = True
         self._reactor.callLater(0, self._turn_over)
 

@@ -145,6 +145,52 @@ def test_control_callers_outside_are_waited_for() -> None:
     assert turns_until_the_next(inner=False) > 0
 
 
+def test_the_record_of_a_lone_call_waits_for_no_turn() -> None:
+    """Nor does its end leave a timer: no other call is there whose record could join it, or follow its answer."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    kept.grouping.expected = lambda: 1
+    for number in (1, 2, 3):
+        kept.add(entry(inner=False), 0)
+        assert [len(group) for group in groups] == [1] * number
+        kept.note_finished(groups[-1], lambda: None)
+    assert clock.getDelayedCalls() == []
+
+
+def test_control_where_others_are_open_or_were_the_turn_is_waited_for() -> None:
+    """A second call of the same turn then shares the commit."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    kept.grouping.expected = lambda: 2
+    kept.add(entry(inner=False), 0)
+    kept.add(entry(inner=False), 0)
+    assert groups == []
+    clock.advance(0)
+    kept.note_finished(groups[0], lambda: None)
+    clock.advance(0)
+    clock.advance(0)
+    kept.grouping.expected = lambda: 1
+    kept.add(entry(inner=False), 0)
+    assert [len(group) for group in groups] == [2]
+    clock.advance(0)
+    assert [len(group) for group in groups] == [2, 1]
+
+
+def test_what_comes_while_a_lone_record_is_written_follows_it() -> None:
+    """Be it submitted during the commit or by the answer itself; nothing is left behind."""
+    clock = Clock()
+    kept, groups = collecting(clock)
+    kept.grouping.expected = lambda: 1
+    kept.add(entry(inner=False), 0)
+    kept.add(entry(inner=False), 0)
+    kept.note_finished(groups[0], lambda: kept.add(entry(inner=False), 0))
+    clock.advance(0)
+    clock.advance(0)
+    assert [len(group) for group in groups] == [1, 2]
+    kept.note_finished(groups[1], lambda: None)
+    assert len(kept) == 0
+
+
 def test_a_group_that_fails_to_be_settled_keeps_nobody_waiting() -> None:
     """Whatever goes wrong where a group is told of, the next one is handed over."""
     clock = Clock()
