@@ -102,7 +102,7 @@ class Dispatcher:
         self._running = running
         self._passage = GateChain(gates, self._objection, clock, ledger.door, rest_always=rest_always)
         self._ledger, self._sealer = ledger, sealer
-        self._clock, self._deadlines, self._timeout = clock, Deadlines(clock), timeout
+        self._clock, self._deadlines, self._timeout = clock, Deadlines(clock, lasting=True), timeout
         self.under_way = InFlightWork()  # what another dispatcher waits for that takes the place of this one
 
     async def dispatch(

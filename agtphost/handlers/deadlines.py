@@ -2,8 +2,8 @@
 The deadlines of many waits: one timer for all of them.
 
 Nearly every wait ends before its time is up, and a timer of the reactor costs more to make and to cancel than the rest
-of its end. So the timer is set for the earliest deadline, and left as it is when that wait ends; when no wait is left,
-it is cancelled.
+of its end. So the timer is set for the earliest deadline, and left as it is when that wait ends. When no wait is left,
+it is cancelled, unless others are about to follow, one at a time.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ class Deadlines:
     with thousands of waits. What is over is cleared away when it is more than what waits.
 
     :param clock: by which their time is up.
+    :param lasting: whether the timer is left as it is even when no wait is left, for an owner of wait after wait.
     """
 
-    __slots__ = ("_at", "_clock", "_count", "_heap", "_timer", "_waits")
+    __slots__ = ("_at", "_clock", "_count", "_heap", "_lasting", "_timer", "_waits")
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, clock: IReactorTime, *, lasting: bool = False) -> None:
         self._clock = clock
+        self._lasting = lasting
         self._waits: dict[Late, Entry] = {}
         self._heap: list[Entry] = []
         self._count = 0
@@ -80,9 +82,20 @@ class Deadlines:
         if entry is not None:
             entry[2] = None
         if not self._waits and self._timer is not None:
-            timer, self._timer, self._at = self._timer, None, inf
-            timer.cancel()
             self._heap.clear()
+            if not self._lasting:
+                self._cancel_timer()
+
+    def end(self) -> None:
+        """Cancel the timer when no wait is left, now or later, because the owner ends."""
+        self._lasting = False
+        if not self._waits:
+            self._cancel_timer()
+
+    def _cancel_timer(self) -> None:
+        timer, self._timer, self._at = self._timer, None, inf
+        if timer is not None:
+            timer.cancel()
 
     def _set(self, at: float, seconds: float) -> None:
         if self._timer is not None:

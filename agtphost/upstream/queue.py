@@ -49,7 +49,7 @@ class CallQueue:
     """
 
     def __init__(self, clock: IReactorTime, at_once: int, waiting: int, share: int | None = None) -> None:
-        self._deadlines = Deadlines(clock)
+        self._deadlines = Deadlines(clock, lasting=True)
         self._free = at_once
         self._room = waiting
         self._share = max(1, at_once - max(1, at_once // 4)) if share is None else share

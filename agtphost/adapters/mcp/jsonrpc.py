@@ -133,7 +133,7 @@ class JsonRpcPeer:
         on_request: Serve | None = None,
     ) -> None:
         self._clock = clock
-        self._deadlines = Deadlines(clock)
+        self._deadlines = Deadlines(clock, lasting=True)
         self._on_request = on_request
         self._on_notification = on_notification
         self._on_lost = on_lost
@@ -267,6 +267,7 @@ class JsonRpcPeer:
         if self._loss is not None:
             return
         self._loss = failure
+        self._deadlines.end()
         # Report the loss before calls fail, so that a failed caller's next step finds the server down.
         self._on_lost(failure)
         for call_id in list(self._calls):
