@@ -141,6 +141,9 @@ class JsonRpcPeer:
         self._continued: dict[int, int] = {}
         """Calls in flight that continue an earlier one, by the id of that earlier call."""
 
+        self.timed_calls = 0
+        """The number of calls in flight that have a deadline; see :class:`agtphost.adapters.mcp.links.Receiver`."""
+
         self._last_id = 0
         self._loss: UpstreamLost | None = None
         self.quick_seconds = 0.0
@@ -207,6 +210,7 @@ class JsonRpcPeer:
         if continues is not None:
             self._continued[continues] = call_id
         if timeout is not None:
+            self.timed_calls += 1
             call.late = partial(self._expire, call_id, timeout)
             call.began = self._deadlines.add(timeout, call.late)
         try:
@@ -278,6 +282,7 @@ class JsonRpcPeer:
         if call is None:
             return None
         if call.late is not None:
+            self.timed_calls -= 1
             self._deadlines.discard(call.late)
         if call.continues is not None:
             self._continued.pop(call.continues, None)

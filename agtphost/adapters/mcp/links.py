@@ -46,6 +46,10 @@ class Receiver(Protocol):
         """The number of calls without an answer yet."""
 
     @property
+    def timed_calls(self) -> int:
+        """The number of calls in flight that have a deadline: those whose answers are awaited soon, no subscription."""
+
+    @property
     def only_call(self) -> int | None:
         """The id of the one call in flight; None where there is none, or several."""
 

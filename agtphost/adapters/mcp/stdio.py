@@ -171,7 +171,7 @@ class StdioLink(ProcessProtocol):
         if self._lost:
             raise UpstreamLost("the process has ended")
         line = jsontext.encode(message) + b"\n"
-        if not self._paused and not self._queue and self._receiver.in_flight < 2:
+        if not self._paused and not self._queue and self._receiver.timed_calls < 2:
             self._put(line)  # The server waits for it.
             return
         if self._queued + len(line) > QUEUED_OCTETS:
@@ -335,7 +335,7 @@ class StdioLink(ProcessProtocol):
         if self._lost or self._exit is not None or self._throttle.is_paused or self._lines.has_begun:
             return
         reader = self._process.pipes.get(1)
-        if reader is not None and self._batcher.begin_delay(self._receiver.in_flight, self._receiver.quick_seconds):
+        if reader is not None and self._batcher.begin_delay(self._receiver.timed_calls, self._receiver.quick_seconds):
             reader.stopReading()
 
     def _read_batch(self) -> None:

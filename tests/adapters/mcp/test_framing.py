@@ -52,7 +52,7 @@ def test_lines_of_a_process_come_out_as_they_went_in(lines: list[bytes], size: i
 class Played(Clock):
     """A reactor whose one process is a pipe that the test writes to, and the receiver of what is read of it."""
 
-    pid, in_flight, only_call, quick_seconds = 1, 1, None, 0.0
+    pid, in_flight, timed_calls, only_call, quick_seconds = 1, 1, 1, None, 0.0
 
     def __init__(self) -> None:
         super().__init__()

@@ -287,3 +287,24 @@ def test_gathering_is_bounded() -> None:
     gathering.note_result(True)
     gathering.stop()
     assert gathering.begin_delay(LEAST_CALLS, 3600.0), "begins anew where something came"
+
+
+def test_a_lone_call_is_written_in_its_turn_beside_a_subscription() -> None:
+    """What lasts is no call that others share a write with; the second call of a turn is, and goes with its end."""
+    process = Process()
+    try:
+        process.peer.request("subscriptions/listen", {}, None)
+        process.advance(0)
+        process.asked()
+        process.ask(2)
+        assert (process.asked(), process.peer.timed_calls) == ([2], 2)
+        process.advance(0)
+        assert process.asked() == [3]
+        process.answer(2, 3)
+        assert (process.peer.in_flight, process.peer.timed_calls) == (1, 0)
+        process.ask(1)
+        assert process.asked() == [4]
+        process.advance(60.0)
+        assert (process.peer.in_flight, process.peer.timed_calls) == (1, 0), "it was not answered in time"
+    finally:
+        process.close()
