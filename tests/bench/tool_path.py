@@ -53,12 +53,21 @@ BODY = {
 }
 
 
+STATELESS = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
+"""What a server of the stateless era discloses; the host then subscribes to changes of its list."""
+
+
 class PlayedChild:
-    """What a spawned process is to its link; its standard input is a pipe that is read here."""
+    """
+    What a spawned process is to its link; its standard input is a pipe that is read here.
+
+    :param stateless: whether it speaks the stateless era, which the host prefers.
+    """
 
     pid = 1
 
-    def __init__(self) -> None:
+    def __init__(self, *, stateless: bool = False) -> None:
+        self._results = {**ANSWERS, "server/discover": STATELESS} if stateless else ANSWERS
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
         self.pipes = {0: self}
@@ -81,11 +90,11 @@ class PlayedChild:
         except BlockingIOError:
             return []
         asked = [json.loads(line) for line in written.splitlines()]
-        return [self._answer(each) for each in asked if "id" in each]
+        return [self.answer(each) for each in asked if "id" in each and each["method"] != "subscriptions/listen"]
 
-    @staticmethod
-    def _answer(asked: dict[str, Any]) -> bytes:
-        result = ANSWERS.get(asked["method"])
+    def answer(self, asked: dict[str, Any]) -> bytes:
+        """To one request."""
+        result = self._results.get(asked["method"])
         known = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
         answer = {"jsonrpc": "2.0", "id": asked["id"], **known}
         return json.dumps(answer, separators=(",", ":")).encode() + b"\n"  # As the SDKs write it.
@@ -96,15 +105,19 @@ class PlayedChild:
 
 
 class ToolPath:
-    """A host in memory with one MCP server, up."""
+    """
+    A host in memory with one MCP server, up.
+
+    :param stateless: see :class:`PlayedChild`.
+    """
 
     settings: Mapping[str, Any] = {}
     """More of its configuration."""
 
     environ: Mapping[str, str] = {}
 
-    def __init__(self) -> None:
-        self._child = PlayedChild()
+    def __init__(self, *, stateless: bool = False) -> None:
+        self._child = PlayedChild(stateless=stateless)
         server = {"name": "files", "command": ["/bin/sh"], "cwd": "/", "min_assurance": "gateway"}
         settings = {**self.settings, "mcp": {"server": [server], **self.settings.get("mcp", {})}}
         self._host = OpenHost(settings, environ=self.environ)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -109,13 +108,13 @@ WRITTEN = '{"content":[{"type":"text","text":"caf\\u00e9 \\/ 1.50"}],"structured
 )
 def test_the_callers_body_says_what_the_server_wrote(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was written where its place is known, and otherwise encoded anew; the value is the same."""
-    answer: Callable[[dict[str, Any]], bytes] = PlayedChild._answer
+    answer = PlayedChild.answer
 
-    def written(asked: dict[str, Any]) -> bytes:
+    def written(child: PlayedChild, asked: dict[str, Any]) -> bytes:
         called = asked["method"] == "tools/call"
-        return (form % (asked["id"], WRITTEN)).encode() + b"\n" if called else answer(asked)
+        return (form % (asked["id"], WRITTEN)).encode() + b"\n" if called else answer(child, asked)
 
-    monkeypatch.setattr(PlayedChild, "_answer", staticmethod(written))
+    monkeypatch.setattr(PlayedChild, "answer", written)
     with ToolPath() as path:
         bodies = path.bodies(2)
     kept = form.startswith('{"jsonrpc":"2.0"')
