@@ -257,7 +257,13 @@ def _outside_services(
         return "; ".join(each.why for each in obstacles(look()) if each.what == "ledger")
 
     yield Announcement(
-        reactor, listening, generations.core.connected.services, summary, manager.notify_ready, find_hindrance
+        reactor,
+        listening,
+        generations.core.connected.services,
+        summary,
+        manager.notify_ready,
+        find_hindrance,
+        lambda: None if quic is None else quic.port,
     )
     # The last to start is the first to stop.
     yield draining

@@ -98,9 +98,10 @@ QUIET_SECONDS = 1.0
 """Seconds of delay after which the log names what the line waits for."""
 
 READY = (
-    "agtphost ready: agtp://{host}:{port} (server {server_id}, {agents} agents, {endpoints} endpoints, {tools} tools)"
+    "agtphost ready: agtp://{host}:{port}{quic} "
+    "(server {server_id}, {agents} agents, {endpoints} endpoints, {tools} tools)"
 )
-"""The ready line."""
+"""The ready line; ``quic`` says whether QUIC listens too."""
 
 NOT_READY = READY.replace("ready:", "serves, and is not ready:") + ": {why}"
 """Logged instead if the store accepts only vital records; the ready line follows once it accepts all."""
@@ -123,6 +124,7 @@ class Announcement(Service):
     :param summary: returns the counts of the ready line.
     :param ready: called with a line when the port accepts and the wait is over.
     :param hindered: returns why the host serves but is not ready; empty if it is ready.
+    :param udp_port: returns the port of QUIC; None if nothing listens for it.
     """
 
     name = "announcement"
@@ -135,8 +137,10 @@ class Announcement(Service):
         summary: Summary,
         ready: Callable[[str], object] = lambda line: None,
         hindered: Callable[[], str] = lambda: "",
+        udp_port: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._ready = ready
+        self._udp_port = udp_port
         self._hindered = hindered
         self._reactor = reactor
         self._listening = listening
@@ -178,7 +182,7 @@ class Announcement(Service):
     def _announce(self) -> None:
         why = self._hindered()
         self._log_state(NOT_READY if why else READY, why)
-        self._ready(f"serving at agtp://{self._host}:{getattr(self._address, 'port', 0)}")
+        self._ready(f"serving at agtp://{self._host}:{self._port}{self._quic}")
         down = [server for server in self._servers if server.state not in AVAILABLE]
         if down:
             log.warn("not up yet: {names} (agtp upstreams ls says why)", names=_names(down))
@@ -198,9 +202,20 @@ class Announcement(Service):
         host = getattr(self._address, "host", "")
         return f"[{host}]" if ":" in host else host
 
+    @property
+    def _port(self) -> int:
+        return int(getattr(self._address, "port", 0))
+
+    @property
+    def _quic(self) -> str:
+        port = self._udp_port()
+        if port is None:
+            return ""
+        return ", quic" if port == self._port else f", quic at UDP port {port}"
+
     def _log_state(self, line: str, why: str = "") -> None:
         report = log.error if why else log.info
-        report(line, host=self._host, port=getattr(self._address, "port", 0), why=why, **self._summary())
+        report(line, host=self._host, port=self._port, quic=self._quic, why=why, **self._summary())
 
     def _log_failure(self, failure: Any) -> None:
         problem = to_problem(failure)

@@ -189,6 +189,21 @@ def test_ready_is_said_once_the_port_accepts_and_the_servers_are_up() -> None:
         close()
 
 
+@pytest.mark.parametrize(("udp", "words"), [(4480, ", quic"), (4481, ", quic at UDP port 4481"), (None, "")])
+def test_ready_line_says_whether_quic_listens(udp: int | None, words: str) -> None:
+    """Interface section 1: after the port, with QUIC's own port if that is another; the service manager is told too."""
+    events, close = observe_log()
+    try:
+        clock, port, told = Running(), Port(), []
+        announcement = Announcement(clock, port, [], lambda: SUMMARY, told.append, udp_port=lambda: udp)  # type: ignore[arg-type]
+        announcement.startService()
+        port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
+        assert [line.split(" (")[0] for line in lines(events)] == [f"agtphost ready: agtp://127.0.0.1:4480{words}"]
+        assert told == [f"serving at agtp://127.0.0.1:4480{words}"]
+    finally:
+        close()
+
+
 def test_a_slow_server_holds_the_line_back_for_a_while_only() -> None:
     """One bad upstream does not keep the others from being used; what the line waits for is said."""
     events, close = observe_log()

@@ -25,7 +25,7 @@ from agtphost.identity.certificates import create_authority
 from tests import forking
 from tests.bridge.test_stdio import ENVELOPE
 from tests.protocols.quic.blocking import BlockingQuic
-from tests.system.hosting import BIN, Host, agtp, running, sample, until
+from tests.system.hosting import BIN, Host, agtp, running, sample
 from tests.system.pages import blocks, playing, shows, steps
 
 PAGE = "quic.rst"
@@ -35,7 +35,7 @@ PAGE = "quic.rst"
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The sample host with the page's section; the last test revokes its agent."""
     with running(sample(tmp_path_factory.mktemp("quic"), append="\n[quic]\nenabled = true\n")) as host:
-        until(lambda: "listening for QUIC" in host.output)
+        assert f"agtphost ready: agtp://127.0.0.1:{host.port}, quic (server " in host.output
         yield host
         assert host.stop() == 0
 

@@ -104,7 +104,6 @@ class QuicListeningService(Service):
             for waiting in self._bound:
                 waiting.errback(failure)
         else:
-            log.info("listening for QUIC at UDP port {port}", port=self.port)
             for waiting in self._bound:
                 waiting.callback(self._port.getHost().port)
         self._bound.clear()
