@@ -351,6 +351,11 @@ class Calls(ConnectionSource[L]):
                 self._return(call.destination, link)
             attempt += 1
 
+    def _lacks_offers(self, carriers: CarrierTable, call: PreparedCall) -> bool:
+        """Return whether the caller of a call does not know what its host offers, and may learn it."""
+        host, now = call.destination, self._now()
+        return not (carriers.is_known(host, now) or carriers.is_refused(host, call.caller_id, now))
+
     async def _learn_offers(self, carriers: CarrierTable, call: PreparedCall, deadline: Deadline) -> None:
         """
         Read the manifest of a host whose carriers are not known, once for all calls that wait for it.
@@ -358,10 +363,10 @@ class Calls(ConnectionSource[L]):
         :param call: waits for it. Its caller is named only where the host answers no others.
         """
         host = call.destination
-        if carriers.is_known(host, self._now()):
+        if not self._lacks_offers(carriers, call):
             return
         async with self._reading(host):
-            if carriers.is_known(host, self._now()):
+            if not self._lacks_offers(carriers, call):
                 return
             try:
                 reply = await self._reconnecting(self._caller.manifest_call(host), None, deadline)

@@ -41,7 +41,10 @@ OFFERED_SECONDS = 86_400.0
 """For how long an offer is believed. One that does not hold any more costs a head start."""
 
 ABSENT_SECONDS = 3_600.0
-"""For how long a host that offers no QUIC is not asked again."""
+"""For how long a host that offers no QUIC is not asked again, and a refused caller does not ask."""
+
+REFUSED = frozenset({262, 401, 403})
+"""Statuses of a reading that say something of its caller and nothing of the host."""
 
 SILENT_SECONDS = 300.0
 """For how long QUIC is not tried after a host had to be called over TLS."""
@@ -136,10 +139,19 @@ class CarrierTable:
         self._report = report
         self._hosts: OrderedDict[Destination, _Known] = OrderedDict()
         self._suspects: dict[Destination, str] = {}
+        self._refused: OrderedDict[tuple[Destination, str | None], float] = OrderedDict()
 
     def is_known(self, destination: Destination, now: float) -> bool:
         """Return whether it is known what a host offers."""
         return self._find(destination, now) is not None
+
+    def is_refused(self, destination: Destination, caller: str | None, now: float) -> bool:
+        """
+        Return whether a host has lately refused its manifest to a caller; another caller may get it.
+
+        :param caller: an Agent-ID; None for anonymous calls.
+        """
+        return now < self._refused.get((destination, caller), now)
 
     def quic_of(self, destination: Destination, now: float) -> Destination | None:
         """Return where a host is to be tried by QUIC; None: it is called over TLS alone."""
@@ -154,9 +166,14 @@ class CarrierTable:
         """
         Remember what a host's manifest offers; nothing of another document, or if the signature is wrong.
 
+        A refusal is remembered of its caller alone, and in no other memory than this table.
+
         :param reply: the manifest, or its first part.
         :param keys: that may have signed it; empty: those that it publishes, which came over a verified connection.
         """
+        if reply.status in REFUSED:
+            keep(self._refused, (destination, reply.caller_id), now + ABSENT_SECONDS, MOST)
+            return
         try:
             document = read_manifest(reply)
             verify_manifest(document, keys or signing_keys_of(document))

@@ -21,6 +21,7 @@ from agtphost.client.carriers import (
     MOST,
     OFFERED_SECONDS,
     OVERTAKEN,
+    REFUSED,
     SILENT_SECONDS,
     CarrierFiles,
     CarrierTable,
@@ -28,8 +29,10 @@ from agtphost.client.carriers import (
     offered_port,
 )
 from agtphost.client.client import start_attempt
+from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.tcp_rival import Overtaken, TcpRival
+from agtphost.wire import Headers
 from tests.rows import each_row
 
 HOST = Destination("agents.example", 4480)
@@ -86,6 +89,18 @@ def test_what_is_known_ends_with_its_time() -> None:
     assert table.quic_of(HOST, 0) == Destination("agents.example", 4481)
     kept.hosts.clear()
     assert table.is_known(HOST, OFFERED_SECONDS - 1) and not table.is_known(HOST, OFFERED_SECONDS)
+
+
+@pytest.mark.parametrize("status", sorted(REFUSED))
+def test_refused_reading_is_remembered_of_its_caller_alone(status: int) -> None:
+    """For an hour the caller does not ask again; nothing is known of the host, and nothing is written."""
+    kept = Kept()
+    table = CarrierTable(kept, None)
+    refusal = Reply(status=status, text="", headers=Headers(), body=b"", request_line=b"")
+    table.note_manifest(HOST, refusal, {}, 0)
+    assert table.is_refused(HOST, None, ABSENT_SECONDS - 1) and not table.is_refused(HOST, None, ABSENT_SECONDS)
+    assert not table.is_refused(HOST, "an agent", 0)
+    assert not table.is_known(HOST, 0) and kept.hosts == {}
 
 
 def test_a_fallback_is_reported_and_remembered_for_a_while() -> None:

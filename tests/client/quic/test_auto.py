@@ -152,6 +152,23 @@ async def test_a_manifest_that_only_named_callers_see_is_read_as_the_caller(
 
 @pytest.mark.usefixtures("long_head_start")
 @pytest_twisted.ensureDeferred
+async def test_refusal_of_an_anonymous_reading_says_nothing_to_named_calls(site: Site, make: Make) -> None:
+    """An anonymous call that is refused the manifest goes over TLS; a named one reads it, and both use QUIC then."""
+    dispatcher, memory = Publishing(), Memory()
+    dispatcher.is_open = False
+    async with QuicHost(site, dispatcher) as host, make(agent_id=AGENT_ID, carrier_memory=memory) as client:
+        dispatcher.port = host.quic.port or 0
+        for _ in range(2):
+            assert (await client.call(uri(host), "QUERY", anonymous=True)).status == 200
+        assert (dispatcher.readings, memory.written) == (1, [])
+        for anonymous in (False, True):
+            assert (await client.call(uri(host), "QUERY", anonymous=anonymous)).status == 200
+    assert [carrier for _, carrier in dispatcher.calls] == ["tls", "tls", "quic", "quic"]
+    assert dispatcher.readings == 3 and [port for _, port, *_ in memory.written] == [dispatcher.port]
+
+
+@pytest.mark.usefixtures("long_head_start")
+@pytest_twisted.ensureDeferred
 async def test_the_first_call_learns_of_quic_and_uses_it(site: Site, make: Make) -> None:
     """The manifest is read once, over TLS; all calls go over QUIC, at the port that it names; nothing is reported."""
     dispatcher, reported = Publishing(), []
