@@ -89,8 +89,6 @@ class StreamTransport:
         self.connection: StreamConnection
         self._producer: Any = None
         self._choked = False
-        self._held = False
-        self._waiting: list[bytes] = []
         self._consumed = 0
         self.has_final_answer = False
         """Whether the whole answer was given to QUIC."""
@@ -107,8 +105,6 @@ class StreamTransport:
         """Take octets of the request, and whether they are its last; only while the stream is not over."""
         if octets and not self.connection.reads:
             self._refuse_surplus()
-        elif octets and self._held:
-            self._waiting.append(octets)
         elif octets:
             self._consume(octets)
         if ends and not self.is_ended:
@@ -119,7 +115,7 @@ class StreamTransport:
         self._consumed += len(octets)
         if self.connection.has_surplus:
             self._refuse_surplus()
-        elif not self._held:
+        else:
             self._link.core.widen(self.number, self._consumed + self._window)
 
     def _refuse_surplus(self) -> None:
@@ -152,7 +148,6 @@ class StreamTransport:
     def end(self) -> None:
         """Tell the connection that its stream is over; called by the link in a later turn."""
         self._producer = None
-        self._waiting.clear()
         self.connection.connectionLost(_DONE)
 
     # ITransport, as far as it is used
@@ -187,14 +182,7 @@ class StreamTransport:
             self.lose()
 
     def pauseProducing(self) -> None:
-        """Take no more octets: the window is not raised."""
-        self._held = True
+        """Do nothing: the one request of the stream is complete before its answer can choke the connection."""
 
     def resumeProducing(self) -> None:
-        """Take octets again."""
-        self._held = False
-        waiting, self._waiting = self._waiting, []
-        for octets in waiting:
-            self._consume(octets)
-        if not self.is_ended and self.connection.reads:
-            self._link.core.widen(self.number, self._consumed + self._window)
+        """Do nothing, see :meth:`pauseProducing`."""

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aioquic import tls
 from aioquic.buffer import Buffer
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import pull_quic_header
 
 from agtphost.protocols import ConnectionLimits
-from agtphost.vocabulary.quic_codes import RESET_SECONDS, Code
+from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, RESET_SECONDS, Code
 from tests.protocols.links import ask
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
 from tests.protocols.quic.test_hostile import OK, frame, is_answered
+
+HANDSHAKE_FAILURE = 40
+"""An alert of TLS."""
 
 
 @pytest.fixture
@@ -60,6 +64,40 @@ def test_each_answer_that_is_read_makes_up_for_one_reset(site: Site, resets: int
     else:
         assert client.closed is not None and client.closed.error_code == Code.TOO_MUCH
         assert 30 <= answered < 40
+
+
+class OtherGroup(QuicConnection):
+    """A client's connection that offers a key of one group of its choice."""
+
+    group = tls.Group.SECP256R1
+
+    def _initialize(self, peer_cid: bytes) -> None:
+        super()._initialize(peer_cid)  # type: ignore[misc]
+        self.tls._supported_groups = [self.group]
+
+
+@pytest.mark.parametrize(
+    ("group", "is_used"),
+    [
+        (tls.Group.X25519, True),
+        (tls.Group.SECP256R1, True),
+        (tls.Group.SECP384R1, False),
+        (tls.Group.SECP521R1, False),
+        (tls.Group.X448, False),
+    ],
+)
+def test_handshake_takes_keys_of_two_groups(
+    site: Site, group: tls.Group, is_used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client without a key of X25519 or P-256 is refused with the alert handshake_failure."""
+    monkeypatch.setattr(OtherGroup, "group", group)
+    network = Network()
+    QuicHost(network, site)
+    client = QuicClient(network, site, core=OtherGroup).connect()
+    if is_used:
+        assert client.is_connected
+    else:
+        assert client.closed is not None and client.closed.error_code == CRYPTO_ERROR + HANDSHAKE_FAILURE
 
 
 def test_a_replayed_token_opens_no_more_than_an_address_may(site: Site) -> None:
