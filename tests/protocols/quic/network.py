@@ -80,7 +80,7 @@ class Network:
         while not until():
             calls = self.clock.getDelayedCalls()
             assert calls, "nothing will happen any more"
-            due = min(call.getTime() for call in calls)
+            due = calls[0].getTime()  # Clock sorts them.
             assert due <= end, "it did not happen in time"
             self.clock.advance(max(0.0, due - self.clock.seconds()))
 
@@ -92,7 +92,11 @@ class Network:
 
 
 class QuicHost:
-    """A host's UDP port on the network."""
+    """
+    A host's UDP port on the network.
+
+    :param tls: certificates that several hosts may share; None: those of the site, read anew.
+    """
 
     def __init__(
         self,
@@ -101,11 +105,12 @@ class QuicHost:
         dispatcher: FakeDispatcher | None = None,
         limits: ConnectionLimits | None = None,
         secret: bytes = SECRET,
+        tls: ServerTLS | None = None,
         **section: Any,
     ) -> None:
         self.network = network
         self.dispatcher = dispatcher or FakeDispatcher(at_once)
-        self.tls = ServerTLS.load(site.files)
+        self.tls = tls or ServerTLS.load(site.files)
         clock: Any = network.clock
         self.factory = AGTPServerFactory(self.dispatcher, limits or ConnectionLimits(), clock)
         handshakes_of.cache_clear()

@@ -373,7 +373,7 @@ def test_mutated_datagrams_do_no_harm(site: Site) -> None:
     client = QuicClient(network, site).connect()
     client.wait(client.call())
     seen = [octets for origin, _, octets in network.carried if origin == client.address]
-    for number in range(3_000):
+    for number in range(10_000):
         datagram = bytearray(chance.choice(seen))
         for _ in range(chance.choice((1, 1, 2, 8))):
             datagram[chance.randrange(min(len(datagram), chance.choice((30, 2000))))] = chance.randrange(256)
