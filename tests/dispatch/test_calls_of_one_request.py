@@ -7,6 +7,8 @@ Seconds depend on who else uses the machine; calls do not, and each is a tenth o
 from __future__ import annotations
 
 import gc
+import linecache
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -35,13 +37,14 @@ def no_look_at_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space, "SPACE_SECONDS", 600.0)
 
 
-def host_and_send() -> tuple[MemoryHost, Callable[[], bytes]]:
-    """A host with one function of the usual kind, and what has it answer one request."""
+def host_and_send(carrier: str = "tls") -> tuple[MemoryHost, Callable[[], bytes]]:
+    """A host with one function of the usual kind, and what has it answer one request over a carrier."""
     host = MemoryHost()
     text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     host.endpoint("ECHO", "/text", lambda context: dict(context.input), {"text": "string"}, output_schema=text)
     demo = host.agent("demo", scopes=["documents:query"])
     connection = host.connect(demo)
+    connection._protocol._peer.carrier = carrier
     octets = agtp_request(demo.agent_id)
 
     def send() -> bytes:
@@ -75,6 +78,38 @@ def calls() -> Counter[str]:
         sys.setprofile(None)
         gc.enable()
     return Counter({name: count // REQUESTS for name, count in counted.items() if "test" not in name})
+
+
+OF_QUIC = ("agtphost/protocols/quic/", "agtphost/wire/quic/", "aioquic/")
+
+
+def lines_of_quic(carrier: str) -> set[str]:
+    """The lines of source that one request executes and that name QUIC or a carrier, or are in a module of QUIC."""
+    host, send = host_and_send(carrier)
+    send()
+    seen: set[tuple[str, int]] = set()
+
+    def trace(frame: Any, event: str, argument: object) -> Any:
+        seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return trace
+
+    host.clock.advance(0)
+    sys.settrace(trace)
+    try:
+        assert send().startswith(b"AGTP/1.0 200 OK\r\n")
+    finally:
+        sys.settrace(None)
+    assert len(seen) > 500, "the tracer sees the request"
+    found = ((name, linecache.getline(name, line).strip()) for name, line in seen if "test" not in name)
+    words = re.compile(r"quic(?!k)|\bcarrier\b", re.IGNORECASE)
+    return {line for name, line in found if words.search(line) or any(package in name for package in OF_QUIC)}
+
+
+def test_request_over_tls_executes_nothing_of_quic() -> None:
+    """A host that has no QUIC pays for it with one comparison for each record, and enters no module of it."""
+    comparison = "elif exchange.peer.carrier != TLS:"
+    assert lines_of_quic("tls") == {comparison}
+    assert lines_of_quic("quic") == {comparison, '_extend(payload, {"carrier": exchange.peer.carrier})'}
 
 
 def test_an_answer_takes_no_more_calls_than_it_did() -> None:
