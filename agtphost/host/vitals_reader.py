@@ -107,7 +107,7 @@ def vitals_reader(
             uptime=max(now - began, 0.0),
             recent_calls=calls,
             recent_refusals=refused,
-            quic=None if quic is None else _read_quic(quic.endpoint),
+            quic=None if quic is None else read_quic(quic.endpoint),
             spans_lost=None if on.traces is None else on.traces.lost_spans,
             upstreams=tuple(_upstreams(connected())),
             states=STATES,
@@ -141,7 +141,8 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
     on.registry.add_targets({"vitals": Overseen(render_vitals, on.authorization, said).read})
 
 
-def _read_quic(endpoint: QuicEndpoint) -> QuicVital:
+def read_quic(endpoint: QuicEndpoint) -> QuicVital:
+    """Return the state of a QUIC port, and its counts."""
     counts = endpoint.counts
     return QuicVital(
         connections=endpoint.count_admitted(),

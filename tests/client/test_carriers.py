@@ -63,6 +63,11 @@ def test_port_that_a_manifest_offers(transports: Any, port: int | None) -> None:
     assert offered_port({"transports": transports}, 8080) == port
 
 
+def test_head_start_leaves_time_for_tcp_within_a_second() -> None:
+    """QUIC gets 300 ms, so that a network which drops UDP costs a call less than a second."""
+    assert HEAD_START == 0.3
+
+
 class Kept:
     """A memory that shows what is written, and has what was."""
 

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
-from agtphost.host.quic_warnings import quic_warnings
+from agtphost.host.quic_warnings import LONGEST_CHAIN, quic_warnings
 from agtphost.identity import certificates, files
 from tests.host.test_expiry_watch import load_without_checks
 
@@ -43,3 +45,20 @@ def test_what_slows_quic_is_named(tmp_path: Path, enabled: str, address: str, le
     (tmp_path / "host.toml").write_text(TOML.format(address=address, enabled=enabled))
     found = list(quic_warnings(load_without_checks(tmp_path)))
     assert [line[: len(want)] for line, want in zip(found, told, strict=True)] == told
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_chain_of_each_name_is_measured(tmp_path: Path, more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain is too long from the first octet that does not fit, be it of the host's own name or of another."""
+    authority = certificates.create_authority(now=datetime.now(UTC))
+    octets = len(x509.load_pem_x509_certificate(authority.certificate_pem).public_bytes(Encoding.DER))
+    assert LONGEST_CHAIN == 3_000
+    monkeypatch.setattr("agtphost.host.quic_warnings.LONGEST_CHAIN", 2 * octets - more)
+    for name, length in (("server", 1), ("other", 2)):
+        files.write_once(tmp_path / f"{name}.pem", authority.certificate_pem * length, files.PUBLIC)
+        key = certificates.key_pem_of(certificates.new_tls_key())
+        files.write_once(tmp_path / f"{name}.key", key, files.PRIVATE)
+    other = '[[tls.server]]\nname = "other.test"\ncertificate = "other.pem"\nkey = "other.key"\n'
+    (tmp_path / "host.toml").write_text(TOML.format(address="127.0.0.1", enabled="true") + other)
+    found = list(quic_warnings(load_without_checks(tmp_path)))
+    assert [line.partition(" certificate:")[0] for line in found] == ["[[tls.server]] other.test"] * more

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics import parser as openmetrics
 
+from agtphost.host.vitals_reader import read_quic
 from agtphost.metrics.call_counts import LONGEST_PERSON, MOST_PEOPLE, CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.vitals import Obstacle, QuicVital, obstacles
+from agtphost.protocols.quic.datagrams import QuicCounts
 from agtphost.vocabulary.reasons import Reason
 from tests.measuring import measured
 from tests.metrics.samples import METHODS, READERS, group, record, scraped, vitals
@@ -51,6 +56,16 @@ def test_a_scrape_has_calls_and_vitals() -> None:
     states = {state: found["agtphost_upstream_state", (*files, ("state", state))] for state in ("up", "idle", "failed")}
     assert states == {"up": 1, "idle": 0, "failed": 0}
     assert found["process_resident_memory_bytes", ()] > 1_000_000
+
+
+def test_counts_of_a_quic_port_are_read() -> None:
+    """Each count goes to the member of its name."""
+    counts = QuicCounts(handshakes=Counter(done=4), dropped=Counter(version=5), retries=6, lost=100, moves=8)
+    port: Any = SimpleNamespace(counts=counts, count_admitted=lambda: 1, streams=2, packets_lost=7)
+    wanted = QuicVital(
+        connections=1, streams=2, handshakes={"done": 4}, dropped={"version": 5}, retries=6, lost=7, moves=8
+    )
+    assert read_quic(port) == wanted
 
 
 def test_connections_are_told_by_carrier_where_there_are_two() -> None:

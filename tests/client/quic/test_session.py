@@ -384,7 +384,7 @@ def test_a_slow_call_keeps_its_way_open(site: Site) -> None:
         return sum(origin == ADDRESS for origin, _, _ in network.carried)
 
     before = sent()
-    network.pass_time(4 * PING_SECONDS)
+    network.pass_time(60)  # Translators forget after 30 seconds, and a PING may be lost.
     assert 4 <= sent() - before <= 12
     dispatcher.answer()
     assert client.wait().status == 200

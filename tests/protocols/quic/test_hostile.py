@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -349,9 +350,8 @@ def test_no_ticket_is_given_and_early_data_is_dropped(site: Site) -> None:
     network = Network()
     host = QuicHost(network, site)
     tickets: list[object] = []
-    client = QuicClient(network, site)
-    client.core._session_ticket_handler = tickets.append
-    client.connect()
+    taking: Any = partial(QuicConnection, session_ticket_handler=tickets.append)
+    client = QuicClient(network, site, core=taking).connect()
     client.wait(client.call())
     network.pass_time(5)
     assert tickets == []

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from aioquic.quic.packet import QuicProtocolVersion
 from cryptography import x509
+from twisted.internet.defer import succeed
 
 from agtphost.config.tls import TLSServer
 from agtphost.protocols import ConnectionLimits
@@ -13,7 +15,7 @@ from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, Code
 from tests.protocols.authorities import AGENT_ID, issue, revocation_list
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
-from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
 from tests.protocols.test_tls import ACCEPTED, REFUSED, good
 
 OK = b"AGTP/1.0 200 OK\r\n"
@@ -138,6 +140,17 @@ def test_other_application_protocols_are_refused(site: Site) -> None:
     client = QuicClient(network, site, protocols=("h3",)).connect()
     assert client.closed is not None and client.closed.error_code == CRYPTO_ERROR + 120
     assert QuicClient(network, site, protocols=("agtp/1.0",), address=("198.51.100.7", 2)).connect().is_connected
+
+
+def test_first_choices_of_the_host_are_taken(site: Site) -> None:
+    """Of two protocols agtp is taken, in whichever order a client has them; and of two versions the first of QUIC."""
+    network = Network()
+    QuicHost(network, site)
+    both = [QuicProtocolVersion.VERSION_2, QuicProtocolVersion.VERSION_1]
+    options = {"supported_versions": both, "original_version": QuicProtocolVersion.VERSION_1}
+    client = QuicClient(network, site, protocols=("agtp/1.0", "agtp"), **options).connect()
+    assert client.is_connected and client.core.tls.alpn_negotiated == "agtp"
+    assert client.core._version == QuicProtocolVersion.VERSION_1
 
 
 def test_stream_carries_one_request(site: Site) -> None:
@@ -334,17 +347,32 @@ def test_client_of_a_killed_host_is_told(site: Site, changes: int) -> None:
     assert sent[-1][-16:] == token and len(sent[-1]) < 100
 
 
+@pytest.mark.parametrize("size", [1200, 1400])
+def test_datagrams_are_as_long_as_the_operator_says(site: Site, size: int) -> None:
+    """A long answer goes out in datagrams of the configured size, and in none that is longer."""
+    network = Network()
+    QuicHost(
+        network, site, FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(20_000)))), datagram_size=size
+    )
+    client = QuicClient(network, site).connect()
+    client.wait(client.call())
+    assert max(len(octets) for origin, _, octets in network.carried if origin == HOST) == size
+
+
 def test_client_may_move(site: Site) -> None:
     """A connection whose client has another address goes on, counted for that address."""
     network = Network()
     host = QuicHost(network, site)
-    client = QuicClient(network, site).connect()
+    client = QuicClient(network, site, good(site.root)).connect()
     client.wait(client.call())
     client.rebind(("203.0.113.9", 40_000))
     assert client.wait(client.call())[0].startswith(OK)
     network.pass_time(2)
     client.wait(client.call())
-    assert host.dispatcher.peers[-1].address == "203.0.113.9"
+    before, after = host.dispatcher.peers[0], host.dispatcher.peers[-1]
+    assert (before.address, after.address) == ("198.51.100.7", "203.0.113.9")
+    assert after.certificate is not None and after.certificate == before.certificate
+    assert after.link is before.link and after.server_name == before.server_name == "localhost"
     assert host.endpoint.counts.moves == 1
     assert host.factory.connections == 1
 
