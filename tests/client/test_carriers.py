@@ -100,11 +100,12 @@ def test_what_is_known_ends_with_its_time() -> None:
 def test_refused_reading_is_remembered_of_its_caller_alone(status: int) -> None:
     """For an hour the caller does not ask again; nothing is known of the host, and nothing is written."""
     kept = Kept()
-    table = CarrierTable(kept, None)
-    refusal = Reply(status=status, text="", headers=Headers(), body=b"", request_line=b"")
-    table.note_manifest(HOST, refusal, {}, 0)
-    assert table.is_refused(HOST, None, ABSENT_SECONDS - 1) and not table.is_refused(HOST, None, ABSENT_SECONDS)
-    assert not table.is_refused(HOST, "an agent", 0)
+    for own, other in ((None, "an agent"), ("an agent", None)):
+        table = CarrierTable(kept, None)
+        refusal = Reply(status=status, text="", headers=Headers(), body=b"", request_line=b"", caller_id=own)
+        table.note_manifest(HOST, refusal, {}, 0)
+        assert table.is_refused(HOST, own, ABSENT_SECONDS - 1) and not table.is_refused(HOST, own, ABSENT_SECONDS)
+        assert not table.is_refused(HOST, other, 0)
     assert not table.is_known(HOST, 0) and kept.hosts == {}
 
 

@@ -8,6 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from agtphost.config.quic import QuicSection
+from agtphost.config.reloadable_keys import merge_reloadable
+from agtphost.testing.loaded_parts import config_of
 
 TAKEN: dict[str, tuple[Any, ...]] = {
     "port": (0, 65_535),
@@ -40,3 +42,11 @@ def test_what_is_not_said() -> None:
     section = QuicSection()
     assert (section.enabled, section.port, section.streams, section.retry) == (False, 0, 16, "pressed")
     assert (section.half_open, section.datagram_size, section.qlog) == (64, 1200, None)
+
+
+@pytest.mark.parametrize("change", [{"enabled": True}, {"streams": 3}, {"qlog": "traces"}])
+def test_every_change_waits_for_a_restart(change: dict[str, Any]) -> None:
+    """A reload keeps what the host runs with, and says so."""
+    running = config_of({}, {})
+    taken, tables, waiting = merge_reloadable(config_of({"quic": change}, {}), running)
+    assert (taken.quic, tables, waiting) == (running.quic, [], ["[quic]"])
