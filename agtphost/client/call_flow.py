@@ -352,7 +352,7 @@ class Calls(ConnectionSource[L]):
             attempt += 1
 
     def _lacks_offers(self, carriers: CarrierTable, call: PreparedCall) -> bool:
-        """Return whether the caller of a call does not know what its host offers, and may learn it."""
+        """Return whether it is unknown what the host of a call offers, and the caller may learn it."""
         host, now = call.destination, self._now()
         return not (carriers.is_known(host, now) or carriers.is_refused(host, call.caller_id, now))
 

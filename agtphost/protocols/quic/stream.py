@@ -182,7 +182,7 @@ class StreamTransport:
             self.lose()
 
     def pauseProducing(self) -> None:
-        """Do nothing: the one request of the stream is complete before its answer can choke the connection."""
+        """Do nothing, because the one request of a stream is complete before its answer chokes the connection."""
 
     def resumeProducing(self) -> None:
-        """Do nothing, see :meth:`pauseProducing`."""
+        """Do nothing, because reading was not paused."""
