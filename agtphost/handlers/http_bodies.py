@@ -19,6 +19,7 @@ from typing import Any
 from agtphost.contract.request_format import MAX_HEADER_VALUE, MemberEncoding
 from agtphost.errors import Refusal
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.paths import CONTROL
 from agtphost.vocabulary.reasons import Reason
 
 OCTETS = "application/octet-stream"
@@ -184,7 +185,7 @@ def read_file(name: str, value: Any, encoding: MemberEncoding) -> File:
         octets = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise unsendable(f"{name} is a file, and its data is not base64") from None
-    if filename is not None and (not isinstance(filename, str) or not filename.isprintable() or len(filename) > 255):
+    if filename is not None and (not isinstance(filename, str) or CONTROL.search(filename) or len(filename) > 255):
         raise unsendable(f"{name} has a filename that is not one line of at most 255 characters")
     if kind is None:
         kind = next((each for each in encoding.content_types if "*" not in each), OCTETS)

@@ -137,7 +137,7 @@ async def test_multipart_sends_files_with_names_and_types(yard: Yard) -> None:
         "link": {"create": True},
         "tags": ["a", "b"],
         "file": {"data": data, "filename": 'per"son.png', "content_type": "image/webp"},
-        "pages": [data, {"data": "", "filename": "naïve.txt"}],
+        "pages": [data, {"data": "", "filename": "naïve 👩\u200d🔬.txt"}],
     }
     heard = await send(
         yard, given, body="multipart", input_transform={"file": "upload"},
@@ -149,7 +149,7 @@ async def test_multipart_sends_files_with_names_and_types(yard: Yard) -> None:
     assert upload.stream.read() == PNG
     assert (upload.filename, upload.content_type) == ('per"son.png', "image/webp")
     assert (first.stream.read(), first.filename, first.content_type) == (PNG, "pages", "application/octet-stream")
-    assert (second.stream.read(), second.filename) == (b"", "naïve.txt")
+    assert (second.stream.read(), second.filename) == (b"", "naïve 👩\u200d🔬.txt")
 
 
 @pytest_twisted.ensureDeferred
