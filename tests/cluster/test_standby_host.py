@@ -117,7 +117,10 @@ def test_a_host_of_a_killed_ones_name_waits_and_takes_over(tmp_path: Path) -> No
     """A machine that replaces a dead one may have its name."""
     with cluster(tmp_path, "a", "b") as group:
         group.hosts["a"].kill()
-        group.start("b", environ=group.environ("b") | {"AGTPHOST_CLUSTER_NAME": "a"}).wait()
+        host = group.start("b", environ=group.environ("b") | {"AGTPHOST_CLUSTER_NAME": "a"}).wait()
+        assert group.term() == 2
+        with RawLink(host) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
 
 
 def test_a_host_with_another_signing_key_does_not_take_over(tmp_path: Path) -> None:

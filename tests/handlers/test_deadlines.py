@@ -20,6 +20,16 @@ def named(said: list[tuple[float, int]], clock: Clock, number: int) -> Callable[
     return lambda: said.append((clock.seconds(), number))
 
 
+class CountingClock(Clock):
+    """A clock that counts the timers that were ever set."""
+
+    made = 0
+
+    def callLater(self, *words: Any, **more: Any) -> Any:
+        self.made += 1
+        return super().callLater(*words, **more)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_each_wait_ends_at_its_time_or_before(seed: int) -> None:
     """As with a timer for each: made-up waits begin, end and are late at the same moments, with one timer at a time."""
@@ -50,15 +60,7 @@ def test_each_wait_ends_at_its_time_or_before(seed: int) -> None:
 
 def test_what_ends_in_time_costs_no_timer() -> None:
     """A thousand waits beside one that lasts set the timer once, and the last one takes it away."""
-    clock, made = Clock(), 0
-    call_later = clock.callLater
-
-    def counted(*words: object) -> object:
-        nonlocal made
-        made += 1
-        return call_later(*words)  # type: ignore[arg-type]
-
-    clock.callLater = counted  # type: ignore[method-assign,assignment]
+    clock = CountingClock()
     deadlines = Deadlines(clock)
     lasting = named([], clock, 0)
     deadlines.add(30.0, lasting)
@@ -66,33 +68,25 @@ def test_what_ends_in_time_costs_no_timer() -> None:
         late = named([], clock, number)
         deadlines.add(30.0, late)
         deadlines.discard(late)
-    assert made == 1
+    assert clock.made == 1
     deadlines.discard(lasting)
     assert clock.getDelayedCalls() == []
 
 
 def test_wait_after_wait_of_a_lasting_owner_costs_no_timer() -> None:
     """One timer is left while nothing waits: it says nothing, goes when its time is up, and later waits have theirs."""
-    clock, made, said = Clock(), 0, list[tuple[float, int]]()
-    call_later = clock.callLater
-
-    def counted(*words: object) -> object:
-        nonlocal made
-        made += 1
-        return call_later(*words)  # type: ignore[arg-type]
-
-    clock.callLater = counted  # type: ignore[method-assign,assignment]
+    clock, said = CountingClock(), list[tuple[float, int]]()
     deadlines = Deadlines(clock, lasting=True)
     for number in range(1000):
         late = named(said, clock, number)
         deadlines.add(30.0, late)
         clock.advance(1 / 64)
         deadlines.discard(late)
-    assert made == 1 and len(clock.getDelayedCalls()) == 1
+    assert clock.made == 1 and len(clock.getDelayedCalls()) == 1
     begun = clock.seconds()
     deadlines.add(30.0, named(said, clock, -1))
     clock.advance(30.0 - begun)
-    assert said == [] and made == 2
+    assert said == [] and clock.made == 2
     clock.advance(begun)
     assert said == [(begun + 30.0, -1)]
     assert clock.getDelayedCalls() == []
