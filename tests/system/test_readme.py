@@ -120,10 +120,10 @@ def test_try_it_line_by_line(host: Up, checkout: Path) -> None:
 def test_ci_runs_the_documented_command(tmp_path: Path) -> None:
     """``.ci/run`` takes the test command from the README, word for word, and runs what it took."""
     (documented,) = lines(section("Run the tests"))
-    pip = "--require-hashes -r requirements/pip.lock"
-    locked = ".venv/bin/pip install -q --require-hashes --no-compile -r requirements/dev.lock"
-    editable = ".venv/bin/pip install -q --no-deps --no-build-isolation -e ."
-    assert documented == INSTALLING + f"{pip} && {locked} && {editable} && .venv/bin/python -m pytest"
+    uv = "--require-hashes -r requirements/tools.lock && .venv/bin/uv pip install -q --system-certs --python .venv "
+    locked, editable = "--require-hashes -r requirements/dev.lock", "--no-deps --no-build-isolation -e ."
+    again = uv.split("&& ")[1]
+    assert documented == INSTALLING + f"{uv}{locked} && {again}{editable} && .venv/bin/python -m pytest"
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     text = script.read_text()
