@@ -295,7 +295,7 @@ class _Worker(ProcessProtocol):
             self._close()
 
     def end(self) -> Deferred[None]:
-        """End the worker without waiting for its computation; fires when the process is gone."""
+        """Cancel the call that it computes, and end the worker; fires when the process is gone."""
         over: Deferred[None] = Deferred()
         if self._gone:
             over.callback(None)
@@ -303,6 +303,7 @@ class _Worker(ProcessProtocol):
         self._over.append(over)
         self._retiring = True
         if self.call is not None:
+            self.call.answer.cancel()
             self._signal(signal.SIGKILL)
         self._close()
         return over

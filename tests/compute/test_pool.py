@@ -74,7 +74,7 @@ async def test_a_worker_yields_the_processor_from_its_start(one: WorkerPool) -> 
 
 @pytest_twisted.ensureDeferred
 async def test_one_agent_has_one_computation_at_a_time() -> None:
-    """Its second call waits although a worker is free, and another agent's does not."""
+    """Its second call waits although a worker is free, and another agent's does not; the end cancels both."""
     from twisted.internet import reactor
 
     pool = WorkerPool(reactor, 2)
@@ -82,9 +82,10 @@ async def test_one_agent_has_one_computation_at_a_time() -> None:
     assert (pool.busy, pool.waiting) == (1, 1)
     assert jsontext.decode(await run(pool, "b"))["value"] == "3"
     assert (pool.busy, pool.waiting, pool.started) == (1, 1, 2)
-    for call in (first, second):
-        call.addErrback(lambda failure: failure.trap(CancelledError))
     await pool.stopService()
+    for call in (first, second):
+        with pytest.raises(CancelledError):
+            await call
     assert (pool.busy, pool.waiting) == (0, 0)
 
 
