@@ -249,7 +249,7 @@ async def test_a_silent_port_is_replaced_by_tls_and_left_alone(site: Site, make:
     assert isinstance(fallback, Fallback) and fallback.cause == OVERTAKEN
     assert "QUIC is tried again after 5 minutes" in str(fallback)
     [(_, port, _, silent_for)] = memory.written
-    assert port == memory.port and 299 <= silent_for <= 300
+    assert port == memory.port and 240 < silent_for < 300.001  # The difference of two sums may be a rounding more.
 
 
 @pytest.mark.usefixtures("long_head_start")
