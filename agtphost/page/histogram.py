@@ -28,7 +28,7 @@ def draw_histogram(reply: PageReply, chosen: TimeRange, caption: str) -> list[An
     until = str(found.get("until", ""))
     rows = [
         elements.TableRow(
-            (_link(slot, chosen, width, until), slot.get("records"), slot.get("refused")),
+            (_link(slot, chosen, width, until), calls_of_slot(slot), slot.get("refused")),
             {"data-from": str(slot.get("from")), "data-until": min(_end_of_slot(str(slot.get("from")), width), until)},
         )
         for slot in slots
@@ -36,6 +36,11 @@ def draw_histogram(reply: PageReply, chosen: TimeRange, caption: str) -> list[An
     text = f"{caption}: {_range(found)}, by {lasting(width)}"
     table = elements.table(text, HEADS, rows, "No call was made.", chart="range", base=chosen.link("FROM", "UNTIL"))
     return [table, *_partial(reply)]
+
+
+def calls_of_slot(slot: Mapping[str, Any]) -> int:
+    """Return how many records of a slot are of calls; the others are events."""
+    return int(slot.get("records") or 0) - int(slot.get("events") or 0)
 
 
 def _range(found: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from twisted.web.template import Tag, tags
 
 from agtphost.page import elements
 from agtphost.page.call_list import describe_call
-from agtphost.page.histogram import draw_histogram
+from agtphost.page.histogram import calls_of_slot, draw_histogram
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
@@ -126,8 +126,8 @@ def _status_line(
         parts.append(elements.plural(waiting, "item waits for a decision", "items wait for a decision"))
     if counted.ok:
         slots = counted.entries("slots")
-        records, refused = (sum(int(slot.get(name) or 0) for slot in slots) for name in ("records", "refused"))
-        calls = records - sum(int(each.get("records") or 0) for each in counted.entries("tools") if _is_event(each))
+        calls = sum(calls_of_slot(slot) for slot in slots)
+        refused = sum(int(slot.get("refused") or 0) for slot in slots)
         parts.append(f"{elements.plural(calls, 'call')}, {refused:,} refused")
     overall = latency.result.get("all")
     if isinstance(overall, dict):

@@ -446,10 +446,14 @@ class MemoryStore:
         since = min(first, until - 1) if search.since is None else search.since
         width = slot_width(since, until, len({row.facet for row in rows}))
         found = [row for row in rows if self._has(row, search) and since <= row.issued_at < until]
-        records = Counter(row.issued_at // width * width for row in found)
-        refused = Counter(row.issued_at // width * width for row in found if row.facet.reason)
         begins = range(since // width * width, until, width) if since < until else ()
-        slots = [Slot(begin=begin, records=records[begin], refused=refused[begin]) for begin in begins]
+        records, events, refused = (
+            Counter(row.issued_at // width * width for row in found if counts(row.facet))
+            for counts in (lambda facet: True, lambda facet: facet.is_event, lambda facet: facet.reason)
+        )
+        slots = [
+            Slot(begin=begin, records=records[begin], events=events[begin], refused=refused[begin]) for begin in begins
+        ]
         facets = Counter(row.facet for row in found)
         return RecordSummary(since=since, until=until, width=width, slots=slots, facets=facets, is_complete=True)
 

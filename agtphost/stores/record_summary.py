@@ -42,6 +42,9 @@ class Slot:
     """Milliseconds since the Unix epoch."""
 
     records: int
+    events: int
+    """Records of events, such as an agent's suspension; all others are of calls."""
+
     refused: int
 
 
@@ -89,6 +92,7 @@ class SummaryLook(RecordLook):
         self._of_any_method = [number for number in wanted if search.needs_method(known[number])]
         self._of_any_caller = [number for number in wanted if search.needs_caller(known[number])]
         refused = frozenset(number for number in wanted if known[number].reason)
+        events = frozenset(number for number in wanted if known[number].is_event)
         self._facets = sorted(wanted) if len(wanted) < len(known) else None
         self._set_ways()
         self._prepare_count()
@@ -107,8 +111,14 @@ class SummaryLook(RecordLook):
             low = self._first_of_slot(begin) if begin > since else self._low
             found = self._count_slot(low, wanted)
             sums.update(found)
-            count = sum(found.values())
-            slots.append(Slot(begin=begin, records=count, refused=sum(found[each] for each in refused & found.keys())))
+            slots.append(
+                Slot(
+                    begin=begin,
+                    records=sum(found.values()),
+                    events=sum(found[each] for each in events & found.keys()),
+                    refused=sum(found[each] for each in refused & found.keys()),
+                )
+            )
             if self._is_over:
                 break
             begin -= width

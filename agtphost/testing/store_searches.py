@@ -218,6 +218,7 @@ class SearchCases:
         assert [slot.records for slot in found.slots][::4] == [1] * 10
         assert [slot.refused for slot in found.slots][::4] == [1, 0, 0, 0, 0] * 2
         assert sum(slot.records for slot in found.slots) == sum(found.facets.values()) == 10
+        assert not any(slot.events for slot in found.slots)
         assert {(facet.tool, facet.status): count for facet, count in found.facets.items()} == {
             ("files.read", 200): 8,
             ("files.read", 403): 2,
@@ -233,6 +234,12 @@ class SearchCases:
         ):
             found = _summarize(reader, search)
             assert sum(found.facets.values()) == sum(slot.records for slot in found.slots) == expected, search
+
+    def test_events_are_counted_apart(self, store: IChainStore) -> None:
+        """An agent's suspension is a record and no call."""
+        self.written(store, draft(), draft(event="suspended", method="", status=0), draft(), seconds=0)
+        [slot] = _summarize(store.reader(), Search(since=0, until=1_000)).slots
+        assert (slot.records, slot.events, slot.refused) == (3, 1, 0)
 
     def test_new_facets_are_those_without_an_earlier_record(self, store: IChainStore) -> None:
         """A facet with a record before the time is not new, although it has one after it."""

@@ -127,7 +127,10 @@ def test_an_event_is_no_call() -> None:
     event = StreamEvent(chain=HOST_CHAIN, event_type="door-opened")
     sealed = ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,)))
     made.host.advance(1.0)
-    overview = shown(made, "/", **{"from": "-15m"}).said
+    view = shown(made, "/", **{"from": "-15m"})
+    overview, slots = view.said, sum(tag == "tr" and "data-from" in given for tag, given in view.tags)
+    chart = overview[overview.index("Refused") + 1 :][: 3 * slots]
+    assert sum(map(int, chart[1::3])) == 1, "the chart counts calls alone"
     assert "1 call, 0 refused" in overview and "unnamed" not in overview
     assert [overview[at + 1] for at, text in enumerate(overview) if text == "(event)"] == ["1", "1"], (
         "by tool and agent"

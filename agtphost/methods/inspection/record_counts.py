@@ -31,7 +31,8 @@ def summary_to_json(found: RecordSummary) -> Mapping[str, Any]:
         "width": found.width // 1_000,
         "complete": found.is_complete,
         "slots": [
-            {"from": to_stamp(slot.begin), "records": slot.records, "refused": slot.refused} for slot in found.slots
+            {"from": to_stamp(each.begin), "records": each.records, "events": each.events, "refused": each.refused}
+            for each in found.slots
         ],
         "tools": tools.to_json(),
         "agents": agents.to_json(),
