@@ -94,11 +94,12 @@ def convert_reset(code: int, *, answered: bool) -> ConnectionLost:
 
 
 def convert_end(
-    ended: ConnectionTerminated, *, is_ready: bool, is_confirmed: bool, was_used: bool, answered: bool
+    ended: ConnectionTerminated, *, by_peer: bool, is_ready: bool, is_confirmed: bool, was_used: bool, answered: bool
 ) -> ClientError:
     """
     Return the error of a connection that either side has ended.
 
+    :param by_peer: whether the server has ended it.
     :param is_ready: whether the handshake was over for this side.
     :param is_confirmed: whether the server has shown that it was over for it too.
     :param was_used: whether the server had answered anything on it: until then it may refuse the client's certificate.
@@ -109,6 +110,9 @@ def convert_end(
     if 0 <= alert < CRYPTO_ERROR and not was_used:
         if alert == _NO_APPLICATION_PROTOCOL:
             return TLSRefused("The server does not speak AGTP by QUIC.", "Check host and port.")
+        if not by_peer:
+            explanation = f"This client refused the server: {escape(ended.reason_phrase)}."
+            return TLSRefused(explanation, "Check host, port and the host's certificate.")
         return tls.to_refusal(f"alert {_ALERTS.get(alert, alert)}")
     if ended.reason_phrase == _IDLE:
         return to_loss("sent nothing any more", answered=answered)

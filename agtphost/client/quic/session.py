@@ -170,7 +170,11 @@ class QuicSession:
             if self._core.refusal is not None:
                 self._end_with(self._core.refusal)
             else:
-                known = {"is_ready": self.is_ready, "is_confirmed": self._core.is_confirmed}
+                known = {
+                    "by_peer": self._core.is_ended_by_peer,
+                    "is_ready": self.is_ready,
+                    "is_confirmed": self._core.is_confirmed,
+                }
                 self._end(partial(convert_end, ended, **known, was_used=self.was_answered))
         self._send_waiting()
 
