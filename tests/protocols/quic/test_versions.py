@@ -1,0 +1,82 @@
+"""Which version of QUIC is spoken: the first, whatever the other side offers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aioquic.buffer import Buffer
+from aioquic.quic.packet import (
+    QuicProtocolVersion,
+    QuicVersionInformation,
+    encode_quic_version_negotiation,
+    pull_quic_header,
+)
+
+from agtphost.client.errors import HandshakeEnded
+from tests.client.quic.sessions import ADDRESS, SessionClient, call_of, credentials_of
+from tests.protocols.loopback import Site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
+
+V1, V2 = int(QuicProtocolVersion.VERSION_1), int(QuicProtocolVersion.VERSION_2)
+ONLY_V1 = QuicVersionInformation(chosen_version=V1, available_versions=[V1])
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return quic_site(tmp_path)
+
+
+def spoken(network: Network) -> set[int | None]:
+    """Return the versions of all packets that name one."""
+    headers = (pull_quic_header(Buffer(data=octets), 8) for _, _, octets in network.carried if octets[0] & 0x80)
+    return {header.version for header in headers}
+
+
+def test_a_client_that_prefers_version_2_is_served_by_version_1(site: Site) -> None:
+    """The host names version 1 alone (RFC 9368), and changes to no compatible version."""
+    network = Network()
+    QuicHost(network, site)
+    client = QuicClient(network, site, supported_versions=[V2, V1], original_version=V1).connect()
+    assert client.wait(client.call())[0].startswith(b"AGTP/1.0 200 OK\r\n")
+    core: Any = client.core
+    assert (core._version, core._remote_version_information) == (V1, ONLY_V1)
+    assert spoken(network) == {V1}
+
+
+def test_a_client_that_begins_with_version_2_changes_to_version_1(site: Site) -> None:
+    """It gets a list of versions that has version 1 and nothing else, and is served by that."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site, supported_versions=[V2, V1]).connect()
+    assert client.wait(client.call())[0].startswith(b"AGTP/1.0 200 OK\r\n")
+    [answer] = [octets for origin, _, octets in network.carried if origin == HOST and octets[1:5] == bytes(4)]
+    assert pull_quic_header(Buffer(data=answer)).supported_versions == [V1]
+    assert host.endpoint.links == 1
+
+
+def test_our_client_offers_version_1_alone(site: Site) -> None:
+    """Its transport parameters name no version that a server could change to."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site)).connect()
+    assert client.call(call_of()).status == 200
+    [link] = host.endpoint._links
+    core: Any = link.core
+    assert core._remote_version_information == ONLY_V1
+    assert spoken(network) == {V1}
+
+
+def test_our_client_follows_no_list_of_versions_to_version_2(site: Site) -> None:
+    """Where a list has version 2 alone the connection cannot be made; no packet of version 2 is sent."""
+    network = Network()
+    client = SessionClient(network, credentials_of(site))
+    header = pull_quic_header(Buffer(data=network.carried[-1][2]), 8)
+    versions = encode_quic_version_negotiation(
+        source_cid=header.destination_cid, destination_cid=header.source_cid, supported_versions=[V2]
+    )
+    network.receivers[ADDRESS](versions, HOST)
+    client.connect()
+    assert isinstance(client.session.fault, HandshakeEnded), client.session.fault
+    assert spoken(network) == {V1}
