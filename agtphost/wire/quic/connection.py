@@ -1,7 +1,7 @@
 """
 aioquic's connection with bounds, for both sides of AGTP over QUIC; only the library's core without I/O.
 
-What the library lacks or does otherwise, as of 1.7.2:
+What the library lacks or does otherwise, as of 1.7.1 and 1.7.2, which differ in spelling alone:
 
 - It doubles its windows whenever half is used, so frames that leave gaps make it hold 134 MB for 1.7 kB. Here a window
   follows what was consumed, and never grows.
@@ -38,8 +38,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 logging.getLogger("quic").addHandler(logging.NullHandler())
 """What the library reports is told by errors and the host's log; programs that set up logging still get its records."""
 
-VERSIONS = ((1, 7, 2), (1, 8))
-"""The first version of aioquic that is used, and the first that is not."""
+VERSIONS = ((1, 7, 1), (1, 8))
+"""The first version of aioquic that is used, and the first that is not: 1.7.0 takes octets behind a stream's end."""
 
 PROTOCOLS = ("agtp", "agtp/1.0")
 """ALPN, in the order of preference. A peer that has neither is refused."""

@@ -1,7 +1,11 @@
-"""Which version of QUIC is spoken: the first, whatever the other side offers."""
+"""Which version of QUIC is spoken, whatever the other side offers, and which versions of the library speak it."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +19,15 @@ from aioquic.quic.packet import (
 )
 
 from agtphost.client.errors import HandshakeEnded
+from agtphost.wire.quic.connection import VERSIONS
 from tests.client.quic.sessions import ADDRESS, SessionClient, call_of, credentials_of
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
+
+ROOT = Path(__file__).resolve().parents[3]
+LOWEST, BEYOND = (".".join(map(str, version)) for version in VERSIONS)
+TESTS = ("protocols/quic", "client/quic", "attacks", "conformance/test_carriers.py", "system/test_quic.py")
+"""What is run with another version of the library: of each, tests that have quic in their names."""
 
 V1, V2 = int(QuicProtocolVersion.VERSION_1), int(QuicProtocolVersion.VERSION_2)
 ONLY_V1 = QuicVersionInformation(chosen_version=V1, available_versions=[V1])
@@ -80,3 +90,26 @@ def test_our_client_follows_no_list_of_versions_to_version_2(site: Site) -> None
     client.connect()
     assert isinstance(client.session.fault, HandshakeEnded), client.session.fault
     assert spoken(network) == {V1}
+
+
+def test_the_extra_brings_a_version_that_is_used() -> None:
+    """The package's metadata and the check at a host's start name the same versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["optional-dependencies"]["quic"] == [f"aioquic>={LOWEST},<{BEYOND}"]
+
+
+@pytest.mark.release
+@pytest.mark.timeout(1200)
+def test_the_lowest_version_of_the_library_passes(tmp_path: Path) -> None:
+    """The tests of QUIC, attacks and conformance included, pass with the oldest version that the extra allows."""
+    wanted = ("--quiet", "--no-deps", "--target", str(tmp_path), f"aioquic=={LOWEST}")
+    subprocess.run([sys.executable, "-m", "pip", "install", *wanted], check=True)
+    left = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environ = {**left, "PYTHONPATH": str(tmp_path)}
+    asked = [sys.executable, "-c", "import aioquic; print(aioquic.__version__)"]
+    assert subprocess.run(asked, env=environ, capture_output=True, text=True, check=True).stdout.strip() == LOWEST
+    where = [f"tests/{name}" for name in TESTS]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "-k", "quic", *where]
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert int(done.stdout.rpartition(" passed")[0].split()[-1]) > 250
