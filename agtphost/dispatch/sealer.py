@@ -34,7 +34,7 @@ from agtphost.handlers.context import EndpointResponse
 from agtphost.handlers.operators import Operators
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.identity.peer import TLS, Assurance
+from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
 from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary import jsontext, media_types
@@ -240,10 +240,8 @@ class Sealer:
         certificate = exchange.peer.certificate
         if certificate is not None and (certificate.fingerprint in self._named_keys or self._by_spki):
             self._name_operator(exchange, payload)
-        if exchange.peer.http is not None:
-            _extend(payload, {"http": exchange.peer.http})
-        elif exchange.peer.carrier != TLS:
-            _extend(payload, {"carrier": exchange.peer.carrier})
+        if exchange.peer.recorded is not None:
+            _extend(payload, exchange.peer.recorded)
         if exchange.method == "EXECUTE" and (action := action_of(exchange)):
             _extend(payload, action)
         if exchange.approval is not None and (approved := exchange.approval.record_members()):

@@ -286,6 +286,15 @@ class Peer:
     inside: object = field(init=False, default=None, repr=False, compare=False)
     """What the dispatcher keeps of the calls that this host makes in the course of its requests; never copied."""
 
+    recorded: Mapping[str, object] | None = field(init=False, default=None, repr=False, compare=False)
+    """Members of its records that say how a call came, if not over TLS: made once for each connection."""
+
+    def __post_init__(self) -> None:
+        if self.http is not None:
+            self.recorded = {"http": self.http}
+        elif self.carrier != TLS:
+            self.recorded = {"carrier": self.carrier}
+
 
 def client_of(peer: Peer | None) -> str:
     """Return which client of a front calls; empty where the calling agent itself does."""
