@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import pytest_twisted
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from twisted.internet.task import deferLater
 
 from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, sync
 from agtphost.client.conversation import CLIENT_LIMITS
@@ -111,6 +112,25 @@ async def test_calls_that_are_over_are_forgotten(site: Site) -> None:
         session = await in_thread(calls, host.uri)
     assert (session._changed, session._waiting) == ({}, {})
     assert len(session._calls) <= 1  # The end of the last stream may come after its answer.
+
+
+@pytest_twisted.ensureDeferred
+async def test_calls_of_several_threads_have_a_connection_each(site: Site) -> None:
+    """Threads that share a client wait for none of the others, and later calls use the connections that are there."""
+    dispatcher = FakeDispatcher()
+    async with QuicHost(site, dispatcher) as host:
+        client = client_of(site)
+        for _ in range(2):
+            calling = [ensureDeferred(in_thread(client.call, host.uri, "QUERY")) for _ in range(4)]
+            while len(dispatcher.waiting) < 4:
+                await deferLater(host.reactor, 0.001)
+            assert host.factory.connections == 4
+            while dispatcher.waiting:
+                dispatcher.answer()
+            for each in calling:
+                assert (await each).status == 200
+        await in_thread(client.close)
+    assert len({id(peer.link) for peer in dispatcher.peers}) == 4
 
 
 @pytest_twisted.ensureDeferred
