@@ -10,7 +10,7 @@ What the library lacks or does otherwise, as of 1.7.1 and 1.7.2, which differ in
 - It holds 512 KiB of handshake octets, and copies those of a message with each frame: 840 kB of frames of one octet
   cost 7 seconds.
 - It offers SHA-1, and verifies a signature by any hash that the peer names, also one that is not of the curve of its
-  key. Certificates of unknown versions and keys are no alert, but an exception.
+  key. Certificates of unknown versions and keys raise an exception in place of an alert.
 - It keeps each packet that has nothing but an acknowledgement until the peer acknowledges it, which no peer has to.
 - It reports the end of a connection only after a closing period.
 - It doubles the pause between two probes without bound: after an outage of a minute the next is a minute away.

@@ -45,7 +45,7 @@ def spoken(network: Network) -> set[int | None]:
 
 
 def test_a_client_that_prefers_version_2_is_served_by_version_1(site: Site) -> None:
-    """The host names version 1 alone (RFC 9368), and changes to no compatible version."""
+    """The host names version 1 alone, and changes to no compatible version."""
     network = Network()
     QuicHost(network, site)
     client = QuicClient(network, site, supported_versions=[V2, V1], original_version=V1).connect()
