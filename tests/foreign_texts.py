@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from tests.sources import nodes, parsed
+from tests.sources import nodes, parsed, statements_in
+
+Below = Callable[[ast.AST], Iterator[ast.AST]]
 
 RAW = frozenset({"strerror", "reason", "msg", "problem", "verify_message", "args", "message"})
 """Attributes of foreign exceptions that are texts."""
@@ -34,12 +36,14 @@ def places_in(source: str, own: Collection[str]) -> Counter[str]:
     :param own: names of classes that are not foreign.
     """
     found: Counter[str] = Counter()
-    _walk(parsed(source), "", own, found)
-    return found
+    # Handlers are among statements, this call is anywhere.
+    below = ast.iter_child_nodes if "getErrorMessage" in source else statements_in
+    _walk(parsed(source), "", own, found, below)
+    return +found
 
 
-def _walk(node: ast.AST, where: str, own: Collection[str], found: Counter[str]) -> None:
-    for child in ast.iter_child_nodes(node):
+def _walk(node: ast.AST, where: str, own: Collection[str], found: Counter[str], below: Below) -> None:
+    for child in below(node):
         inner = where
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             inner = f"{where}.{child.name}".lstrip(".")
@@ -47,9 +51,7 @@ def _walk(node: ast.AST, where: str, own: Collection[str], found: Counter[str]) 
             found[inner] += sum(1 for _ in _raw_texts(child, child.name))
         elif isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute):
             found[inner] += child.func.attr == "getErrorMessage"
-        _walk(child, inner, own, found)
-    for name in [name for name, count in found.items() if not count]:
-        del found[name]
+        _walk(child, inner, own, found, below)
 
 
 def _is_foreign(kind: ast.expr | None, own: Collection[str]) -> bool:

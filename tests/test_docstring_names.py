@@ -21,7 +21,7 @@ from types import ModuleType
 import pytest
 from zope.interface.interface import InterfaceClass
 
-from tests.sources import parsed
+from tests.sources import parsed, statements_in, walk
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "agtphost"
@@ -181,7 +181,7 @@ class Names:
 
 def _instance_names(node: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
     """Yield the attributes that methods of a class give ``self``, and its slots."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store) and _dotted(inner.value) == ["self"]:
             yield inner.attr, inner
 
@@ -219,7 +219,7 @@ def _find_foreign(parts: list[str]) -> object:
 
 def _docstrings(node: ast.AST, classes: list[ast.ClassDef]) -> Iterator[tuple[list[ast.ClassDef], int, str]]:
     """Yield each string that stands as a statement, with the classes around it and its line."""
-    for child in ast.iter_child_nodes(node):
+    for child in statements_in(node):
         if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant) and isinstance(child.value.value, str):
             yield classes, child.lineno, child.value.value
         yield from _docstrings(child, [*classes, child] if isinstance(child, ast.ClassDef) else classes)
