@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import re2
+
 from tests.sources import nodes
 
 LISTS = tomllib.loads((Path(__file__).parent / "word_lists.toml").read_text())
@@ -17,7 +19,7 @@ VERBS = frozenset(LISTS["verbs"])
 PARTICIPLES = frozenset(LISTS["participles"])
 PARTICLES = frozenset(LISTS["particles"])
 CLAUSE_OPENERS = frozenset(LISTS["clause_openers"])
-MANNERED = re.compile(r"\b(?:{})\b".format("|".join(LISTS["mannered"])), re.IGNORECASE)
+MANNERED = re2.compile(r"(?i)\b(?:{})\b".format("|".join(LISTS["mannered"])))
 COMMENT_OR_STRING = re.compile(
     r"""#[^\n]*|\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""", re.DOTALL
 )
