@@ -19,7 +19,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 import agtphost
-from tests import forking, npm, postgres, sources, workers
+from tests import collection, forking, npm, postgres, sources, workers
 from tests.programmes import CHOSEN
 from tests.requirements import pytest_runtest_logreport as pytest_runtest_logreport
 from tests.requirements import pytest_sessionfinish as pytest_sessionfinish
@@ -106,6 +106,11 @@ def is_chosen(config: pytest.Config, item: pytest.Item) -> bool:
     if config.getoption("programmes"):
         return release or item.get_closest_marker("programme") is not None
     return not release or str(item.path) in {os.path.abspath(name.partition("::")[0]) for name in config.args}
+
+
+def pytest_collection(session: pytest.Session) -> bool | None:
+    """Take the tests that were collected before this worker was forked."""
+    return collection.adopt(session) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests import forking, forkserver
+from tests import collection, forking, forkserver
 
 ROOT = Path(__file__).parents[1]
 
@@ -66,6 +66,7 @@ class Importer:
             with redirect_stdout(StringIO()), suppress(Exception, pytest.skip.Exception):
                 importlib.import_module(name)
         os.waitpid(rewriter, 0)
+        collection.prepare(config)
         gc.collect()
         gc.freeze()
         forkserver.end(partial(work, forkserver.serve(self._path)))
