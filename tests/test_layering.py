@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.rows import each_row
-from tests.sources import nodes, parsed
+from tests.sources import nodes, parsed, statements_in
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent / "agtphost"
@@ -139,7 +139,7 @@ def imports(source: str) -> Iterator[tuple[str, bool]]:
     """Every imported dotted name, and whether only type checkers see it."""
 
     def walk(node: ast.AST, typing_only: bool) -> Iterator[tuple[str, bool]]:
-        for child in ast.iter_child_nodes(node):
+        for child in statements_in(node):
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 for statement in child.body:
                     yield from walk(ast.Module([statement], []), True)
@@ -153,7 +153,7 @@ def imports(source: str) -> Iterator[tuple[str, bool]]:
                 yield child.module or "", typing_only
                 for alias in child.names:
                     yield f"{child.module}.{alias.name}", typing_only
-            elif not isinstance(child, ast.expr):  # No import is in an expression, and most nodes are.
+            else:
                 yield from walk(child, typing_only)
 
     yield from walk(parsed(source), False)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from tests.sources import statements_in, uncollected
+
 When = Literal["loaded", "used", "typing"]
 
 
@@ -24,10 +26,11 @@ class Import:
 def imports(source: str) -> tuple[Import, ...]:
     """Every one in a module's text."""
 
-    by_name = "import_module" in source
+    # No other import is in an expression, and most nodes are.
+    below = ast.iter_child_nodes if "import_module" in source else statements_in
 
     def walk(node: ast.AST, when: When) -> Iterator[Import]:
-        for child in ast.iter_child_nodes(node):
+        for child in below(node):
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 for part in child.body:
                     yield from walk(ast.Module([part], []), "typing")
@@ -41,12 +44,13 @@ def imports(source: str) -> tuple[Import, ...]:
                     top = name.partition(".")[0]
                     if top not in sys.stdlib_module_names and top != "agtphost":
                         yield Import(top, when)
-            elif by_name or not isinstance(child, ast.expr):  # No other import is in an expression, and most nodes are.
+            else:
                 if (name := _by_name(child)) is not None:
                     yield Import(name, when)
                 yield from walk(child, when)
 
-    return tuple(walk(ast.parse(source), "loaded"))
+    with uncollected():
+        return tuple(walk(ast.parse(source), "loaded"))
 
 
 def _by_name(node: ast.AST) -> str | None:
