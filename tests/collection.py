@@ -26,12 +26,27 @@ _managers: list[Any] = []
 """The fixtures of that session: a new manager takes its place when the session starts."""
 
 
+class _Skips:
+    """A plugin of pytest that keeps the reports of what was skipped as a whole, such as a package."""
+
+    def __init__(self) -> None:
+        self.reports: list[pytest.CollectReport] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if not report.passed:
+            self.reports.append(report)
+
+
+_skips = _Skips()
+
+
 def prepare(config: pytest.Config) -> None:
     """Collect what the configuration names, for processes that are forked from this one."""
     if pytest.version_tuple[:2] != KNOWN:
         return
     with redirect_stdout(StringIO()):
         config._do_configure()
+        config.pluginmanager.register(_skips)
         session = pytest.Session.from_config(config)
         config.hook.pytest_sessionstart(session=session)
         try:
@@ -77,6 +92,8 @@ def adopt(session: pytest.Session) -> bool:
         config.pluginmanager._loadconftestmodules(
             folder, config.getoption("importmode"), config.rootpath, consider_namespace_packages=False
         )
+    for report in _skips.reports:
+        config.hook.pytest_collectreport(report=report)
     config.hook.pytest_collection_modifyitems(session=session, config=config, items=session.items)
     config.hook.pytest_collection_finish(session=session)
     session.testscollected = len(session.items)
