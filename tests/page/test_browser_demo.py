@@ -124,7 +124,7 @@ def test_the_story(browser: Browser, site: Site, model: Assistant) -> None:
     assert "REVOKE" in browser.text_of(".said")
     with pytest.raises(MCPError) as refused:
         model.call("files.list_files").result(60)
-    assert "retired for good" in str(refused.value)
+    assert "This is final" in str(refused.value)
     browser.open(address(site, "/calls?status=410"))
     rows = browser.texts_of("main table:not([data-live]) tbody tr")
     browser.screenshot("demo-5-stopped")
