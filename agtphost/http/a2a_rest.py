@@ -118,8 +118,12 @@ def fault_response(fault: RpcFault) -> tuple[int, bytes]:
         code = over_http(refused)
         status = _RPC_STATUSES.get(code, "FAILED_PRECONDITION" if code < 500 else "INTERNAL")
     error: dict[str, Any] = {"code": code, "status": status, "message": fault.message}
-    if isinstance(fault.data, list):
-        error["details"] = fault.data
+    details = fault.data if isinstance(fault.data, list) else []
+    if fault.code in a2a_errors.OWN and a2a_errors.code_in(details) is None:
+        # An agent's error from JSON-RPC has its kind in the code alone, for which HTTP+JSON has only the reason.
+        details = [*details, a2a_errors.info(fault.code, {})]
+    if details:
+        error["details"] = details
     return code, jsontext.encode({"error": error})
 
 

@@ -55,6 +55,9 @@ KINDS: Mapping[int, Kind] = {
 }
 """By the code of JSON-RPC."""
 
+OWN = frozenset(range(VERSION_UNSUPPORTED, TASK_NOT_FOUND + 1))
+"""The codes that A2A adds to those of JSON-RPC."""
+
 _CODES = {kind.reason: code for code, kind in KINDS.items() if code != NOT_JSON}
 
 

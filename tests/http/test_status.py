@@ -46,3 +46,11 @@ def test_an_error_of_a2a_keeps_its_own_status() -> None:
     """The control: what A2A has an error for is that error, whatever the host refused it with."""
     code, octets = fault_response(RpcFault(-32602, "No.", {"status": 422, "reason": "x", "audit_id": "y"}))
     assert (code, jsontext.decode(octets)["error"]["status"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_an_agents_error_has_its_reason_in_http_json() -> None:
+    """An agent that was asked over JSON-RPC may give the code alone, which HTTP+JSON has no place for."""
+    _, octets = fault_response(RpcFault(-32002, "No.", told={"code": -32002, "message": "No."}))
+    assert [each["reason"] for each in jsontext.decode(octets)["error"]["details"]] == ["TASK_NOT_CANCELABLE"]
+    _, octets = fault_response(RpcFault(-32603, "No.", told={"code": -32603, "message": "No."}))
+    assert "details" not in jsontext.decode(octets)["error"]

@@ -7,7 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 
 from agtphost.identity.provisioning import provision_development
-from tests.adapters.peers import python
+from tests.adapters.peers import process, python
+from tests.pypi import environment
 from tests.system.held_calls import fingerprint
 from tests.system.hosting import Host, free_port, running, sample, until
 
@@ -178,10 +179,22 @@ def plain(value: Any, *, old: bool = False) -> Any:
 # Both
 
 
+OLD_AGENT = Path(__file__).parent / "a2a_clients" / "old_agent.py"
+
+
+def agent(style: str) -> AbstractContextManager[int]:
+    """The agent in a process of its own, of which this tells the port; ``old`` is one of the SDK 0.3."""
+    if style != "old":
+        found: AbstractContextManager[int] = python(SCRIPT, style)
+        return found
+    home = environment("a2a-old-agent", "a2a-sdk[http-server]>=0.3.26,<0.4", "httpx<1", "uvicorn")
+    return process(str(home / "python"), str(OLD_AGENT))
+
+
 @contextmanager
 def direct(style: str = "whole") -> Iterator[Side]:
     """The agent itself."""
-    with python(SCRIPT, style) as port:
+    with agent(style) as port:
         base = f"http://127.0.0.1:{port}"
         yield Side(home=base, rpc=f"{base}/rpc")
 
@@ -209,7 +222,7 @@ def behind(
         file.touch(mode=0o600)
         file.write_text(token)
         listed.append(f'"file:{token}.token"')
-    with python(SCRIPT, style) as upstream:
+    with agent(style) as upstream:
         settings = SETTINGS.format(
             upstream=upstream,
             front=front,

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from a2a.helpers import new_text_message
 from a2a.types import CancelTaskRequest, GetTaskRequest, Role, SendMessageRequest, SubscribeToTaskRequest
 from google.protobuf.json_format import MessageToDict
 
+from agtphost.vocabulary import a2a_errors
 from tests.rows import each_row
 from tests.system.a2a_sides import Side, behind, direct, events_of, plain, webhook
 
@@ -542,6 +544,49 @@ def test_clients_of_the_older_version(sides: tuple[Side, Side], name: str, versi
     for side in sides:
         side.rest, side.version = False, version
     same(sides, OLD[name], old=True)
+
+
+# An agent of the older version
+
+
+@pytest.fixture(scope="module")
+def old_sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
+    """An agent of the SDK 0.3 directly, and another behind a host."""
+    with direct("old") as one, behind(tmp_path_factory.mktemp("old"), "old") as other:
+        for side in (one, other):
+            side.version = "0.3"
+        yield one, other
+
+
+@pytest.mark.release
+def test_push_configurations_of_an_agent_of_the_older_version(old_sides: tuple[Side, Side]) -> None:
+    """They are set, read, listed and deleted at the agent, and one that comes with a message is pushed to."""
+
+    def inline(side: Side) -> Any:
+        with webhook() as (url, wait):
+            push = {"id": "c", "url": url, "token": "t"}
+            side.call("message/send", {**old_said("echo"), "configuration": {"pushNotificationConfig": push}})
+            return [each["fields"] for each in wait(1)]
+
+    for story in (_old_pushes, inline):
+        same(old_sides, story, old=True)
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_the_errors_of_an_agent_of_the_older_version_have_their_reason(
+    old_sides: tuple[Side, Side], binding: str
+) -> None:
+    """A client of 1.0 tells errors of HTTP+JSON apart by their reasons, which an agent of 0.3 does not give."""
+    side = replace(old_sides[1], version="1.0", rest=BINDINGS[binding])
+    task = task_in(side.call("SendMessage", said("echo")))
+    for operation, params, code in (
+        ("CancelTask", {"id": task["id"]}, a2a_errors.TASK_NOT_CANCELABLE),
+        ("ListTasks", {}, a2a_errors.UNSUPPORTED_OPERATION),
+    ):
+        error = side.call(operation, params)["body"]["error"]
+        found = a2a_errors.code_in(error.get("details")) if side.rest else error["code"]
+        assert found == code, error
 
 
 # An agent that has less

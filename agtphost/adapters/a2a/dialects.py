@@ -13,12 +13,22 @@ from agtphost.adapters.a2a.card import JSONRPC, Interface
 from agtphost.upstream.bodies import ErrorEvent
 from agtphost.upstream.failures import ErrorAnswer, UnreadableAnswer, UpstreamRefused
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.a2a_errors import INTERNAL, INVALID_PARAMS, TASK_NOT_FOUND, UNSUPPORTED_OPERATION, code_in
+from agtphost.vocabulary.a2a_errors import (
+    INTERNAL,
+    INVALID_PARAMS,
+    TASK_NOT_FOUND,
+    UNSUPPORTED_OPERATION,
+    code_in,
+    info,
+)
 
 Params = Mapping[str, Any]
 
 ID = 1
 """The id of every JSON-RPC request, since each has a separate HTTP exchange."""
+
+_PUSH = "/tasks/{taskId}/pushNotificationConfigs"
+_OLD_PUSH = "tasks/pushNotificationConfig/"
 
 
 class A2aOperation(Enum):
@@ -30,10 +40,10 @@ class A2aOperation(Enum):
     LIST = "ListTasks", "GET", "/tasks", ""
     CANCEL = "CancelTask", "POST", "/tasks/{id}:cancel", "tasks/cancel"
     SUBSCRIBE = "SubscribeToTask", "GET", "/tasks/{id}:subscribe", "tasks/resubscribe"
-    PUSH_CREATE = "CreateTaskPushNotificationConfig", "POST", "/tasks/{taskId}/pushNotificationConfigs", ""
-    PUSH_GET = "GetTaskPushNotificationConfig", "GET", "/tasks/{taskId}/pushNotificationConfigs/{id}", ""
-    PUSH_LIST = "ListTaskPushNotificationConfigs", "GET", "/tasks/{taskId}/pushNotificationConfigs", ""
-    PUSH_DELETE = "DeleteTaskPushNotificationConfig", "DELETE", "/tasks/{taskId}/pushNotificationConfigs/{id}", ""
+    PUSH_CREATE = "CreateTaskPushNotificationConfig", "POST", _PUSH, f"{_OLD_PUSH}set"
+    PUSH_GET = "GetTaskPushNotificationConfig", "GET", f"{_PUSH}/{{id}}", f"{_OLD_PUSH}get"
+    PUSH_LIST = "ListTaskPushNotificationConfigs", "GET", _PUSH, f"{_OLD_PUSH}list"
+    PUSH_DELETE = "DeleteTaskPushNotificationConfig", "DELETE", f"{_PUSH}/{{id}}", f"{_OLD_PUSH}delete"
     EXTENDED_CARD = "GetExtendedAgentCard", "GET", "/extendedAgentCard", "agent/getAuthenticatedExtendedCard"
 
 
@@ -77,9 +87,14 @@ class Dialect:
             if self._old:
                 if not old_method:
                     raise ErrorAnswer(
-                        {"code": UNSUPPORTED_OPERATION, "message": "Not in version 0.3 as this host speaks it"}
+                        {
+                            "code": UNSUPPORTED_OPERATION,
+                            "message": f"The agent speaks A2A 0.3, which has no {rpc_method}",
+                            "data": [info(UNSUPPORTED_OPERATION, {})],
+                        }
                     )
-                rpc_method, params = old_method, legacy.to_old_params(params)
+                params = legacy.to_old_params(rpc_method, params)
+                rpc_method = old_method
             elif interface.tenant:
                 params = {**params, "tenant": interface.tenant}
             body = {"jsonrpc": "2.0", "id": ID, "method": rpc_method, "params": params}
@@ -115,10 +130,11 @@ class Dialect:
             if error is not None:
                 raise ErrorAnswer(_error(error))
             answered = value.get("id")
-            if "result" not in value or value.get("jsonrpc") != "2.0" or type(answered) is not int or answered != ID:
+            # The SDK of 0.3 for Python leaves out a result that is null.
+            complete = "result" in value or self._old
+            if not complete or value.get("jsonrpc") != "2.0" or type(answered) is not int or answered != ID:
                 raise UnreadableAnswer("its answer is not a JSON-RPC response")
-            result = value["result"]
-            return legacy.from_old_result(result) if self._old else result
+            return legacy.from_old_result(value.get("result")) if self._old else value["result"]
         if "error" in value and len(value) == 1:
             raise ErrorAnswer(_status_error(value["error"]))
         return value

@@ -25,8 +25,10 @@ _ROLES = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
 _OLD_ROLES = {new: old for old, new in _ROLES.items()}
 
 
-def to_old_params(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert parameters of 1.0 to 0.3."""
+def to_old_params(operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert parameters of an operation of 1.0 to 0.3."""
+    if operation.endswith(("PushNotificationConfig", "PushNotificationConfigs")):
+        return _old_push_params(operation, given)
     found = dict(given)
     if isinstance(found.get("message"), dict):
         found["message"] = _old_message(found["message"])
@@ -35,8 +37,31 @@ def to_old_params(given: Mapping[str, Any]) -> dict[str, Any]:
         changed = {name: value for name, value in configuration.items() if name != "returnImmediately"}
         if "returnImmediately" in configuration:
             changed["blocking"] = configuration["returnImmediately"] is not True
+        if "taskPushNotificationConfig" in changed:
+            changed["pushNotificationConfig"] = _old_push(changed.pop("taskPushNotificationConfig"))
         found["configuration"] = changed
     return found
+
+
+def _old_push_params(operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert parameters of an operation on push configurations: 0.3 nests the configuration."""
+    task_id = given.get("taskId")
+    if operation == "CreateTaskPushNotificationConfig":
+        return {"taskId": task_id, "pushNotificationConfig": _old_push(given)}
+    named = {"pushNotificationConfigId": given["id"]} if "id" in given else {}
+    return {"id": task_id, **named}
+
+
+def _old_push(push: Any) -> Any:
+    """Convert a push configuration to 0.3, which has a list of schemes."""
+    if not isinstance(push, dict):
+        return push
+    changed = _drop_members(push, "taskId", "tenant")
+    authentication = changed.get("authentication")
+    if isinstance(authentication, dict) and "scheme" in authentication:
+        kept = _drop_members(authentication, "scheme")
+        changed["authentication"] = {**kept, "schemes": [authentication["scheme"]]}
+    return changed
 
 
 def _old_message(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +85,11 @@ def _old_part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_old_result(value: Any) -> Any:
-    """Convert an answer or event of 0.3 to 1.0: ``{"task": ...}``, ``{"message": ...}`` and so on."""
+    """
+    Convert an answer or event of 0.3 to 1.0: ``{"task": ...}``, ``{"message": ...}`` and so on.
+
+    The only lists among the answers of 0.3 are those of push configurations.
+    """
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind == "task":
         return {"task": _task(value)}
@@ -70,7 +99,22 @@ def from_old_result(value: Any) -> Any:
         return {"statusUpdate": {**_drop_members(value, "kind", "final"), "status": _status(value.get("status"))}}
     if kind == "artifact-update":
         return {"artifactUpdate": {**_drop_members(value, "kind"), "artifact": _artifact(value.get("artifact"))}}
-    return value
+    if isinstance(value, list):
+        return {"configs": [_push(each) for each in value]}
+    return _push(value)
+
+
+def _push(value: Any) -> Any:
+    """Convert a task's push configuration to 1.0; other values stay as they are."""
+    push = value.get("pushNotificationConfig") if isinstance(value, dict) else None
+    if not isinstance(push, dict):
+        return value
+    changed = {**push, "taskId": value.get("taskId", "")}
+    authentication = changed.get("authentication")
+    if isinstance(authentication, dict) and isinstance(authentication.get("schemes"), list):
+        scheme = next(iter(authentication["schemes"]), "")
+        changed["authentication"] = {**_drop_members(authentication, "schemes"), "scheme": scheme}
+    return changed
 
 
 def _drop_members(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
