@@ -56,6 +56,9 @@ class ReachingClient:
     scopes: frozenset[str]
     """The scopes claimed for its calls: its agent's document has to declare each of them."""
 
+    section: str = "its [[http.client]]"
+    """The section whose ``scopes`` says what is claimed, as messages name it."""
+
 
 def requirements(server: MCPServerSection, floor: Assurance) -> Iterator[Requirement]:
     """
@@ -145,9 +148,12 @@ def _obstacle(asked: Sequence[Requirement], client: ReachingClient, surface: str
     if not asked:
         return f"[[grant]] gives {agent.name} tools of it that are not enabled", ""
     if beyond := scopes.missing(_declared_scopes(agent), sorted(client.scopes)):
+        it = "them" if len(beyond) > 1 else "it"
+        command = cures.allow(agent.name, beyond)
+        gives = f", or an operator can give {it}: {command[0]}" if command else ""
         return (
-            f"[[http.client]] claims {', '.join(beyond)}, which the document of {agent.name} does not declare, so that "
-            "every call is refused; leave it out of scopes there",
+            f"{client.section} claims {', '.join(beyond)}, which the document of {agent.name} does not declare, so "
+            f"that every call is refused; leave {it} out of scopes there{gives}",
             "",
         )
     open_to_it = [each for each in asked if each.assurance <= client.assurance]
@@ -162,7 +168,7 @@ def _missing_scopes(asked: Sequence[Requirement], client: ReachingClient) -> str
     plural = "s" if len(lacking[0]) > 1 else ""
     said = f"calls are made as {client.agent.name}, without the scope{plural} {', '.join(lacking[0])}; "
     if not scopes.missing(_declared_scopes(client.agent), lacking[0]):
-        return f"{said}add {'them' if plural else 'it'} to scopes of its [[http.client]]"
+        return f"{said}add {'them' if plural else 'it'} to scopes of {client.section}"
     command = cures.allow(client.agent.name, lacking[0])
     return f"{said}an operator can give {'them' if plural else 'it'}: {command[0]}" if command else said.rstrip("; ")
 
@@ -221,6 +227,7 @@ def _clients_of_relay(config: Config, directory: AgentDirectory) -> Iterator[Rea
             agent=agent,
             scopes=frozenset(front.scopes) or _declared_scopes(agent),
             assurance=Assurance.GATEWAY if proven else Assurance.HEADER,
+            section="[a2a.front]",
         )
 
 

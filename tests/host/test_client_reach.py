@@ -43,7 +43,7 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
     table, rest = text.split(entry)[0], text.split(entry)[1].split("\n\n", 1)
     file.write_text(f"{table}{entry}{rest[0]}\n{server}\n{tool}" + front(8931, CLIENTS) + more)
     write_tokens(file.parent, CLIENTS)
-    write_tokens(file.parent, {"odd": "librarian"})
+    write_tokens(file.parent, {"odd": "librarian", "more": ""})
     return load_host(reloaded(file))
 
 
@@ -90,7 +90,9 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
             "",
             "",
             "\n[[http.client]]\nname = 'odd'\ntoken = 'file:odd.token'\nagent = 'librarian'\nscopes = ['a:b']\n",
-            "[mcp.front] no tool of files is shown to odd: [[http.client]] claims a:b, which the document of librarian",
+            "[mcp.front] no tool of files is shown to odd: its [[http.client]] claims a:b, which the document of "
+            "librarian does not declare, so that every call is refused; leave it out of scopes there, or an operator "
+            "can give it: agtp agent allow librarian a:b",
         ),
         ("", "", "\n[gateway]\nlisten = 'tcp:8932:interface=127.0.0.1'\nagent = 'demo'\n", ANONYMOUS),
     ],
@@ -121,6 +123,7 @@ CLOSED_AGENT = (
     '[a2a.front] no call of agent whole is open to one, two: a token gives the assurance "gateway", and this agent '
     'requires a client certificate; write min_assurance = "gateway" in its [[a2a.agent]]'
 )
+OF_TOKENS = "[a2a.front] no call of agent whole is open to clients with a token of [a2a.front]"
 UNSCOPED = "calls are made as demo, without the scope a2a:messages:send; an operator can give it: agtp agent allow"
 HELD, PROVEN = 'scopes = ["mcp:tools:execute"]', 'min_assurance = "gateway"'
 
@@ -136,6 +139,16 @@ HELD, PROVEN = 'scopes = ["mcp:tools:execute"]', 'min_assurance = "gateway"'
             f"{HELD}\n{PROVEN}",
             'agent_id = "demo"',
             "[a2a.front] no call of agent whole is open to anonymous clients: clients are not authenticated",
+        ),
+        (
+            f"{HELD}\n{PROVEN}",
+            'agent_id = "demo"\ntokens = ["file:more.token"]\nscopes = ["a:b"]',
+            f"{OF_TOKENS}: [a2a.front] claims a:b, which the document of demo does not declare,",
+        ),
+        (
+            f"{HELD}\n{PROVEN}",
+            'agent_id = "demo"\ntokens = ["file:more.token"]\nscopes = ["booking:*"]',
+            f"{OF_TOKENS}: calls are made as demo, without the scope mcp:tools:execute; add it to scopes of [a2a.front",
         ),
     ],
 )
