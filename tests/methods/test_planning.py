@@ -97,6 +97,24 @@ def test_what_the_goal_says_is_not_looked_up() -> None:
     assert step["needs"] == []
 
 
+@each_row(
+    "goal",
+    [
+        "Look a customer up with name welcome.txt",
+        'Look a customer up, name "a txt by Ann"',
+        "Look a customer up with name=welcome.txt",
+        "Look customer 2 up",
+        "Look ann@mail.example up, a customer",
+    ],
+)
+def test_a_word_of_a_value_adds_no_step(goal: str) -> None:
+    """What only the name of a file, a quotation, a number or an address has in common with a tool is no wish for it."""
+    drop = endpoint("REMOVE", "/note", "Deletes the mail 2 notes/NAME.txt by Ann.", never, impact="irreversible")
+    found = steps(FloorHost(endpoints=(FIND, drop)), goal=goal)
+    assert [each["path"] for each in found] == ["/customers"]
+    assert [each["path"] for each in steps(FloorHost(endpoints=(FIND, drop)), goal="x.txt")] == ["/note"]
+
+
 def test_values_that_a_goal_names_become_parameters() -> None:
     """AGIS-079: from hints and schema, marked as proposed; what a goal names is not looked up either."""
     found = steps(FloorHost(endpoints=HOTEL), goal="Book a room for customer_id 7 with price 90 and 2 nights")

@@ -10,7 +10,8 @@ one's place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,12 @@ LEAST = 0.05
 
 DEEPEST = 3
 """Steps that only prepare the input of other steps, one behind the other."""
+
+_VALUE = re.compile(
+    r"\"[^\"]{1,200}\"|(?<!\w)'[^']{1,200}'(?!\w)|(?<==)[^\s\"']{1,200}|(?<![^\s])\w[^\s.@:\"']{0,99}[.@:]\w[^\s\"']{0,200}"
+    r"|(?<![\w.])[0-9]{1,20}(?!\w)"
+)
+"""What looks like a value in a goal: quoted, after ``=``, with a dot, ``@`` or ``:`` inside, or a number."""
 
 KNOWN = ("max_steps", "methods", "exclude_methods", "scopes", "impact", "max_calls")
 IMPACTS = ("informational", "reversible", "irreversible")
@@ -107,10 +114,13 @@ class Planning:
     ) -> dict[str, Any]:
         known = goal if isinstance(goal, dict) else {}
         candidates = self._candidates(context, limits, methods)
-        question = Question(_goal_words(text, known, candidates), [candidate.words for candidate in candidates])
-        for candidate in candidates:
-            candidate.shared = question.shared_terms(candidate.words)
+        words = _goal_words(text, known, candidates)
+        names = frozenset(candidate.binding.name for candidate in candidates)
+        question = _ask(_drop_values(words, names), candidates)
         chosen = _covering(question, candidates, limits)
+        if not chosen:
+            question = _ask(words, candidates)
+            chosen = _covering(question, candidates, limits)
         if not chosen:
             raise Refusal(Reason.GOAL_UNSATISFIABLE, details={"parameter": "goal", "considered": len(candidates)})
         for candidate in chosen:
@@ -154,6 +164,26 @@ def _goal_words(text: str, known: Mapping[str, Any], candidates: Sequence[StepCa
     inputs = {name for candidate in candidates for name in candidate.properties}
     wishes = {name: value for name, value in known.items() if name not in inputs}
     return relevance.said_in(wishes) if wishes else text
+
+
+def _drop_values(text: str, names: Collection[str]) -> str:
+    """
+    Return a goal without what looks like a value: a file's name, an address, a number, a quotation.
+
+    A step that shares only such a word has nothing to do with the goal: ``txt`` of "read welcome.txt" is also in the
+    description of a tool that deletes notes.
+
+    :param names: names of tools, which have dots and are no values.
+    """
+    return _VALUE.sub(lambda found: found[0] if found[0].strip("\"'.") in names else " ", text)
+
+
+def _ask(text: str, candidates: Sequence[StepCandidate]) -> Question:
+    """Return a question, and note what each candidate shares with it."""
+    question = Question(text, [candidate.words for candidate in candidates])
+    for candidate in candidates:
+        candidate.shared = question.shared_terms(candidate.words)
+    return question
 
 
 # Constraints
