@@ -6,22 +6,18 @@ from agtphost.http.bounded_request import BoundedRequest, field_of, set_status
 from agtphost.http.event_stream import EventWriter
 from agtphost.http.status import over_http
 from agtphost.http.translation import TranslationRules
-from agtphost.vocabulary import jsontext
+from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Response
 
 KIND = "text/event-stream"
 
+_FORMS = {KIND: KIND, media_types.AGTP_JSON: "", media_types.JSON: ""}
+"""Media types between which a client chooses; empty: the usual answer."""
+
 
 def wants_events(request: BoundedRequest) -> bool:
-    """Return whether a client asks for events by their media type."""
-    accept = field_of(request, "accept")
-    if accept is None or KIND not in accept.lower():
-        return False
-    for each in accept.lower().split(","):
-        kind, *parameters = (part.strip() for part in each.split(";"))
-        if kind == KIND:
-            return not any(part.replace(" ", "") in ("q=0", "q=0.0", "q=0.00", "q=0.000") for part in parameters)
-    return False
+    """Return whether a client prefers events: it may list every media type that the OpenAPI document has."""
+    return media_types.choose_form(field_of(request, "accept"), "", _FORMS) == KIND
 
 
 class GatewayEvents(EventWriter):

@@ -1,5 +1,10 @@
 """Media types: core v08 sections 5.7 and 11.4; the carried ones are ours (vendor tree)."""
 
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
 AGTP_JSON = "application/vnd.agtp+json"
 """Method bodies, both ways."""
 
@@ -45,6 +50,8 @@ JSON_BODIES = frozenset({AGTP_JSON, AGTP_JSON_OLD, JSON, IDENTITY_JSON, MANIFEST
 
 _CARRIED = frozenset({MCP_TOOLS, A2A, ACP_RUN})
 
+_WEIGHT = re.compile(r"(?:q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?", re.ASCII)
+
 
 def essence(content_type: str) -> str:
     """
@@ -55,3 +62,22 @@ def essence(content_type: str) -> str:
     if content_type in _CARRIED or content_type in JSON_BODIES:
         return content_type  # As nearly all clients write it.
     return content_type.partition(";")[0].strip(" \t").lower()
+
+
+def choose_form(header: str | None, otherwise: str, forms: Mapping[str, str]) -> str:
+    """
+    Choose the form that an Accept field prefers: the greatest weight, and among equals the first.
+
+    :param header: as in RFC 9110 section 12.5.1; what is malformed or not known in it is passed over.
+    :param otherwise: the usual form, also where the field names none that is known.
+    :param forms: the form by media type.
+    """
+    best, form = 0.0, otherwise
+    for part in (header or "")[:1_000].split(","):
+        essence, _, parameters_ = part.partition(";")
+        named = essence.strip().lower()
+        found = forms.get(named)
+        weight = _WEIGHT.fullmatch(parameters_.strip().replace(" ", ""))
+        if found is not None and weight is not None and float(weight[1] or 1) > best:
+            best, form = float(weight[1] or 1), found or otherwise
+    return form

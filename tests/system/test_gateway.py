@@ -626,6 +626,19 @@ def test_a_refusal_is_no_stream(served: Served, trust: ssl.SSLContext) -> None:
     assert plain.value["result"]["words"] == 1
 
 
+def test_a_client_that_takes_events_too_gets_what_it_prefers(served: Served, trust: ssl.SSLContext) -> None:
+    """Some generated clients list every media type of the document, in its order, and read the answer as JSON."""
+    for accept, kind in (
+        (f"application/vnd.agtp+json, application/json, {STREAM}", "application/vnd.agtp+json"),
+        (f"{STREAM};q=0.5, application/json", "application/vnd.agtp+json"),
+        (f"{STREAM}, application/json", STREAM),
+        (f"{STREAM}, */*", STREAM),
+        (f"application/json;q=0.5, {STREAM}", STREAM),
+    ):
+        found = served.ask("ECHO", "/text", {"text": "one"}, context=trust, Accept=accept)
+        assert found.fields["Content-Type"] == kind, accept
+
+
 # Foreign clients
 
 

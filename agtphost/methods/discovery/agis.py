@@ -24,7 +24,7 @@ from agtphost.identity.agents import Agent
 from agtphost.methods import execution
 from agtphost.methods.discovery.document_cache import KeptDocuments
 from agtphost.methods.discovery.openapi import Entry, Run, list_prefixes, project_endpoint, tool_operation
-from agtphost.methods.discovery.publication import add_validators, choose_form
+from agtphost.methods.discovery.publication import add_validators
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog
@@ -73,7 +73,7 @@ def form_of(context: BuiltInContext, others: Mapping[str, str]) -> str:
                 continue
             given = [each for each in given if _VERSION.fullmatch(each) is None]
         parts.append(";".join((essence, *given)))
-    form = choose_form(",".join(parts), "", {**others, **FORMS})
+    form = media_types.choose_form(",".join(parts), "", {**others, **FORMS})
     if not form and unserved and not any(part.strip() for part in parts):
         raise parameters.invalid("Accept", f"AGIS {unserved[:20]!r} is not served.", f"Ask for version={VERSION}.")
     return form if form in (AGIS, AGIS_YAML) else ""

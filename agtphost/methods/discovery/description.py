@@ -31,7 +31,7 @@ from agtphost.identity.packages import FAILURE, Package, PackageError
 from agtphost.identity.scope_statement import HEADER, MOST_IN_HEADER
 from agtphost.methods import execution
 from agtphost.methods.discovery import agis
-from agtphost.methods.discovery.publication import IDENTITY, DocumentPublisher, choose_form
+from agtphost.methods.discovery.publication import ACCEPTED, IDENTITY, DocumentPublisher
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Sees
@@ -65,7 +65,7 @@ def _form(context: BuiltInContext, otherwise: str) -> str:
             raise parameters.invalid("format", "format is not a text.", f"Use {', '.join(FORMATS)}.")
         return asked
     accept = context.headers.get("accept") if context.headers is not None else None
-    return otherwise if accept is None else choose_form(accept, otherwise)
+    return otherwise if accept is None else media_types.choose_form(accept, otherwise, ACCEPTED)
 
 
 def _list_descriptions(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
@@ -132,7 +132,7 @@ class Description:
         if self._agis is not None and (asked := agis.form_of(context, IDENTITY)):
             return self._agis.answer(context, asked)
         accept = context.headers.get("accept") if context.headers is not None else None
-        if accept is not None and (form := choose_form(accept, "", IDENTITY)):
+        if accept is not None and (form := media_types.choose_form(accept, "", IDENTITY)):
             return self._agent(context, form)
         return self._capable(context)
 

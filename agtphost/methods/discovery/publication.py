@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,8 +20,6 @@ from agtphost.methods.discovery.status_document import certificate_status
 from agtphost.vocabulary import jsontext, media_types
 
 HTML = "text/html; charset=utf-8"
-
-_WEIGHT = re.compile(r"(?:q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?", re.ASCII)
 
 
 def compact(document: Mapping[str, Any]) -> bytes:
@@ -68,25 +65,6 @@ IDENTITY: Mapping[str, str] = {
     "text/html": "html",
 }
 """The form of an Identity Document by a media type that asks for one; empty: the type asks for something else."""
-
-
-def choose_form(header: str | None, otherwise: str, forms: Mapping[str, str] = ACCEPTED) -> str:
-    """
-    Choose the form that an Accept field prefers: the greatest weight, and among equals the first.
-
-    :param header: as in RFC 9110 section 12.5.1; what is malformed or not known in it is passed over.
-    :param otherwise: the usual form, also where the field names none that is known.
-    :param forms: the form by media type.
-    """
-    best, form = 0.0, otherwise
-    for part in (header or "")[:1_000].split(","):
-        essence, _, parameters_ = part.partition(";")
-        named = essence.strip().lower()
-        found = forms.get(named)
-        weight = _WEIGHT.fullmatch(parameters_.strip().replace(" ", ""))
-        if found is not None and weight is not None and float(weight[1] or 1) > best:
-            best, form = float(weight[1] or 1), found or otherwise
-    return form
 
 
 def add_validators(answer: Answer, vary: str = "Accept") -> Answer:
