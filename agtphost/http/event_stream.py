@@ -7,6 +7,17 @@ from collections.abc import Callable
 from twisted.web.server import Request
 
 from agtphost.protocols.limits import UNREAD
+from agtphost.vocabulary import media_types
+
+KIND = "text/event-stream"
+
+_FORMS = {KIND: KIND, media_types.AGTP_JSON: "", media_types.JSON: ""}
+"""Media types between which a client chooses; empty: the usual answer."""
+
+
+def prefers_events(accept: str | None) -> bool:
+    """Return whether a client prefers events: some clients list every media type that the OpenAPI document has."""
+    return media_types.choose_form(accept, "", _FORMS) == KIND
 
 
 def _nothing() -> None:

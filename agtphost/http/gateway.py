@@ -21,7 +21,8 @@ from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest, field_of
 from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.conditional import is_unchanged
 from agtphost.http.cross_origin import CrossOriginRules
-from agtphost.http.gateway_events import GatewayEvents, wants_events
+from agtphost.http.event_stream import prefers_events
+from agtphost.http.gateway_events import GatewayEvents
 from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.http.translation import (
     FORWARDED_CERTIFIED,
@@ -205,7 +206,7 @@ class GatewayResource(Resource):
                 return
             if asked.forwarded:
                 peer.forwarded = asked.forwarded
-            if facts.stream and wants_events(request):
+            if facts.stream and prefers_events(field_of(request, "accept")):
                 await self._stream(request, client, asked, peer, facts.rules)
                 return
             response = await self._dispatcher.dispatch(asked.request, peer)

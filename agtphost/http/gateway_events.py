@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from agtphost.http.bounded_request import BoundedRequest, field_of, set_status
+from agtphost.http.bounded_request import BoundedRequest, set_status
 from agtphost.http.event_stream import EventWriter
 from agtphost.http.status import over_http
 from agtphost.http.translation import TranslationRules
-from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response
-
-KIND = "text/event-stream"
-
-_FORMS = {KIND: KIND, media_types.AGTP_JSON: "", media_types.JSON: ""}
-"""Media types between which a client chooses; empty: the usual answer."""
-
-
-def wants_events(request: BoundedRequest) -> bool:
-    """Return whether a client prefers events: it may list every media type that the OpenAPI document has."""
-    return media_types.choose_form(field_of(request, "accept"), "", _FORMS) == KIND
 
 
 class GatewayEvents(EventWriter):

@@ -19,7 +19,7 @@ from agtphost.http import registry_calls as calls
 from agtphost.http import registry_errors as errors
 from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.clients import CertificateFinder, ClaimedSender, ClientRefused, HttpClient, HttpClients
-from agtphost.http.event_stream import EventWriter
+from agtphost.http.event_stream import EventWriter, prefers_events
 from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.http.registry_calls import RegistryAnswer, RegistryCall
 from agtphost.http.registry_document import document
@@ -33,8 +33,6 @@ from agtphost.vocabulary.status import phrase_of
 from agtphost.wire.events import Response
 
 log = Logger()
-
-EVENT_STREAM = "text/event-stream"
 
 READ_FIELDS = (
     *("Accept", "If-None-Match", "If-Modified-Since", "If-Match"),
@@ -206,7 +204,7 @@ class RegistryResource(Resource):
             octets = jsontext.encode(document(self.base(request), self._facts.title))
             return tail_of(request, 200, octets, kind=media_types.JSON, cache="max-age=300")
         said = _read_fields(request)
-        wanted = EVENT_STREAM in said.get("Accept", "").lower() and admitted.route.method == "EXECUTE"
+        wanted = admitted.route.method == "EXECUTE" and prefers_events(said.get("Accept"))
         body = request.content.read() if request.content is not None else b""
         query = request.uri.partition(b"?")[2]
         route, client = admitted.route, admitted.client

@@ -320,6 +320,9 @@ def test_a_stream_tells_each_step(registry: Registry) -> None:
         ids = [each["id"] for each in events]
         assert len(set(ids)) == 4
         assert record(registry.host, ids[0])["path"] == "/cards/agent:librarian"
+    preferred = {"Accept": "application/json, text/event-stream"}
+    plain = registry.ask("POST", "/agents/agent:librarian/query_daytime", {"hour": 8, "steps": 3}, **preferred)
+    assert plain.fields["content-type"] == "application/json"
     refused = registry.ask("POST", "/agents/agent:librarian/query_daytime", {"steps": 3}, Accept="text/event-stream")
     assert (refused.status, refused.value["error"]["field"]) == (400, "hour")
     late = registry.ask(
