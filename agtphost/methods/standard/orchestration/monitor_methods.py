@@ -178,14 +178,21 @@ class Monitoring:
         Return the upstreams to observe.
 
         :param named: their names, as INSPECT and lists of tools have them (``files``) or with the kind (``mcp.files``).
-        :raises Refusal: 404 where an event has no target, or where an upstream is unknown.
+        :raises Refusal: 404 where an event has no target, or where an upstream is unknown; 422 where no event is about
+            upstreams.
         """
         events = value["events"]
         wants_agents = {monitor_state.LIFECYCLE, monitor_state.TRUST} & {*events, value.get("metric")}
         if wants_agents and not value["agents"]:
             raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
         if monitor_state.UPSTREAM not in events:
-            return [str(name) for name in named]
+            if named:
+                raise parameters.invalid(
+                    "target",
+                    f"target names an upstream, and events has no {monitor_state.UPSTREAM}.",
+                    f"Add {monitor_state.UPSTREAM} to events, or leave the upstream out.",
+                )
+            return []
         # Who may know of upstreams is who may look at them (INSPECT target=upstreams).
         self._authorization.require_looking(context, "Only operators see upstreams.")
         known = [name for name, _ in self._monitors.observed_states.upstreams()]

@@ -511,6 +511,7 @@ def test_what_is_observed_comes_into_the_inbox_until_it_is_cancelled() -> None:
         ({"target": ["own"], "events": ["trust_score"]}, 404),
         ({"target": ["own", "wf-none"], "events": ["workflow"]}, 404),
         ({"target": ["upstream:files", "self"], "events": ["upstream"]}, 403),
+        ({"target": ["own", "upstream:none"], "events": ["workflow"]}, 422),
         ({"target": "own", "events": ["workflow"], "interval": 0}, 422),
     ],
 )
