@@ -173,7 +173,7 @@ def _drop_values(text: str, names: Collection[str]) -> str:
     A step that shares only such a word has nothing to do with the goal: ``txt`` of "read welcome.txt" is also in the
     description of a tool that deletes notes.
 
-    :param names: names of tools, which have dots and are no values.
+    :param names: names of tools, which have dots but are not values.
     """
     return _VALUE.sub(lambda found: found[0] if found[0].strip("\"'.") in names else " ", text)
 
