@@ -127,7 +127,7 @@ class Estimates:
             )
         path = parameters.text(given, "path") or "/"
         called = self._resolve_call(method, path, would_be)
-        if called is None or not context.admits(called.binding):
+        if called is None or called.binding.missing is not None or not context.admits(called.binding):
             raise Refusal(
                 Reason.NOT_FOUND,
                 "The caller cannot call that method on that path.",

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from agtphost.config import Config
-from agtphost.errors import ConfigurationError
+from agtphost.errors import ConfigurationError, Refusal
 from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.reasons import Reason
 from tests.host.hosts import configured
 from tests.identity.issued import CALLER, of_agent
 from tests.memory import body_of
@@ -21,6 +22,13 @@ from tests.rows import each_row
 
 ALL = of_agent(CALLER.agent_id, commitment=("*:*",))
 READ = replace(tool("files.read", (), Assurance.CERTIFICATE), extra={"mcp_server": "files", "mcp_tool": "read"})
+GONE = replace(
+    tool("files.gone", (), Assurance.CERTIFICATE),
+    extra={"mcp_server": "files", "mcp_tool": "gone"},
+    missing=lambda admits: Refusal(Reason.UNKNOWN_TOOL),
+)
+"""As an adapter answers a name that no tool has: it refuses like one, behind the same gates."""
+
 PRICES: list[dict[str, Any]] = [
     {
         "call": "SUMMARIZE",
@@ -45,7 +53,7 @@ def host() -> MethodHost:
             own("BOOK", "/vault", "Open it.", required_scopes=("vault:open",)),
             replace(action, details={**action.details, "action": "reserve"}),
         ],
-        adapter=Toolbox(READ),
+        adapter=Toolbox(READ, GONE),
     )
 
 
@@ -96,6 +104,7 @@ def test_a_tool_an_action_and_an_endpoint_are_quoted_and_not_called() -> None:
         ("BOOK", "/suite", {}, "cost-not-declared"),
         ("BOOK", "/vault", {}, "not-found"),
         ("EXECUTE", "/", tool_payload("files.none"), "not-found"),
+        ("EXECUTE", "/", tool_payload("files.gone"), "not-found"),
         ("EXECUTE", "/", {"action": "steal", "parameters": {}}, "not-found"),
         ("EXECUTE", "/", {"action": "mcp.tools.call", "payload_type": "text/x"}, "not-found"),
         ("EXECUTE", "/", {}, "not-found"),
