@@ -71,14 +71,20 @@ def meant_members(table: Mapping[str, object], known: Collection[str]) -> dict[s
     """
     Return, for each unknown member that resembles a known one, the known one.
 
-    A known member that is there is not meant, unless both are tables, which may be continued.
+    A known member that is there is not meant, unless both are tables, or lists of tables, which may be continued.
     """
     found: dict[str, str] = {}
     for name, value in table.items():
         close = difflib.get_close_matches(name.lower(), known, 1) if name not in known else []
-        if close and (close[0] not in table or (isinstance(value, Mapping) and isinstance(table[close[0]], Mapping))):
+        if close and (close[0] not in table or (_is_continued(value) and type(value) is type(table[close[0]]))):
             found[name] = close[0]
     return found
+
+
+def _is_continued(value: object) -> bool:
+    """Return whether a file may have more of a value further down."""
+    tables = value if isinstance(value, list) else [value]
+    return all(isinstance(each, Mapping) for each in tables)
 
 
 def example(known: Mapping[str, str], location: Location, missing: str = "") -> str:

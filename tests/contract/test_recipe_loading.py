@@ -122,6 +122,12 @@ def test_what_is_wrong_is_said_with_its_line(text: str, said: str, line: int) ->
     assert abs(match[0].line - line) <= 1, str(match[0])
 
 
+def test_a_misspelt_step_is_the_only_problem() -> None:
+    """It is meant as one although there are others, and what it captures is not missed."""
+    [problem] = read(FULL.replace("[[recipe.step]]", "[[recipe.sep]]", 1))[1]
+    assert problem.message.endswith("sep is unknown") and problem.hint == "did you mean 'step'?"
+
+
 def test_the_sound_document_has_no_problem() -> None:
     """The control: every case above differs from this one in what it is about alone."""
     assert read(FULL)[1] == []

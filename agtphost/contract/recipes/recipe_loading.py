@@ -215,6 +215,7 @@ class _RecipeReader:
     def recipe(self, file: str) -> Recipe | None:
         table = self.table
         self._members(table, (*REQUIRED, *OPTIONAL), REQUIRED, ())
+        self.uncaptured = "step" in meant_members(table, REQUIRED).values()
         self._matching("name", NAME, "a name such as look-up-and-book")
         self._matching("version", VERSION, 'a version such as "1.2.0"')
         if "description" in table and not is_statement(table["description"]):
