@@ -18,12 +18,14 @@ KNOWN = (9, 2)
 
 _FROM_CONFIG = pytest.Session.from_config
 
-_prepared: list[pytest.Session] = []
-"""The session that has collected in the process that this one was forked from, without an error."""
+_prepared: list[tuple[pytest.Session, Any]] = []
+"""
+The session that has collected in the process that this one was forked from, without an error, and its fixtures: a new
+manager of fixtures takes their place when the session starts.
+"""
 
-
-_managers: list[Any] = []
-"""The fixtures of that session: a new manager takes its place when the session starts."""
+adopted: list[pytest.Session] = []
+"""The session of this worker, if it took what was collected before."""
 
 
 class _Skips:
@@ -84,6 +86,7 @@ def adopt(session: pytest.Session) -> bool:
     """
     if not _prepared:
         return False
+    adopted.append(session)
     config = session.config
     _, manager = _prepared.pop()
     session._fixturemanager = manager

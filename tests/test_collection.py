@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests import collection
 from tests.conftest import is_chosen
 
 ROOT = Path(__file__).parents[1]
@@ -119,3 +121,11 @@ def test_a_release_test_runs_only_when_it_is_asked_for() -> None:
     assert chosen() and chosen("programme") and not chosen("release") and not chosen("release", "programme")
     assert chosen("release", args=(__file__,)) and chosen("release", args=(f"{__file__}::test_it[1]",))
     assert not chosen("release", args=(str(Path(__file__).parent), str(Path(__file__).with_name("test_root.py"))))
+
+
+def test_a_worker_takes_what_was_collected_before_it(request: pytest.FixtureRequest) -> None:
+    """A release of pytest that the collecting process does not know fails here; elsewhere it would only cost time."""
+    words = getattr(request.config, "workerinput", {"mainargv": []})["mainargv"]
+    # A plugin that is named on the command line may collect in its own way.
+    named = any(each == "-p" and not after.startswith("no:") for each, after in pairwise(words))
+    assert collection.adopted == ([request.session] if words and not named else [])
