@@ -19,15 +19,14 @@ def tell(what: str) -> None:
 
 
 @server.tool()
-async def wait() -> str:
+async def wait() -> None:
     """Wait until the call is cancelled."""
     tell("begun")
     try:
-        await anyio.sleep(600)
+        await anyio.sleep_forever()
     except anyio.get_cancelled_exc_class():
         tell("cancelled")
         raise
-    return "waited"
 
 
 if __name__ == "__main__":
