@@ -257,7 +257,7 @@ class RecordLook:
         """Return at most ``limit`` records and damaged ones, newest first."""
         found: list[tuple[int, StoredRecord]] = []
         damaged: list[tuple[int, str]] = []
-        width, decoded = WINDOW, 0
+        width, decoded, words = WINDOW, 0, self._search.words
         if self._facets is not None and not self._facets:
             return LatestRecords(records=[], damaged=[], before=None)
         while self._at > self._low and (room := limit - len(found) - len(damaged)) > 0:
@@ -272,7 +272,7 @@ class RecordLook:
                 except DamagedRecord as error:
                     damaged.append((row[10], str(error)))
                 else:
-                    if self._search.says(record):
+                    if self._search.says(record, words):
                         found.append((row[10], record))
                 if len(found) + len(damaged) == limit:
                     break
