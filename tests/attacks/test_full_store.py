@@ -1,0 +1,105 @@
+"""Honest callers beside an operator who searches, counts, exports and verifies a store with 1,000,000 records."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agtphost.audit.chain import RecordSigner
+from agtphost.audit.writer import GroupWriter, Submission
+from agtphost.identity.keys import SigningKey, fastest_signer
+from agtphost.stores import open_store
+from tests.attacks import runner
+from tests.attacks.attack import MIB, Attack, Target
+from tests.attacks.cores import cores
+from tests.attacks.runner import Stand, attempt, standing
+from tests.attacks.site import made
+from tests.page.test_speed import GROUP, draft_of
+from tests.programmes import length
+from tests.system.hosting import agtp
+
+pytestmark = [pytest.mark.programme, pytest.mark.slow]
+
+RECORDS = length(2_000, 1_000_000)
+SECONDS, QUIET = length((0.2, 0.2), (20.0, 5.0))
+FLOOR = length(2.0, runner.FLOOR)
+"""Seconds: see :data:`tests.attacks.runner.FLOOR`."""
+
+TOGETHER = 1
+"""Operators, each of whom gives one command after the other."""
+
+COMMANDS = {
+    "tool": ("search", "--tool", "files.read_file", "--all"),
+    "path": ("search", "path:/orders/7", "-n", "200"),
+    "refusals": ("search", "reason:scope-insufficient", "-n", "200"),
+    "nothing": ("search", "--method", "NEVER"),
+    "text": ("search", "--text", "no record has this"),
+    "counts": ("search", "--count", "hour"),
+    "export": ("export", "-o", "{each}.jsonl"),
+    "verify": ("verify",),
+}
+
+
+def fill(folder: Path) -> None:
+    """Write the records of one agent's calls and of refusals, with the host's key."""
+    state = folder / "state"
+    caller = agent = json.loads((state / "agents" / "demo" / "document.json").read_text())["agent_id"]
+    store = open_store(f"sqlite:{state / 'agtphost.sqlite3'}", create=True)
+    signer = RecordSigner(fastest_signer(SigningKey.load(state / "signing.key")))
+    writer = GroupWriter(store, signer, server_id="localhost")
+    writer.load()
+    for begin in range(0, RECORDS, GROUP):
+        end = min(begin + GROUP, RECORDS)
+        writer.write([Submission(draft_of(number, caller, agent)) for number in range(begin, end)])
+    while store.index_blocks():
+        pass
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    folder = tmp_path_factory.mktemp("full")
+    with standing(made(folder), folder / "host", cores(), fill, share=length(0.1, 1.0)) as stand:
+        yield stand
+
+
+def repeated(words: tuple[str, ...], site: Target, seconds: float) -> None:
+    """Give a command again and again until the time is over, by several operators at once."""
+    end = time.monotonic() + seconds
+
+    def give(each: int) -> int:
+        given = 0
+        while not given or time.monotonic() < end:
+            done = agtp("audit", *(word.format(each=each) for word in words), cwd=site.config.parent)
+            assert done.returncode == 0, done.stdout[-500:] + done.stderr[-500:]
+            given += 1
+        return given
+
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        print(f"{sum(pool.map(give, range(TOGETHER)))} commands")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_callers_do_not_wait_for_operators(stand: Stand, name: str, record_property: Callable[..., None]) -> None:
+    """The rule of docs/threats.rst holds beside each: twice the p99 of the quiet time, and no call fails."""
+    operator = Attack(
+        name=f"operators-{name}",
+        who="operator",
+        says="Operators look at what a host has recorded.",
+        run=partial(repeated, COMMANDS[name]),
+        memory=400 * MIB,
+        disk=4_000 * MIB,
+    )
+    for _ in range(3):
+        result = attempt(stand, operator, seconds=SECONDS, quiet=QUIET, floor=FLOOR)
+        said = f"p99 {result.quiet * 1000:.1f} -> {result.during * 1000:.1f} ms of {result.kind}"
+        print(f"{name}: {said}, {result.seconds:.1f} s of processor in {result.lasted:.1f} s")
+        if result.held or result.failures:
+            break
+    assert result.held, [*result.failures, *result.slow]
