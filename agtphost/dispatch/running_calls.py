@@ -85,8 +85,9 @@ class RunningCalls:
     def __init__(self, states: States, clock: IReactorTime) -> None:
         self._states = states
         self._clock = clock
-        self._stops: dict[str, set[Stop]] = {}
         self._waiting: dict[Stop, Exchange] = {}
+        self._stopped: set[str] = set()
+        """Agents that were stopped in this turn of the reactor."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -107,18 +108,26 @@ class RunningCalls:
         peer = exchange.peer
         if isinstance(peer.link, Withdrawable) and not peer.depth:
             leaving = peer.link
-        return _Entry(self._stops, self._waiting, exchange, leaving)
+        return _Entry(self._waiting, exchange, leaving)
 
     def note_state(self, agent_id: str, state: LifecycleState) -> None:
         """Note an agent's new state, and end its calls if it is stopped."""
-        if state.is_stopped and agent_id in self._stops:
-            self._clock.callLater(0, self._end_calls_of, agent_id)
+        if state.is_stopped and self._waiting:
+            if not self._stopped:
+                self._clock.callLater(0, self._end_calls)
+            self._stopped.add(agent_id)
 
-    def _end_calls_of(self, agent_id: str) -> None:
-        """End the waiting calls that need an agent: those that it makes, and those that it serves."""
-        stops = deque(self._stops.get(agent_id, ()))
-        log.info("{count} running calls of {agent_id} are ended", count=len(stops), agent_id=agent_id)
-        self._end_remaining(agent_id, stops)
+    def _end_calls(self) -> None:
+        """End the waiting calls that need a stopped agent: those that it makes, and those that it serves."""
+        stopped, self._stopped = self._stopped, set()
+        stops: dict[str, deque[Stop]] = {}
+        # Calls begin more often than agents are stopped: no table by agent, which each call would have to keep.
+        for stop, exchange in self._waiting.items():
+            for agent_id in stopped.intersection(required_agents(exchange)):
+                stops.setdefault(agent_id, deque()).append(stop)
+        for agent_id, found in stops.items():
+            log.info("{count} running calls of {agent_id} are ended", count=len(found), agent_id=agent_id)
+            self._end_remaining(agent_id, found)
 
     def _end_remaining(self, agent_id: str, stops: deque[Stop]) -> None:
         """End the calls that still wait; in one turn of the reactor only so many as it has time for."""
@@ -150,32 +159,20 @@ class RunningCalls:
 class _Entry:
     """The places where one call is registered."""
 
-    __slots__ = ("_agents", "_exchange", "_leaving", "_stops", "_waiting")
+    __slots__ = ("_exchange", "_leaving", "_waiting")
 
-    def __init__(
-        self, stops: dict[str, set[Stop]], waiting: dict[Stop, Exchange], exchange: Exchange, leaving: Leaving | None
-    ) -> None:
-        self._stops = stops
+    def __init__(self, waiting: dict[Stop, Exchange], exchange: Exchange, leaving: Leaving | None) -> None:
         self._waiting = waiting
         self._exchange = exchange
-        self._agents = required_agents(exchange)
         self._leaving = leaving
 
     def add(self, stop: Stop, /) -> None:
         self._waiting[stop] = self._exchange
-        for agent_id in self._agents:
-            self._stops.setdefault(agent_id, set()).add(stop)
         if self._leaving is not None:
             self._leaving.add(stop)
 
     def discard(self, stop: Stop, /) -> None:
         self._waiting.pop(stop, None)
-        for agent_id in self._agents:
-            stops = self._stops.get(agent_id)
-            if stops is not None:
-                stops.discard(stop)
-                if not stops:
-                    del self._stops[agent_id]
         if self._leaving is not None:
             self._leaving.discard(stop)
 

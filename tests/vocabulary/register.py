@@ -363,7 +363,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "audit.transaction:Group.states",
             "dispatch.approvals:Approvals._running",
             "dispatch.approvals:Approvals._waiting",
-            "dispatch.running_calls:RunningCalls._stops",
+            "dispatch.running_calls:RunningCalls._stopped",
             "dispatch.running_calls:RunningCalls._waiting",
             "handlers.composition:Run._last",
             "handlers.deadlines:Deadlines._waits",
