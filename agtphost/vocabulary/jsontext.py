@@ -109,7 +109,6 @@ _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique, parse_int=_integer, parse_float=_fraction, parse_constant=_constant
 )
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-_STARTS = frozenset("{[")
 _SURROGATE = re.compile(rb"\\u[dD]")  # Escaped: in a string that has none, no half of a pair can stand alone.
 _NESTING = frozenset({dict, list})
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
@@ -194,18 +193,6 @@ def _require_bounds_outside(outside: bytes, max_depth: int, max_tokens: int) -> 
         _refuse(f"it is nested more than {max_depth} deep")
 
 
-def _read(text: str) -> Any:
-    """``_DECODER.decode`` without its two regular expressions, for texts that white space does not surround."""
-    if text[:1] in _STARTS:
-        try:
-            value, end = _scan(text, 0)
-        except StopIteration:
-            return _DECODER.decode(text)
-        if end == len(text):
-            return value
-    return _DECODER.decode(text)
-
-
 def _outside_strings(octets: bytes, max_tokens: int) -> bytes:
     """
     Return the part of a text outside of its strings, in some passes in C; it is only cut once its strings are known to
@@ -260,22 +247,13 @@ def _require_few(outside: bytes, max_tokens: int) -> None:
         _refuse(f"it has more than {max_tokens} values and names")
 
 
-def _check_count(octets: bytes, max_tokens: int) -> tuple[int, bool, bytes]:
+def _count_large(octets: bytes, max_tokens: int) -> tuple[int, bool, bytes]:
     """
-    Refuse a text that has too many values and names.
+    Refuse a large text that has too many values and names, or too much outside of its strings.
 
     :return: how many arrays and objects it may have, whether its values have to be counted once they are made, and the
-        part outside of strings, where that was determined.
+        part outside of strings.
     """
-    outside = b""
-    if len(octets) < LARGE:
-        openings = octets.count(b"{") + octets.count(b"[")
-        # A short text cannot have too many.
-        many = len(octets) > max_tokens and openings + octets.count(b",") > max_tokens
-        if many:
-            outside = _outside_strings(octets, max_tokens)
-            _require_few(outside, max_tokens)
-        return openings, many, outside
     # Where nothing is escaped, cutting at every mark costs less than passing over the strings one by one.
     outside = (_outside_long_strings if b"\\" in octets else _outside_strings)(octets, max_tokens)
     if len(outside) > MOST_OUTSIDE:
@@ -322,9 +300,23 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         text = octets.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JSONTextError(f"it is not UTF-8 (octet {error.start})") from None
-    openings, many, outside = _check_count(octets, max_tokens)
+    length = len(octets)
+    if length < LARGE:
+        openings, many, outside = octets.count(b"{") + octets.count(b"["), False, b""
+        # A short text cannot have too many.
+        if length > max_tokens and openings + octets.count(b",") > max_tokens:
+            many, outside = True, _outside_strings(octets, max_tokens)
+            _require_few(outside, max_tokens)
+    else:
+        openings, many, outside = _count_large(octets, max_tokens)
     try:
-        value = _read(text)
+        try:
+            value, end = _scan(text, 0)
+        except StopIteration:
+            end = -1
+        # Its own method finds white space around a text, by two regular expressions, and says what is wrong with it.
+        if end != len(text):
+            value = _DECODER.decode(text)
     except RecursionError:
         raise JSONTextError(f"it is nested more than {max_depth} deep") from None
     except json.JSONDecodeError as error:
