@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.identity.peer import counted_as
-from agtphost.identity.required_assurance import is_believed
+from agtphost.identity.required_assurance import BELIEVED, is_believed
 
 UNPROVEN_CALLERS = ""
 """The shared name of all callers without a proven identity, so that made-up names do not give more turns."""
@@ -12,9 +11,9 @@ UNPROVEN_CALLERS = ""
 
 def caller_of(context: BuiltInContext) -> str:
     """Return whose share a call counts for: the agent that is proven by its certificate or by a token."""
-    if context.caller is None or not is_believed(context.assurance):
-        return UNPROVEN_CALLERS
-    return counted_as(context.caller.agent_id, context.assurance)
+    caller = context.caller
+    # A believed caller counts under its own name: see agtphost.identity.peer.counted_as.
+    return UNPROVEN_CALLERS if caller is None or context.assurance < BELIEVED else caller.agent_id
 
 
 def owner_of(context: BuiltInContext) -> str:

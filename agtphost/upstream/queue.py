@@ -66,8 +66,10 @@ class CallQueue:
     def take(self, caller: Caller = None) -> bool:
         """Take a turn if one is free for this caller."""
         # While a turn is free, every waiting caller has its full share, so that this call overtakes none.
-        if self._free > 0 and self._has_share(caller):
-            self._begin(caller)
+        running = self._at_work.get(caller, 0)
+        if self._free > 0 and (running < self._share or caller is None):
+            self._free -= 1
+            self._at_work[caller] = running + 1
             return True
         return False
 
@@ -116,13 +118,6 @@ class CallQueue:
                 if not turn.called:
                     turn.errback(failure())
 
-    def _has_share(self, caller: Caller) -> bool:
-        return caller is None or self._at_work.get(caller, 0) < self._share
-
-    def _begin(self, caller: Caller) -> None:
-        self._free -= 1
-        self._at_work[caller] = self._at_work.get(caller, 0) + 1
-
     def _admit(self) -> None:
         """Start waiting calls while there is a turn for any of them."""
         if self._admitting:
@@ -131,7 +126,9 @@ class CallQueue:
         self._admitting = True
         try:
             while self._free > 0:
-                able = [caller for caller in self._queues if self._has_share(caller)]
+                able = [
+                    caller for caller in self._queues if caller is None or self._at_work.get(caller, 0) < self._share
+                ]
                 if not able:
                     return
                 caller = min(able, key=lambda each: self._at_work.get(each, 0))
@@ -141,7 +138,7 @@ class CallQueue:
                 if queue:
                     self._queues[caller] = queue
                 self._waiting -= 1
-                self._begin(caller)
+                self.take(caller)
                 turn.callback(None)
         finally:
             self._admitting = False

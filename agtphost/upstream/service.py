@@ -129,6 +129,11 @@ class UpstreamService(ABC, Service):
         self._reason = ""
         self._attempts = 0
         self._in_flight = 0
+        self._at_work = 0
+        """Calls that run, or wait for their turn or for the start."""
+
+        self.last_used = 0.0
+        """The reactor's time of the last call."""
 
     # Methods of subclasses
 
@@ -195,8 +200,9 @@ class UpstreamService(ABC, Service):
         :raises UpstreamFailure: for every other outcome.
         """
         seconds_now = self._clock.seconds
-        began = seconds_now()
+        self.last_used = began = seconds_now()
         until = began + seconds
+        self._at_work += 1
         try:
             if self._state is not UpstreamState.UP:
                 await self._wait_for_start(seconds, caller, noted)
@@ -219,6 +225,8 @@ class UpstreamService(ABC, Service):
             given_up = CallCancelled("the call was given up")
             self._counters.count_failure(given_up)
             raise given_up from None
+        finally:
+            self._at_work -= 1
         self._counters.count_success(seconds_now() - began)
         return result
 

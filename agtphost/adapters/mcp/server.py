@@ -91,9 +91,6 @@ class McpServer(UpstreamService):
         """The least assurance of callers that change state, where the operator set none."""
         self.calls = CallTracker(reactor) if calls is None else calls
         """The tracker of calls in flight."""
-        self.last_used = 0.0
-        """The reactor's time of the last call."""
-
         self.clock: IReactorTime = reactor
         """The reactor's clock."""
 
@@ -113,7 +110,6 @@ class McpServer(UpstreamService):
         noticed = noticed or self._note_roots
         self.roots = ServerRoots(reactor, settings.roots, alone=alone, offered=offered, noticed=noticed)
         self._attendance = InteractiveCalls(reactor, alone, self.roots)
-        self._at_work = 0
 
         def instance(key: Key) -> McpServer:
             lone, older = own_settings(self, key)
@@ -263,9 +259,9 @@ class McpServer(UpstreamService):
 
         return self.request(send, seconds, asking, caller)
 
-    async def request(
+    def request(
         self, send: Send, seconds: float, asking: CallContext | None = None, caller: Caller = None
-    ) -> Mapping[str, Any]:
+    ) -> Coroutine[Any, Any, Mapping[str, Any]]:
         """
         Send a request, once.
 
@@ -289,15 +285,10 @@ class McpServer(UpstreamService):
                 raise UnreadableAnswer("the server's result is not an object")
             return result
 
-        self.last_used = self._clock.seconds()
-        self._at_work += 1
-        try:
-            share = None if self._alone else caller
-            if asking is None:
-                return await self.call(seconds, work, share)
-            return await self.call(seconds, work, share, asking.set_awaited)
-        finally:
-            self._at_work -= 1
+        share = None if self._alone else caller
+        if asking is None:
+            return self.call(seconds, work, share)
+        return self.call(seconds, work, share, asking.set_awaited)
 
     async def resume(
         self,

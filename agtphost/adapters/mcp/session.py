@@ -84,7 +84,7 @@ class ClientSession:
         params: dict[str, Any] = {"name": tool.name, "arguments": arguments}
         if meta:
             params["_meta"] = own_meta(meta)
-        if self._envelope is None and needs_task(tool.definition):
+        if self._envelope is None and tool.as_task:
             return Deferred.fromCoroutine(self._through_task(params, timeout, asking))
         if asking is not None:
             params.update(asking.again)
@@ -166,12 +166,6 @@ class ListedEntries(list[object]):
 def shortest(*ttls: object) -> int | None:
     """Return the smallest of several ``ttlMs``, ignoring values that are not whole numbers from 0 up."""
     return min((ttl for ttl in ttls if type(ttl) is int and ttl >= 0), default=None)
-
-
-def needs_task(definition: Mapping[str, Any]) -> bool:
-    """Return whether a tool can only be called as a task (2025-11-25)."""
-    execution = definition.get("execution")
-    return type(execution) is dict and execution.get("taskSupport") == "required"
 
 
 def own_meta(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -115,6 +115,9 @@ class McpTool:
     output: CompiledSchema | None = None
     """The output schema; None where there is none, or one that this host does not support."""
 
+    as_task: bool = False
+    """Whether it can only be called as a task (2025-11-25)."""
+
     invalid: tuple[str, ...] = ()
     """The errors of its schemas, in sentences; a tool with any is off."""
 
@@ -188,7 +191,17 @@ def _read(definition: Mapping[str, Any], digest: str, log: UpstreamLog) -> McpTo
     schema = _compile(definition["inputSchema"], "input", name, log)
     declared = definition.get("outputSchema")
     output = _compile(declared, "output", name, log) if isinstance(declared, dict) else None
-    return McpTool(name=name, definition=definition, digest=digest, schema=schema, headers=headers, output=output)
+    execution = definition.get("execution")
+    as_task = type(execution) is dict and execution.get("taskSupport") == "required"
+    return McpTool(
+        name=name,
+        definition=definition,
+        digest=digest,
+        schema=schema,
+        headers=headers,
+        output=output,
+        as_task=as_task,
+    )
 
 
 def _compile(schema: Mapping[str, Any], of: str, name: str, log: UpstreamLog) -> CompiledSchema | None:
