@@ -164,6 +164,9 @@ class Exchange:
     """What a presented contract answers, by method and path; None where the request presents none."""
 
     # Body.
+    media_type: str | None = None
+    """The type that Content-Type names, without parameters; None where the request has none."""
+
     parameters: Mapping[str, Any] = field(default_factory=_nothing)
     """The body's ``parameters``, or the bare body."""
 

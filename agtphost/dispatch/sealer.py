@@ -195,10 +195,8 @@ class Sealer:
     @staticmethod
     def _answer_type(exchange: Exchange) -> str:
         """EXECUTE answers with the type it was asked with (core v08 appendix D); all else is AGTP's own."""
-        if exchange.method == "EXECUTE":
-            sent = exchange.request.headers.get("content-type")
-            if sent is not None:
-                return media_types.essence(sent)
+        if exchange.method == "EXECUTE" and exchange.media_type is not None:
+            return exchange.media_type
         return media_types.AGTP_JSON
 
     # Records

@@ -42,7 +42,7 @@ def test_bad_bodies_are_400_with_a_named_reason(body: bytes, content_type: str |
 
 def test_json_and_yaml_mean_the_same() -> None:
     """AGTP-091: one request, two notations, one value."""
-    assert bodies.decode(b'{"a":{"b":[1,"x",true]}}', "application/json; charset=utf-8") == bodies.decode(
+    assert bodies.decode(b'{"a":{"b":[1,"x",true]}}', media_types.JSON) == bodies.decode(
         b"a:\n  b: [1, x, true]\n", media_types.AGTP_YAML, yaml=True
     )
 

@@ -101,8 +101,8 @@ def _with_input(given: Mapping[str, Any]) -> Any:
 
 def _carried_framework(exchange: Exchange) -> str:
     """Return the framework that Content-Type names; empty for a plain body."""
-    sent = media_types.essence(exchange.request.headers.get("content-type") or "")
-    return sent if sent not in media_types.JSON_BODIES and sent != media_types.AGTP_YAML else ""
+    sent = exchange.media_type
+    return "" if sent is None or sent in media_types.JSON_BODIES or sent == media_types.AGTP_YAML else sent
 
 
 def _named_framework(exchange: Exchange) -> str:

@@ -23,7 +23,6 @@ from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason
-from agtphost.wire.events import Request
 
 ENVELOPE = frozenset({"method", "task_id", "session_id", "parameters", "context"})
 """The members of a method body; a body with ``parameters`` and no other name is an envelope."""
@@ -42,20 +41,19 @@ def _decode_yaml(octets: bytes) -> Any:
         ) from None
 
 
-def decode(body: bytes, content_type: str | None, *, yaml: bool = False) -> Any:
+def decode(body: bytes, media_type: str | None, *, yaml: bool = False) -> Any:
     """
     Read a request body.
 
-    :param content_type: the Content-Type value; None where the request had none.
+    :param media_type: the type that Content-Type names; None where the request had none.
     :param yaml: whether the operator asks for YAML bodies: ``[wire] yaml``.
     :raises Refusal: 400 for a body without a type, of another type, or malformed.
     """
-    if content_type is None:
+    if media_type is None:
         raise Refusal(Reason.CONTENT_TYPE_MISSING, remedy=f"Send Content-Type: {media_types.AGTP_JSON}.")
-    if content_type in media_types.JSON_BODIES:
+    if media_type in media_types.JSON_BODIES or media_type.endswith("+json"):
         return _decode_json(body, jsontext.decode)
-    essence = media_types.essence(content_type)
-    if essence == media_types.AGTP_YAML:
+    if media_type == media_types.AGTP_YAML:
         if yaml:
             return _decode_yaml(body)
         raise Refusal(
@@ -63,13 +61,11 @@ def decode(body: bytes, content_type: str | None, *, yaml: bool = False) -> Any:
             "This host does not read YAML bodies.",
             remedy=f"Send the same value as {media_types.AGTP_JSON}, or have the operator set yaml = true in [wire].",
         )
-    if essence not in media_types.JSON_BODIES and not essence.endswith("+json"):
-        raise Refusal(
-            Reason.UNSUPPORTED_MEDIA_TYPE,
-            f"Bodies of type {essence[:80]!r} are not read.",
-            remedy=f"Send {media_types.AGTP_JSON}.",
-        )
-    return _decode_json(body, jsontext.decode)
+    raise Refusal(
+        Reason.UNSUPPORTED_MEDIA_TYPE,
+        f"Bodies of type {media_type[:80]!r} are not read.",
+        remedy=f"Send {media_types.AGTP_JSON}.",
+    )
 
 
 def _decode_json(body: bytes, read: Callable[[bytes], Any]) -> Any:
@@ -106,17 +102,18 @@ def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 _ENVELOPED = re.compile(rb'\s*\{\s*"parameters"\s*:(.*)\}\s*', re.DOTALL)
 
 
-def _text_of(request: Request, value: Any, parameters: Mapping[str, Any]) -> bytes:
+def _text_of(exchange: Exchange, value: Any) -> bytes:
     """
     Find the JSON of the parameters in a body that was read.
 
     :return: empty for YAML, and for an envelope with other members.
     """
-    if media_types.essence(request.headers.get("content-type") or "") == media_types.AGTP_YAML:
+    body = exchange.request.body
+    if exchange.media_type == media_types.AGTP_YAML:
         return b""
-    if parameters is value:
-        return request.body
-    found = _ENVELOPED.fullmatch(request.body) if len(value) == 1 else None
+    if exchange.parameters is value:
+        return body
+    found = _ENVELOPED.fullmatch(body) if len(value) == 1 else None
     return b"" if found is None else found[1]
 
 
@@ -234,6 +231,8 @@ class BodyGate:
 
     def check(self, exchange: Exchange) -> None:
         request = exchange.request
+        sent = request.headers.get("content-type")
+        exchange.media_type = sent if sent is None or sent in media_types.JSON_BODIES else media_types.essence(sent)
         if request.body:
             binding = exchange.binding
             if binding is not None and binding.most_octets is not None and len(request.body) > binding.most_octets:
@@ -242,13 +241,13 @@ class BodyGate:
                 # What this host wrote itself, for a call inside another or for a client of its MCP front, is JSON.
                 value = _decode_json(request.body, jsontext.decode_own)
             elif request.enclosed is not None:
-                content = decode(request.enclosed.content, request.headers.get("content-type"))
+                content = decode(request.enclosed.content, exchange.media_type)
                 value = request.enclosed.enclose(content)
             else:
-                value = decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
+                value = decode(request.body, exchange.media_type, yaml=self._yaml)
             exchange.parameters, exchange.context = unwrap(value)
             if len(request.body) >= jsontext.LONG and request.enclosed is None:  # A short one is as soon written anew.
-                exchange.parameter_text = _text_of(request, value, exchange.parameters)
+                exchange.parameter_text = _text_of(exchange, value)
             named = CORRELATING if exchange.parameters is not value else _correlating_names(exchange.binding)
             if "task_id" in named and "task_id" in value:
                 exchange.task_id = self._choose_identifier(exchange, exchange.task_id, value["task_id"], "task_id")
