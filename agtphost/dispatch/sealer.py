@@ -231,23 +231,24 @@ class Sealer:
             payload["reason"] = outcome.reason
             if evidence := evidence_of(exchange, outcome):
                 _extend(payload, evidence)
-        if binding is not None:
-            _tell_bound(exchange, binding, payload, refused)
+        members = {} if binding is None else _tell_bound(exchange, binding, payload, refused)
         if outcome.extra:
-            _extend(payload, outcome.extra)
+            members.update(outcome.extra)
         certificate = exchange.peer.certificate
         if certificate is not None and (certificate.fingerprint in self._named_keys or self._by_spki):
             self._name_operator(exchange, payload)
         if exchange.peer.recorded is not None:
-            _extend(payload, exchange.peer.recorded)
-        if exchange.method == "EXECUTE" and (action := action_of(exchange)):
-            _extend(payload, action)
+            members.update(exchange.peer.recorded)
+        if exchange.method == "EXECUTE":
+            members.update(action_of(exchange))
         if exchange.approval is not None and (approved := exchange.approval.record_members()):
-            _extend(payload, {"approval": approved})
+            members["approval"] = approved
         if (trace := exchange.call.trace) is not None:
             # The last draft of a call is the one that it is answered with.
             trace.reason = outcome.reason
-            _extend(payload, {"trace": trace.record_members})
+            members["trace"] = trace.record_members
+        if members:
+            _extend(payload, members)
         if exchange.invoked:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)
@@ -395,8 +396,8 @@ class _Identifiers:
 new_id = _Identifiers().make
 
 
-def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object], refused: bool) -> None:
-    """Add to a record what was called, and the shape of its input."""
+def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object], refused: bool) -> dict[str, Any]:
+    """Add to a record what was called, and return further members, such as the shape of its input."""
     payload["tier"] = binding.tier
     if binding.state_changing and not refused:
         payload["action_id"] = new_id(exchange.now)
@@ -407,8 +408,7 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
         shape = shape_of(binding.input_schema.schema, exchange.input)
         if shape:
             members["input_shape"] = shape
-    if members:
-        _extend(payload, members)
+    return members
 
 
 def _name(exchange: Exchange, payload: dict[str, object], caller: Agent | None) -> None:

@@ -7,6 +7,7 @@ of it is bounded, and no decision rests on it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -85,25 +86,29 @@ def action_of(exchange: Exchange) -> dict[str, Any]:
 
     ``unlisted`` marks an action that is not that of the binding: the caller may have invented it.
     """
-    parameters = exchange.parameters
-    binding = exchange.binding
-    named = {"action": parameters.get("action"), "payload_type": parameters.get("payload_type")}
-    if binding is None or not binding.extra:
-        payload = parameters.get("payload")
-        if isinstance(payload, dict):
-            named["tool"] = payload.get("tool")
+    given, binding = exchange.parameters, exchange.binding
+    extra: Mapping[str, Any] = {} if binding is None else binding.extra
     found: dict[str, Any] = {}
-    for name in named:
-        value = named[name]
-        if type(value) is str and 0 < len(value) <= LONGEST and value.isascii() and value.isprintable():
+    for name in ("action", "payload_type"):
+        value = given.get(name)
+        if type(value) is str and _PRINTABLE.fullmatch(value):
             found[name] = value
-    if "action" in found and binding is not None and binding.tier != "A":
-        extra = binding.extra
-        if found["action"] not in (extra.get("action"), binding.name) and not _LISTED_BY.intersection(extra):
-            found[UNLISTED] = True
+    if not extra and isinstance(payload := given.get("payload"), dict):
+        tool = payload.get("tool")
+        if type(tool) is str and _PRINTABLE.fullmatch(tool):
+            found["tool"] = tool
+    if (
+        "action" in found
+        and binding is not None
+        and binding.tier != "A"
+        and _LISTED_BY.isdisjoint(extra)
+        and found["action"] not in (extra.get("action"), binding.name)
+    ):
+        found[UNLISTED] = True
     return found
 
 
+_PRINTABLE = re.compile(rf"[ -~]{{1,{LONGEST}}}")
 _LISTED_BY = frozenset({"payload_adapter", *(each for name, members in UPSTREAMS for each in (name, *members))})
 """Members of a binding's ``extra`` that name what is called, or the adapter that knows."""
 
