@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any
 
-from twisted.internet.defer import CancelledError, TimeoutError
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -29,7 +29,7 @@ from agtphost.dispatch.exchange import Exchange, Place
 from agtphost.dispatch.gate_cache import GateChain
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.gates.limits import RateGate
-from agtphost.dispatch.handler_wait import as_deferred, continue_coroutine, in_time, limit_time
+from agtphost.dispatch.handler_wait import as_deferred, continue_coroutine, limit_time, refuse_late
 from agtphost.dispatch.in_flight import InFlightWork
 from agtphost.dispatch.invocation import Interim, Invocation
 from agtphost.dispatch.outcome import Outcome
@@ -286,6 +286,7 @@ class Dispatcher:
             answer = handler.handle(context)
             if binding.weight == COMPUTE or type(answer) is Computation:
                 answer = run_computations(exchange, answer, self._compute, self._clock)
+            waiting: Deferred[Any] | None = None
             if type(answer) is CoroutineType:
                 # Most coroutines end without ever waiting; those are spared the machinery of those that do.
                 try:
@@ -294,14 +295,16 @@ class Dispatcher:
                     answer = ended.value
                 else:
                     leaving = self._leaving(exchange, binding)
-                    answer = await in_time(
-                        continue_coroutine(answer, first, seconds, self._deadlines, leaving), seconds
-                    )
+                    waiting = continue_coroutine(answer, first, seconds, self._deadlines, leaving)
             elif type(answer) is not dict and inspect.isawaitable(answer):
-                deferred = as_deferred(answer)
-                if not deferred.called:
-                    deferred = limit_time(deferred, seconds, self._clock, self._leaving(exchange, binding))
-                answer = await in_time(deferred, seconds)
+                waiting = as_deferred(answer)
+                if not waiting.called:
+                    waiting = limit_time(waiting, seconds, self._clock, self._leaving(exchange, binding))
+            if waiting is not None:
+                try:
+                    answer = await waiting
+                except TimeoutError:
+                    raise refuse_late(seconds) from None
             if type(answer) is not dict and not built_in:
                 require_plain_answer(answer)
         except EndpointError as error:

@@ -176,20 +176,13 @@ def continue_coroutine(
     return course.answer
 
 
-async def in_time(handler: Deferred[Any], seconds: float) -> Any:
-    """
-    Await a handler's result that is limited in time.
-
-    :raises Refusal: 408 where it took too long.
-    """
-    try:
-        return await handler
-    except TimeoutError:
-        raise Refusal(
-            Reason.TIMEOUT,
-            f"The call did not end within {seconds:g} seconds.",
-            remedy="Ask for less, or have the operator raise the endpoint's timeout.",
-        ) from None
+def refuse_late(seconds: float) -> Refusal:
+    """Return the refusal of a call whose handler took longer than so many seconds: 408."""
+    return Refusal(
+        Reason.TIMEOUT,
+        f"The call did not end within {seconds:g} seconds.",
+        remedy="Ask for less, or have the operator raise the endpoint's timeout.",
+    )
 
 
 def as_deferred(answer: Awaitable[Any]) -> Deferred[Any]:

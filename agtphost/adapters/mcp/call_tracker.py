@@ -95,7 +95,7 @@ class CallTracker:
         server = call.server
         seconds = server.settings.timeout
         if context.deadline:
-            seconds = min(seconds, context.deadline - LAST_WORD - server.seconds())
+            seconds = min(seconds, context.deadline - LAST_WORD - server.clock.seconds())
         agent_id = owner_of(context)
         roots = waiting = None
         if call.repetition:
