@@ -105,11 +105,6 @@ def _carried_framework(exchange: Exchange) -> str:
     return "" if sent is None or sent in media_types.JSON_BODIES or sent == media_types.AGTP_YAML else sent
 
 
-def _named_framework(exchange: Exchange) -> str:
-    """Return the framework that ``payload_type`` names; empty where it is missing."""
-    return media_types.essence(parameters.text(exchange.parameters, "payload_type") or "")
-
-
 def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the input of one of the operator's own actions: ``parameters``, or ``payload`` in its place."""
     if "parameters" in given and "payload" in given:
@@ -219,18 +214,21 @@ class ActionGate:
 
     def _resolve(self, exchange: Exchange) -> None:
         """Have the exchange be for the action that its body names."""
-        action = parameters.require_text(exchange.parameters, "action")
-        carried, named = _carried_framework(exchange), _named_framework(exchange)
+        given = exchange.parameters
+        action = parameters.require_text(given, "action")
+        carried, named = _carried_framework(exchange), given.get("payload_type")
+        if type(named) is not str or named not in self._by_type:  # As nearly all clients write it.
+            named = media_types.essence(parameters.text(given, "payload_type") or "")
         declared = exchange.path == "/" and not carried and not named
         own = self._actions.get(action) if declared else None
         if own is not None:
             exchange.binding = own
-            exchange.input = _own_input(exchange.parameters)
+            exchange.input = _own_input(given)
         elif declared and action.partition(".")[0] not in FRAMEWORKS:
             raise self._refuse_undeclared(exchange, action)
         else:
             adapter = self._adapter(carried, named)
-            payload = _with_input(exchange.parameters)
+            payload = _with_input(given)
             server = exchange.path_parameters.get("server")
             resolution = _resolve_action(exchange, adapter, action, payload, server)
             exchange.binding = resolution.binding
