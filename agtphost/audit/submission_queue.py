@@ -148,7 +148,10 @@ class EntryCollector:
         settle()
 
     def _next_turn(self) -> None:
-        """Hand over when this turn ends, or now if no other call can add to it."""
+        """Hand over when this turn ends, or now if no other call can add to it; wait where there is nothing."""
+        if not self._entries and not self._large:
+            self._scheduled = False
+            return
         if self._entries and not self._under_way and self.grouping.is_alone():
             self._scheduled = False
             self.hand_over()

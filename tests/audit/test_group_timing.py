@@ -157,6 +157,31 @@ def test_the_record_of_a_lone_call_waits_for_no_turn() -> None:
     assert clock.getDelayedCalls() == []
 
 
+def test_the_end_of_a_group_that_no_call_follows_takes_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that follow its answers come in a later turn, and begin a group then."""
+    clock = Clock()
+    turns: list[object] = []
+    later = clock.callLater
+
+    def call_later(delay: float, function: Any, *given: Any) -> Any:
+        turns.append(function)
+        return later(delay, function, *given)
+
+    monkeypatch.setattr(clock, "callLater", call_later)
+    kept, groups = collecting(clock)
+    kept.grouping.expected = lambda: 2
+    kept.add(entry(inner=False), 0)
+    kept.add(entry(inner=False), 0)
+    clock.advance(0)
+    turns.clear()
+    kept.note_finished(groups[0], lambda: None)
+    clock.advance(0)
+    assert len(turns) == 1 and clock.getDelayedCalls() == []
+    kept.add(entry(inner=False), 0)
+    clock.advance(0)
+    assert [len(group) for group in groups] == [2, 1]
+
+
 def test_control_where_others_are_open_or_were_the_turn_is_waited_for() -> None:
     """A second call of the same turn then shares the commit."""
     clock = Clock()
