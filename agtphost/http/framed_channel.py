@@ -15,6 +15,9 @@ from agtphost.http import request_heads
 from agtphost.http.request_heads import LENGTH, LONGEST_HEAD, MOST_FIELDS, REQUEST_LINE
 from agtphost.vocabulary.reasons import Reason
 
+KEPT_HEAD = 2_048
+"""Octets of a head that is kept until the next one of its connection; a longer one is parsed each time."""
+
 _HTTP_2 = b"PRI * HTTP/2.0"
 """The first line of a client of HTTP/2."""
 
@@ -37,6 +40,11 @@ class FramedChannel(HTTPChannel):
     _closing = False
     """Whether nothing is read as a request any more."""
 
+    _last_octets = b""
+    """The head of the last request, since most clients send the same one again and again."""
+
+    _last_head: request_heads.RequestHead | None = None
+
     def dataReceived(self, data: bytes) -> None:
         """Take octets from the transport."""
         if self.requests or self.paused or self._busyReceiving or not self._take_whole(self._buffer + data):
@@ -45,7 +53,13 @@ class FramedChannel(HTTPChannel):
     def _take_whole(self, octets: bytes) -> bool:
         """Return whether the octets begin with a whole request head that was parsed in one step."""
         end = octets.find(b"\r\n\r\n", 0, LONGEST_HEAD + 4)
-        head = None if end < 0 else request_heads.read(octets[:end])
+        if end < 0:
+            return False
+        if octets[:end] == self._last_octets:
+            head = self._last_head
+        else:
+            head = request_heads.read(octets[:end])
+            self._last_octets, self._last_head = (octets[:end], head) if end <= KEPT_HEAD else (b"", None)
         if head is None:
             return False
         self._busyReceiving = True

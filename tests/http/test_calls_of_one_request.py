@@ -17,7 +17,7 @@ from tests.http.test_left_over import served as served
 
 ROUNDS = 8
 
-MOST = {"a call": 339, "a tool": 421}
+MOST = {"a call": 334, "a tool": 416}
 """Functions of Python, by what is asked: through the gateway, and by ``tools/call`` through the MCP front."""
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="interpreters differ in what they call a call")

@@ -10,8 +10,9 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.web.server import NOT_DONE_YET
 
+from agtphost.http import request_heads
 from agtphost.http.bounded_request import BoundedRequest, tail_of
-from agtphost.http.framed_channel import FramedChannel
+from agtphost.http.framed_channel import KEPT_HEAD, FramedChannel
 from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mounts
 from tests.http.framing import CHUNKED, CHUNKS, REFUSED, get, post
@@ -119,6 +120,23 @@ def test_a_head_is_the_same_however_it_arrives(case: str) -> None:
     assert len(whole[0]) == GOOD[case].count(" HTTP/1.")
     for piece in (1, 40):
         assert heard(GOOD[case], piece) == whole
+
+
+def test_a_head_like_the_one_before_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked again is heard again, with its own body; a head that differs in one octet is another one."""
+    parsed: list[bytes] = []
+    read = request_heads.read
+    monkeypatch.setattr(request_heads, "read", lambda octets: parsed.append(octets) or read(octets))  # type: ignore[func-returns-value]
+    asked = [
+        post("Content-Length: 3", f"X: {value}", body=body)
+        for value, body in (("1", "abc"), ("1", "abd"), ("2", "abe"))
+    ]
+    found, answered = heard("".join(asked), 1 << 20)
+    assert [each[-1] for each in found] == [b"abc", b"abd", b"abe"]  # type: ignore[index]
+    assert found[0][:-1] == found[1][:-1] != found[2][:-1]  # type: ignore[index]
+    assert len(parsed) == 2 and answered.count(b" 200 ") == 3
+    long = get("X: " + KEPT_HEAD * "x")
+    assert len(heard(2 * long, 1 << 20)[0]) == 2 and len(parsed) == 4, "a long one is not kept"
 
 
 def test_a_body_that_is_there_waits_for_nothing_more() -> None:
