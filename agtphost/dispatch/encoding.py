@@ -64,9 +64,9 @@ def digest(octets: bytes) -> Generator[None, None, str]:
 
 def is_heavy(answer: Any) -> bool:
     """Return whether encoding a handler's answer would delay other calls."""
+    if type(answer) is Answer and answer.encoded:
+        return False
     if isinstance(answer, EndpointResponse):
-        if isinstance(answer, Answer) and answer.encoded:
-            return False
         return answer.body is None and weight(answer.result) > HEAVY
     return weight(answer) > HEAVY
 

@@ -85,6 +85,8 @@ class Sealer:
         self._proven = min(floor, BELIEVED)
         self._ruling = ruling
         self._server_id = server_id
+        self._attribution = {"server_id": server_id}
+        self._attribution_octets = jsontext.encode(self._attribution)
         self._warnings = warnings or {}
         self._supported = ("Supported-Methods", ", ".join(supported_methods))
         self._heading: tuple[tuple[str, str], ...] = (("Server-ID", server_id),)
@@ -182,12 +184,13 @@ class Sealer:
         if beside:
             body.update(beside)
         binding, agent = exchange.binding, exchange.agent
-        attribution = {"server_id": self._server_id}
+        attribution = self._attribution
         if agent is not None and binding is not None and not binding.server_level:
-            attribution["agent_id"] = agent.agent_id
+            attribution = {**attribution, "agent_id": agent.agent_id}
         if type(result) is Encoded:
             begun = jsontext.encode(body)[:-1] if len(body) > 1 else b'{"status":%d' % status
-            return b'%b,"result":%b,"attribution":%b}' % (begun, result.octets, jsontext.encode(attribution))
+            own = self._attribution_octets if attribution is self._attribution else jsontext.encode(attribution)
+            return b'%b,"result":%b,"attribution":%b}' % (begun, result.octets, own)
         body["result"] = result
         body["attribution"] = attribution
         return jsontext.encode(body)
