@@ -11,17 +11,17 @@ from agtphost.vocabulary import jsontext
 from tests.bench.front_path import FrontPath
 from tests.bench.tool_path import ToolPath
 
-MOST = 532
+MOST = 485
 """
 Function calls, those of built-ins included: a bound that no neighbour on the machine moves, unlike microseconds.
 
 Eight of them find out what stands in the place of a tool that does not exist, and whether a server is to have roots.
 """
 
-MOST_ALONE = 555
+MOST_ALONE = 508
 """The same where calls come one at a time."""
 
-MOST_OF_FRONT = {False: 1_160, True: 1_250}
+MOST_OF_FRONT = {False: 1_060, True: 1_150}
 """The same through the MCP front, by whether it is in a session of the handshake era."""
 
 
