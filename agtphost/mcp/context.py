@@ -74,10 +74,11 @@ class Context:
     octets: int | None = None
     """Octets of the answer of the host that its result is made of; None for a result that is made of something else."""
 
-    @property
-    def modern(self) -> bool:
-        """Whether it is of 2026-07-28: no handshake, no requests to the client."""
-        return self.revision == revisions.MODERN
+    modern: bool = field(init=False)
+    """Whether it is of 2026-07-28: no handshake, no requests to the client."""
+
+    def __post_init__(self) -> None:
+        self.modern = self.revision == revisions.MODERN
 
     @property
     def meta(self) -> Mapping[str, Any]:

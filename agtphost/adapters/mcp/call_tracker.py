@@ -103,7 +103,9 @@ class CallTracker:
             waiting = self._take_waiting(context, call, agent_id)
         streamed = wants_stream(context)
         plain = context.task_id is None and not streamed and not call.meta and not call.repetition
-        asking = None if plain and not server.isolated else self._make_context(context, call, agent_id)
+        asking = (
+            None if plain and not server.isolated else self._make_context(context, call, agent_id, streamed=streamed)
+        )
         try:
             if call.meta and waiting is None:
                 instance = await server.choose_instance(agent_id, context.session_id, call.meta, seconds, roots)
@@ -164,7 +166,7 @@ class CallTracker:
                 return named, str(item.value["tool"])
         return None
 
-    def _make_context(self, context: BuiltInContext, call: McpCall, agent_id: str) -> CallContext:
+    def _make_context(self, context: BuiltInContext, call: McpCall, agent_id: str, *, streamed: bool) -> CallContext:
         meta = call.meta
         capabilities = meta.get(META + "clientCapabilities")
         if type(capabilities) is not dict:
@@ -174,7 +176,7 @@ class CallTracker:
         level = meta.get(META + "logLevel")
         if level not in LEVELS:
             level = self._levels.get((agent_id, context.session_id or ""), "")
-        return CallContext(capabilities=capabilities, level=level if wants_stream(context) else "")
+        return CallContext(capabilities=capabilities, level=level if streamed else "", streamed=streamed)
 
     async def _perform_tracked(
         self,
@@ -190,7 +192,7 @@ class CallTracker:
             key = agent_id, context.task_id
             self._running.setdefault(key, []).append(asking)
         queue = None
-        if wants_stream(context):
+        if asking.streamed:
             queue = NotificationQueue(context.emit, call.server.settings.name, asking.level)
             asking.sink = queue.take
         try:
@@ -229,10 +231,10 @@ class CallTracker:
         elif responses:
             asking.again = repeat_members(None, responses)
         roots = call.server.settings.roots
-        began = call.server.seconds()
+        now = call.server.clock.seconds
+        until = now() + seconds
         for _ in range(ROUNDS):
-            left = seconds - (call.server.seconds() - began)
-            result = await call.perform(instance, context, left, asking)
+            result = await call.perform(instance, context, until - now(), asking)
             requests = result.get("inputRequests")
             if roots is None or asking.pending is not None or result.get("resultType") != "input_required":
                 return result

@@ -177,9 +177,10 @@ class CallContext:
     :param capabilities: the questions that its caller can answer; None: it did not declare any.
     :param level: the least level of log messages wanted; empty: not given.
     :param again: ``inputResponses`` and ``requestState`` of a repeated request.
+    :param streamed: whether its caller gets notifications.
     """
 
-    __slots__ = ("_working", "again", "cancelled", "capabilities", "level", "pending", "repeated", "sink")
+    __slots__ = ("_working", "again", "cancelled", "capabilities", "level", "pending", "repeated", "sink", "streamed")
 
     def __init__(
         self,
@@ -187,7 +188,10 @@ class CallContext:
         capabilities: Mapping[str, Any] | None = None,
         level: str = "",
         again: Mapping[str, Any] = _NOTHING,
+        *,
+        streamed: bool = False,
     ) -> None:
+        self.streamed = streamed
         self.sink = sink
         self.capabilities = capabilities
         self.level = level
