@@ -58,7 +58,7 @@ class Listing(Toolbox):
 
     def __init__(self, *tools: Binding) -> None:
         super().__init__(*(replace(tool, details={"mcp": {"inputSchema": {"type": "object"}}}) for tool in tools))
-        catalogue = SimpleNamespace(bindings={tool.name: tool for tool in self.bound}, ttl=None)
+        catalogue = SimpleNamespace(bindings={tool.name: tool for tool in self.bound}, ttl=None, refresh=lambda: None)
         server: Any = SimpleNamespace(state=UpstreamState.UP, catalogue=catalogue)
         self._list = list_binding([server])
 

@@ -131,6 +131,8 @@ class ToolCatalogue:
         self.ttl: int | None = None
         """Milliseconds that the server allows its list of tools to be cached; None: it names no time."""
 
+        self._listed_at = 0.0
+
         self.bindings: Mapping[str, Binding] = {}
         """Tools that may be called: enabled, and their definition approved."""
 
@@ -152,7 +154,7 @@ class ToolCatalogue:
         :raises UpstreamFailure: the server did not list them, or their pins cannot be stored; the last listing stays.
         """
         listed = await session.list_tools(self._settings.start_timeout)
-        self.ttl = listed.ttl
+        self.ttl, self._listed_at = listed.ttl, self._clock.seconds()
         tools = await self._check_schemas(read_tools(listed, self.tools, self._log))
         await self._list_others(session)
         await self.pins.remember({name: tool.digest for name, tool in self._select_enabled(tools).items()})
@@ -212,6 +214,14 @@ class ToolCatalogue:
             self._is_stale = True
         elif self._session is not None:
             self._schedule(SHORTEST_INTERVAL, self._list)
+
+    def refresh(self) -> None:
+        """List again what a caller reads, if the server's time for it is over and no change would be announced."""
+        session = self._session
+        if session is None or self._listing or self.ttl is None or session.terms.lists_change():
+            return
+        if self._clock.seconds() - self._listed_at >= max(self.ttl / 1000, SHORTEST_INTERVAL):
+            self._list()
 
     def require_tool(self, name: str) -> McpTool:
         """

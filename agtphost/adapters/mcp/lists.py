@@ -50,11 +50,15 @@ class ToolList:
         cursor = context.input.get("cursor", "")
         if not isinstance(cursor, str):
             raise Refusal(Reason.INVALID_PAYLOAD, BAD_CURSOR)
+        catalogues = [
+            server.catalogue for server in self._servers if server.state in (UpstreamState.UP, UpstreamState.IDLE)
+        ]
+        for catalogue in catalogues:
+            catalogue.refresh()
         offered = {
             binding.name: binding
-            for server in self._servers
-            if server.state in (UpstreamState.UP, UpstreamState.IDLE)
-            for binding in server.catalogue.bindings.values()
+            for catalogue in catalogues
+            for binding in catalogue.bindings.values()
             if binding.name > cursor
         }
         # Stop after one page plus one entry, which shows whether there is a next page, instead of checking thousands.
@@ -65,13 +69,7 @@ class ToolList:
             for binding in listed[:PAGE]
         ]
         result: dict[str, Any] = {"tools": page}
-        ttl = shortest(
-            *(
-                server.catalogue.ttl
-                for server in self._servers
-                if server.state in (UpstreamState.UP, UpstreamState.IDLE)
-            )
-        )
+        ttl = shortest(*(catalogue.ttl for catalogue in catalogues))
         if ttl is not None:
             result["ttlMs"] = ttl
         if len(listed) > PAGE:

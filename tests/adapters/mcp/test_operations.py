@@ -141,6 +141,19 @@ async def test_lists_say_how_long_the_upstream_lets_them_be_kept(era: str) -> No
 
 
 @pytest_twisted.ensureDeferred
+async def test_tools_are_listed_again_once_the_upstream_calls_them_stale() -> None:
+    """A server that announces no changes is asked again for a reader, when its ``ttlMs`` and a second are over."""
+    async with hosted((sys.executable, "-S", str(SERVERS / "growing.py"), "0"), name="srv") as server:
+        ask = Host(server)
+        assert set(server.catalogue.tools) == {"tool0"}
+
+        async def names() -> list[str]:
+            return [each["name"] for each in (await ask("mcp.tools.list")).result["tool_response"]["tools"]]
+
+        assert await heard("srv.tool1", names) == ["srv.tool0", "srv.tool1"]
+
+
+@pytest_twisted.ensureDeferred
 async def test_long_lists_come_in_pages() -> None:
     """A server's own pages are walked to the end; ours have 200 entries, and none is lost or twice."""
     async with host("handshake", 450) as ask:
