@@ -100,8 +100,12 @@ def methods_in(answer: Any) -> Any:
     Return the list in an answer to DISCOVER /methods.
 
     In AGTP-API section 5.8 it is an array of objects. Other servers answer with an object whose ``methods`` is the
-    array, with ``name`` for ``method``, or only with names.
+    array, with ``name`` for ``method``, or only with names. The reference server has two arrays, ``embedded`` with the
+    protocol's own methods and ``custom`` with the operator's.
     """
+    if isinstance(answer, dict) and isinstance(answer.get("embedded"), list):
+        custom = answer.get("custom")
+        answer = [*answer["embedded"], *(custom if isinstance(custom, list) else ())]
     listed = answer["methods"] if isinstance(answer, dict) and "methods" in answer else answer
     if isinstance(listed, dict):
         listed = [{"method": name, **(entry if isinstance(entry, dict) else {})} for name, entry in listed.items()]

@@ -119,6 +119,27 @@ def test_lists_of_other_servers_are_read(run: Run, server: AgtpServer, form: str
     assert shown == [{"method": "QUERY", "path": "/catalog", "tier": "B"}]
 
 
+def test_the_list_of_the_reference_server_is_read(run: Run, server: AgtpServer) -> None:
+    """Its answer has the protocol's own methods and the operator's in two lists, each entry with a ``name``."""
+    entry = {"category": "cognitive", "semantic_class": "action-intent", "idempotent": True, "error_codes": [400, 422]}
+    server.answers["DISCOVER", "/methods"] = Answer(
+        {
+            "method": "DISCOVER",
+            "agent_id": "a" * 64,
+            "target": "methods",
+            "embedded": [{"name": "PLAN", **entry}, {"name": "QUERY", "description": "Ask.", **entry}],
+            "custom": [{"name": "RECONCILE", "namespace": "acme", **entry}],
+            "summary": {"embedded_count": 2, "custom_count": 1, "total": 3, "wildcards": False},
+            "issued_at": "2026-06-01T00:00:00Z",
+        }
+    )
+    shown = json.loads(run("methods", "-", "--json").stdout)["methods"]
+    assert [each["method"] for each in shown] == ["PLAN", "QUERY", "RECONCILE"]
+    assert (shown[2]["namespace"], shown[1]["description"]) == ("acme", "Ask.")
+    lines = run("methods", "-").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["PLAN", "QUERY", "RECONCILE"]
+
+
 def test_a_list_of_names_alone_is_read(run: Run, server: AgtpServer) -> None:
     """Servers may name their methods and say nothing else of them."""
     server.answers["DISCOVER", "/methods"] = Answer({"methods": ["QUERY", "PLAN"]})
