@@ -27,6 +27,7 @@ ENDPOINT_JSON = "application/vnd.agtp.endpoint+json"
 """An endpoint definition."""
 
 JSON = "application/json"
+YAML = "application/yaml"
 AGIS = "application/agis"
 """An AGIS document, as JSON (AGIS v01 section 16)."""
 
@@ -50,7 +51,7 @@ JSON_BODIES = frozenset({AGTP_JSON, AGTP_JSON_OLD, JSON, IDENTITY_JSON, MANIFEST
 
 _CARRIED = frozenset({MCP_TOOLS, A2A, ACP_RUN})
 
-_WEIGHT = re.compile(r"(?:q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?", re.ASCII)
+_WEIGHT = re.compile(r"(?:q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?", re.ASCII | re.IGNORECASE)
 
 
 def essence(content_type: str) -> str:

@@ -326,6 +326,9 @@ def test_a_package_that_changed_is_not_served(tmp_path: Path) -> None:
         ("*/*", "application/vnd.agtp.identity+json"),
         ("image/png", "application/vnd.agtp.identity+json"),
         (",;=,", "application/vnd.agtp.identity+json"),
+        ("application/yaml", "application/vnd.agtp.identity+yaml"),
+        ("*/*;q=0.5, application/yaml;Q=0.4", "application/vnd.agtp.identity+json"),
+        ("*/*;q=0.3, application/yaml;Q=0.4", "application/vnd.agtp.identity+yaml"),
     ],
 )
 def test_accept_chooses_the_form_of_an_identity_document(accept: str, content_type: str) -> None:
@@ -334,6 +337,23 @@ def test_accept_chooses_the_form_of_an_identity_document(accept: str, content_ty
     assert (response.status, response.headers.get("content-type")) == (200, content_type)
     read = yaml.safe_load if content_type.endswith("yaml") else json.loads
     assert read(response.body) == json.loads(MethodHost().ask("DESCRIBE", "/agents/desk").body)
+
+
+@each_row(
+    ("accept", "shown"),
+    [
+        ("text/html", True),
+        ("TEXT/HTML;q=0.3, application/*;q=0.2", True),
+        ("text/*", True),
+        ("text/html;q=0.4, */*;q=0.5", False),
+        ("text/html;q=0", False),
+    ],
+)
+def test_accept_chooses_the_page_of_an_identity_document(accept: str, shown: bool) -> None:
+    """A page for people is sent to those that prefer HTML, or any text."""
+    response = MethodHost().ask("DESCRIBE", "/agents/desk", headers={"Accept": accept})
+    assert (response.headers.get("content-type") or "").startswith("text/html") is shown
+    assert response.body.startswith(b"<!DOCTYPE html>") is shown
 
 
 def test_format_outweighs_accept() -> None:

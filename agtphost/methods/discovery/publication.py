@@ -51,9 +51,8 @@ FORMS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], bytes]]] = {
 
 ACCEPTED: Mapping[str, str] = {
     **dict.fromkeys((media_types.IDENTITY_JSON, media_types.AGTP_JSON, media_types.JSON, "*/*"), ""),
-    media_types.IDENTITY_YAML: "yaml",
-    media_types.AGTP_YAML: "yaml",
-    "text/html": "html",
+    **dict.fromkeys((media_types.IDENTITY_YAML, media_types.AGTP_YAML, media_types.YAML), "yaml"),
+    **dict.fromkeys(("text/html", "text/*"), "html"),
 }
 """The form of a document by a media type in Accept; empty: the usual one."""
 
@@ -62,7 +61,7 @@ IDENTITY: Mapping[str, str] = {
     **dict.fromkeys((media_types.AGTP_JSON, media_types.JSON, "*/*"), ""),
     media_types.IDENTITY_JSON: "manifest",
     media_types.IDENTITY_YAML: "yaml",
-    "text/html": "html",
+    **dict.fromkeys(("text/html", "text/*"), "html"),
 }
 """The form of an Identity Document by a media type that asks for one; empty: the type asks for something else."""
 
