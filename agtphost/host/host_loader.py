@@ -384,10 +384,9 @@ def organization_keys(config: Config, problems: list[Problem]) -> dict[str, Sign
         where = f'[[methods.signing_key]] "{each.name}"'
         message, hint = "", ""
         try:
+            found[each.name] = SigningKey.load(each.key)
             if is_exposed(each.key):
                 message, hint = f"other users can read its key: {each.key}", f"run: chmod 600 {each.key}"
-            else:
-                found[each.name] = SigningKey.load(each.key)
         except FileNotFoundError:
             message, hint = f"its key is missing: {each.key}", f"run `agtp key new {each.key}`"
         except (KeyFormatError, OSError) as error:

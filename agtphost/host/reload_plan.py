@@ -26,7 +26,7 @@ from agtphost.vocabulary.regular_files import read_octets
 
 RELOADABLE = (
     *("configuration", "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
-    *("TLS files", "HTTPS files"),
+    *("TLS files", "HTTPS files", "organizations' keys"),
 )
 """Kinds that a reload applies; handlers only with ``[endpoints] reload``."""
 
@@ -65,6 +65,7 @@ def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str,
         ],
         "TLS files": list(tls.files.files),
         "HTTPS files": [path for path in https if path is not None],
+        "organizations' keys": [each.key for each in config.methods.signing_key],
     }
 
 

@@ -19,6 +19,7 @@ from agtphost.identity.certificates import (
     new_tls_key,
     pem_of,
 )
+from agtphost.identity.keys import SigningKey
 from tests.system.hosting import Host, free_port, running, sample, until
 from tests.vocabulary.test_catalog_set import document
 
@@ -31,6 +32,14 @@ documents = "library"
 listen = "ssl:%d:interface=127.0.0.1"
 certificate = "https.pem"
 key = "https.key"
+
+[methods]
+standard = ["SIGN"]
+
+[[methods.signing_key]]
+name = "organization"
+key = "organization.key"
+scopes = ["documents:query"]
 """
 
 
@@ -48,6 +57,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     (config.parent / "https.pem").write_bytes(pem_of(issued))
     (config.parent / "https.key").write_bytes(key_pem_of(key))
     (config.parent / "https.key").chmod(0o600)
+    SigningKey.generate().save(config.parent / "organization.key")
     with running(config) as started:
         yield started
 
@@ -81,6 +91,11 @@ def new_agent(folder: Path) -> None:
     (folder / "agents" / "newcomer.agent.json").write_text('{"name": "newcomer", "description": "New."}')
 
 
+def replace_key(folder: Path) -> None:
+    (folder / "organization.key").unlink()
+    SigningKey.generate().save(folder / "organization.key")
+
+
 KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "configuration": (touch("host.toml", "[limits]\nrequest_timeout = 50\n"), "taken", "[limits]"),
     "recipes": (touch("recipes.toml"), "taken", "recipes.toml"),
@@ -91,6 +106,7 @@ KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "agents' files": (touch("agents/librarian.agent.json"), "taken", "librarian.agent.json"),
     "TLS files": (touch("state/server.pem"), "taken", "server.pem"),
     "HTTPS files": (touch("https.pem"), "taken", "https.pem"),
+    "organizations' keys": (replace_key, "taken", "organization.key"),
     "catalog": (touch("catalog.json"), "waiting for a restart", "catalog.json"),
     "signing key": (touch("state/signing.key"), "waiting for a restart", "signing.key"),
 }
@@ -107,11 +123,14 @@ def test_what_is_taken_and_what_is_left(host: Host) -> None:
     assert before == "taken: nothing; waiting for a restart: nothing; failed: nothing"
     for change, _, _ in KINDS.values():
         change(host.config.parent)
+    changed_key = SigningKey.load(host.config.parent / "organization.key")
     after, again = summary(host), summary(host)
     assert part(after, "failed") == "nothing"
     for kind, (_, heading, name) in KINDS.items():
         assert re.search(rf"(^|, ){kind} \([^)]*{name}", part(after, heading)), (kind, after)
         assert (f"{kind} (" in part(again, heading)) is (heading != "taken"), (kind, again)
+    signed = host.agtp("call", host.uri, "SIGN", "payload=1", "key_id=organization", "--json")
+    assert changed_key.kid in signed.stdout, signed.stderr
 
 
 def test_what_fails_is_named_and_nothing_is_taken(host: Host) -> None:
