@@ -60,7 +60,9 @@ def test_earlier_versions_are_returned_as_they_were(kept: Kept) -> None:
     for version in (1, 2, 3):
         status, found = kept.fetch("contracts/c-1", version)
         assert (status, found["content"]["n"], found["version"], found["latest_version"]) == (200, version, version, 3)
-    assert kept.fetch("contracts/c-1", "2")[1]["content"]["n"] == 2
+    for two in ("2", 2.0):
+        assert kept.fetch("contracts/c-1", two)[1]["content"]["n"] == 2
+    assert kept.fetch("contracts/c-1", 3.0)[1]["content"]["n"] == 3
     first, last = (kept.fetch("contracts/c-1", version)[1] for version in (1, 3))
     assert first["created_at"] == last["created_at"] and first["last_modified"] <= last["last_modified"]
 

@@ -129,11 +129,11 @@ class Fetch:
 
         :raises Refusal: 404 for a version that there is not, or that is kept no longer.
         """
-        current, wanted = item.value, str(context.input.get("version", item.value["version"]))
-        if wanted == str(current["version"]):
+        current, wanted = item.value, _asked_version(context)
+        if wanted in (None, str(current["version"])):
             return current
         collection = self._resources.parts.collections.find(current["collection"])
-        number = int(wanted) if _NUMBER.fullmatch(wanted) else 0
+        number = int(wanted) if wanted is not None and _NUMBER.fullmatch(wanted) else 0
         former = None if collection is None else collection.former(item, number)
         if former is None:
             self._require_version(context, current["version"])
@@ -197,10 +197,18 @@ class Fetch:
 
     @staticmethod
     def _require_version(context: BuiltInContext, version: Any) -> None:
-        wanted = context.input.get("version")
-        if wanted is not None and str(wanted) != str(version):
+        wanted = _asked_version(context)
+        if wanted is not None and wanted != str(version):
             told = {"version": version} if version is not None else {}
             raise Refusal(Reason.RESOURCE_UNKNOWN, details={"parameter": "version", **told})
+
+
+def _asked_version(context: BuiltInContext) -> str | None:
+    """Return the version that the caller asks for, as text; 2.0 is the integer 2 in JSON Schema."""
+    wanted = context.input.get("version")
+    if isinstance(wanted, float) and wanted.is_integer():
+        wanted = int(wanted)
+    return None if wanted is None else str(wanted)
 
 
 def _is_at(place: str, binding: StateItem) -> bool:
