@@ -229,3 +229,33 @@ def test_tools_are_steps_as_they_are_called() -> None:
     (step,) = steps(FloorHost(adapter=Toolbox(tool)), goal={"do": "count the words of a file", "path": "a.txt"})
     assert step["method"] == "EXECUTE"
     assert step["parameters"]["payload"] == {"tool": "files.word_count", "arguments": {"path": "a.txt"}}
+
+
+@each_row(
+    ("goal", "first"),
+    [
+        ('Call odd.my.tool with text "hello"', "odd.my.tool"),
+        ('Call odd.fetch with text "hello"', "odd.fetch"),
+        ("Do odd.a/b, please.", "odd.a/b"),
+        ('Use "odd.my"', "odd.my"),
+    ],
+)
+def test_a_tool_that_a_goal_names_is_a_step(goal: str, first: str) -> None:
+    """Its whole name decides, whatever words of the goal the description of another tool has."""
+    schema = compile_schema({"type": "object", "properties": {"text": {"type": "string"}}}, role="tool")
+    named = {"odd.SAY": "Call odd text.", "odd.my": "my", "odd.my.tool": "tool", "odd.fetch": "fetch", "odd.a/b": ""}
+    tools = [
+        Binding(
+            method="EXECUTE",
+            path="/mcp/odd",
+            handler=FIND.handler,
+            tier="B",
+            name=name,
+            description=description,
+            min_assurance=Assurance.HEADER,
+            input_schema=schema,
+        )
+        for name, description in named.items()
+    ]
+    found = [step["parameters"]["payload"]["tool"] for step in steps(FloorHost(adapter=Toolbox(*tools)), goal=goal)]
+    assert first in found

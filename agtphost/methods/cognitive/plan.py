@@ -55,6 +55,9 @@ class StepCandidate:
     properties: Mapping[str, Any]
     required: Sequence[str]
     gives: Mapping[str, Any]
+    is_named: bool = False
+    """Whether the goal has its name, as lists show it: ``files.read_file``."""
+
     named: Mapping[str, Any] = field(default_factory=dict)
     """Values of its parameters that the goal names."""
 
@@ -116,6 +119,8 @@ class Planning:
         candidates = self._candidates(context, limits, methods)
         words = _goal_words(text, known, candidates)
         names = frozenset(candidate.binding.name for candidate in candidates)
+        for candidate in candidates:
+            candidate.is_named = _has_name(text, candidate.binding.name)
         question = _ask(_drop_values(words, names), candidates)
         chosen = _covering(question, candidates, limits)
         if not chosen:
@@ -176,6 +181,13 @@ def _drop_values(text: str, names: Collection[str]) -> str:
     :param names: names of tools, which have dots but are not values.
     """
     return _VALUE.sub(lambda found: found[0] if found[0].strip("\"'.") in names else " ", text)
+
+
+def _has_name(text: str, name: str) -> bool:
+    """Return whether a goal has the name of a tool, and not only as a part of another name."""
+    return (
+        "." in name and name in text and re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-]|\.\w)", text) is not None
+    )
 
 
 def _ask(text: str, candidates: Sequence[StepCandidate]) -> Question:
@@ -246,20 +258,26 @@ def _is_permitted(candidate: StepCandidate, limits: Mapping[str, Any]) -> bool:
 def _covering(
     question: Question, candidates: Sequence[StepCandidate], limits: Mapping[str, Any]
 ) -> list[StepCandidate]:
-    """Select candidates that cover the goal: each adds the most words to those before it."""
+    """Select candidates that the goal names, and those that cover it: each adds the most words to those before it."""
     chosen: list[StepCandidate] = []
     covered: frozenset[str] = frozenset()
     while len(chosen) < limits["max_steps"]:
         gains = [
-            (question.weight(candidate.shared - covered), question.weight(candidate.shared), -index, candidate)
+            (
+                candidate.is_named and bool(candidate.shared),
+                question.weight(candidate.shared - covered),
+                question.weight(candidate.shared),
+                -index,
+                candidate,
+            )
             for index, candidate in enumerate(candidates)
             if candidate not in chosen
         ]
-        best = max(gains, key=lambda gain: gain[:3], default=None)
-        if best is None or best[0] < LEAST:
+        best = max(gains, key=lambda gain: gain[:-1], default=None)
+        if best is None or (not best[0] and best[1] < LEAST):
             break
-        chosen.append(best[3])
-        covered |= best[3].shared
+        chosen.append(best[-1])
+        covered |= best[-1].shared
     return sorted(chosen, key=lambda candidate: _place(question, candidate))
 
 
