@@ -20,7 +20,7 @@ from agtphost.identity.encoding import decode_padded
 from agtphost.vocabulary import jsontext
 
 if TYPE_CHECKING:
-    from joserfc.jwk import KeySet
+    from joserfc.jwk import Key, KeySet
 
 # RFC 9864 prefers the name Ed25519; what the drafts and deployed providers write is EdDSA, and means the same here.
 warnings.filterwarnings("ignore", "EdDSA is deprecated")
@@ -35,6 +35,9 @@ MAX_LENGTH = 16_384
 
 MAX_PRINCIPAL = 256
 """Characters of what is lifted out of one: it goes into every record."""
+
+LEAST_RSA_BITS = 2_048
+"""The least size of an RSA key (RFC 7518 sections 3.3 and 3.5)."""
 
 _REFUSED = frozenset({"crit", "b64", "zip", "jwk", "jku", "x5u", "x5c"})
 """Header members that would change how a token is read, or bring a key along."""
@@ -101,24 +104,50 @@ def read_keys(octets: bytes) -> KeySet:
     """
     Read a JSON Web Key Set.
 
-    Symmetric keys in it are left out: a verification key that could sign is a mistake.
+    Keys that verify nothing here are left out, as RFC 7517 section 5 has it: of kinds and curves that are not known,
+    incomplete ones, those for encryption, and RSA keys below 2,048 bits. Symmetric keys are too: a verification key
+    that could sign is a mistake.
 
-    :raises ValueError: it is none, or the extra ``oauth`` is not installed.
+    :raises ValueError: it is none, has no usable key, or the extra ``oauth`` is not installed.
     """
     if not extras.is_installed("joserfc"):
         raise ValueError(extras.missing("joserfc"))
-    from joserfc.errors import JoseError
     from joserfc.jwk import KeySet
 
     value = jsontext.decode(octets)
     if not isinstance(value, dict) or not isinstance(value.get("keys"), list):
         raise ValueError("it has no list of keys")
-    members = [key for key in value["keys"] if isinstance(key, dict) and key.get("kty") in ("OKP", "EC", "RSA")]
-    public = [{name: part for name, part in key.items() if name not in _PRIVATE} for key in members]
+    members = [
+        key
+        for key in value["keys"]
+        if isinstance(key, dict) and key.get("kty") in ("OKP", "EC", "RSA") and key.get("use") != "enc"
+    ]
+    keys = [key for each in members if (key := _read_key(each)) is not None]
+    if not keys:
+        raise ValueError("it has no usable public key")
+    return KeySet(keys)
+
+
+def _read_key(members: Mapping[str, Any]) -> Key | None:
+    """Return the public key that a member of a key set describes; None if this host cannot use it."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import JWKRegistry
+
+    public = {name: part for name, part in members.items() if name not in _PRIVATE}
+    if public["kty"] == "RSA" and _octets(public.get("n")) * 8 < LEAST_RSA_BITS:
+        return None
     try:
-        return KeySet.import_key_set({"keys": public})
-    except (JoseError, ValueError, TypeError, KeyError) as error:
-        raise ValueError("a key of it lacks a member, or has one of the wrong form") from error
+        return JWKRegistry.import_key(public)
+    except (JoseError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _octets(text: object) -> int:
+    """Return how many octets a member of a key has; 0 where it is none."""
+    try:
+        return len(decode_padded(text).lstrip(b"\0")) if isinstance(text, str) else 0
+    except (ValueError, binascii.Error):
+        return 0
 
 
 class BearerTokens:

@@ -152,6 +152,26 @@ def test_key_sets_that_are_none(octets: bytes) -> None:
         read_keys(octets)
 
 
+UNUSABLE: dict[str, dict[str, Any]] = {
+    "an unknown curve": {"kty": "EC", "crv": "BP-256", "x": "AA", "y": "AA", "kid": "other"},
+    "an unknown curve of EdDSA": {"kty": "OKP", "crv": "Ed512", "x": "AA", "kid": "other"},
+    "an unknown kind": {"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA", "kid": "other"},
+    "an incomplete key": {"kty": "RSA", "e": "AQAB", "kid": "other"},
+    "a short key": {"kty": "RSA", "e": "AQAB", "n": "v" * 170, "kid": "other"},
+    "a key for encryption": {**OTHER.as_dict(private=False), "kid": "other", "use": "enc"},
+}
+
+
+@pytest.mark.parametrize("unusable", UNUSABLE)
+def test_keys_that_verify_nothing_are_passed_over(unusable: str) -> None:
+    """RFC 7517 section 5: a provider may publish further keys, and those that sign its tokens stay in use."""
+    found = read_keys(json.dumps({"keys": [UNUSABLE[unusable], ED.as_dict(private=False)]}).encode())
+    assert [key.kid for key in found.keys] == ["ed"]
+    assert tokens(keys=found).validate(token(), NOW).name == "alice"
+    with pytest.raises(ValueError, match="no usable public key"):
+        read_keys(json.dumps({"keys": [UNUSABLE[unusable]]}).encode())
+
+
 def test_only_public_halves_are_kept() -> None:
     """A provider that publishes too much does not make this host a holder of its secrets."""
     everything = json.dumps({"keys": [ED.as_dict(private=True), secret().as_dict(private=True)]}).encode()
