@@ -21,7 +21,6 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "host/admission.py:_place_operator_gates",
         "host/handler_factory.py:_headers",
         "host/newest_key.py:check_signing_key",
-        "http/clients.py:HttpClients._principal_key",
         "identity/envelope.py:from_text",
         "identity/issuance.py:read_statement",
         "identity/provisioning.py:_signing_key",

@@ -9,7 +9,7 @@ from twisted.internet.interfaces import ISSLTransport
 
 from agtphost.config import Config, line_of
 from agtphost.dispatch.exchange import Exchange
-from agtphost.errors import ConfigurationError, Problem, Refusal
+from agtphost.errors import ConfigurationError, Problem
 from agtphost.http.clients import HttpClientToken, PrincipalCheck
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
@@ -83,10 +83,7 @@ def principal_check(gate: IGate) -> PrincipalCheck:
         fields = [("Authorization", f"Bearer {token}")]
         request = Request(method="QUERY", path="/", headers=Headers(fields), line=b"")
         exchange = Exchange(request, Peer(address="", transport="http"), time.time())
-        try:
-            gate.check(exchange)
-        except Refusal as refusal:
-            raise ValueError(refusal.explanation) from None
+        gate.check(exchange)
         # The gate has verified the token, so its issuer can be trusted.
         claims = jsontext.decode(decode_padded(token.split(".")[1]))
         issuer = claims.get("iss") if isinstance(claims, dict) else None

@@ -189,7 +189,7 @@ class A2aFrontResource(Resource):
         try:
             client = self._clients.identify(request)
         except ClientRefused as error:
-            return refuse_unproven(request, f"{error}.", error.reason)
+            return refuse_unproven(request, error)
         if client.proven:
             request.channel.note_proven()
         request.admission = _AdmittedA2aRequest(exposed, label, None if card else client, route)

@@ -11,14 +11,16 @@ token adds on whose behalf (core v08 section 8.6), and nothing else. This host v
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from twisted.web.server import Request
 
+from agtphost.errors import Refusal
 from agtphost.http.bounded_request import field_of
 from agtphost.identity.encoding import decode_padded
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate, Withdrawable
@@ -30,7 +32,9 @@ CertificateFinder = Callable[[Any, str], PeerCertificate | None]
 """Returns the verified client certificate of a connection, given its transport and the peer's address."""
 
 PrincipalCheck = Callable[[str], str]
-"""Returns issuer and principal of a provider's token; raises ValueError for a token that is not trusted."""
+"""Returns issuer and principal of a provider's token; raises Refusal for a token that is not trusted."""
+
+NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -133,11 +137,21 @@ class HttpClient:
 
 
 class ClientRefused(Exception):
-    """The refusal of a client that may not call; the message is a sentence for it."""
+    """
+    The refusal of a client that may not call; the message is a sentence for it.
 
-    def __init__(self, message: str, reason: Reason = Reason.AGENT_UNAUTHENTICATED) -> None:
+    :param details: further members of the answer.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        reason: Reason = Reason.AGENT_UNAUTHENTICATED,
+        details: Mapping[str, Any] = NO_DETAILS,
+    ) -> None:
         super().__init__(message)
         self.reason = reason
+        self.details = details
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,14 +217,14 @@ class HttpClients:
         scheme, _, token = (shown or "").partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
         if not token.isascii():
-            raise ClientRefused("The bearer token is not ASCII")
+            raise ClientRefused("The bearer token is not ASCII.")
         certificate = self._certificate(request, came["address"])
         if certificate is not None:
             return self._agent(certificate, came, token)
         if self._anonymous and shown is None:
             return HttpClient(key="anybody", fields=self._fields, proven=False, **came)
         if not self._vouched and not self._has_tokens:
-            raise ClientRefused("A client certificate with an AGTP identity is required")
+            raise ClientRefused("A client certificate with an AGTP identity is required.")
         if not self.guarded and not self.certified:
             return HttpClient(key="anybody", fields=self._fields, proven=False, **came)
         return self._bearer(token, came)
@@ -272,7 +286,7 @@ class HttpClients:
                 return HttpClient(key=holder.key, name=holder.name, fields=holder.fields, **came)
             return HttpClient(key=digest.hex()[:32], fields=self._fields, **came)
         if self._principal is None or not token or not self._vouched:
-            raise ClientRefused("A bearer token is required")
+            raise ClientRefused("A bearer token is required.")
         credential = ("Authorization", f"Bearer {token}")
         return HttpClient(key=self._principal_key(token), fields=(*self._fields, credential), **came)
 
@@ -294,8 +308,8 @@ class HttpClients:
         assert self._principal is not None, "provider's tokens are accepted"
         try:
             return f"principal:{sha256(self._principal(token).encode()).hexdigest()[:32]}"
-        except ValueError as error:
-            raise ClientRefused(str(error), Reason.OAUTH_INVALID) from None
+        except Refusal as refusal:
+            raise ClientRefused(refusal.explanation, Reason.OAUTH_INVALID, refusal.details) from None
 
 
 def _claimed_principal(credential: str) -> str:

@@ -131,7 +131,7 @@ class GatewayResource(Resource):
         except ClientRefused as error:
             if own:
                 return self._own(request, None)
-            return refuse_unproven(request, f"{error}.", error.reason)
+            return refuse_unproven(request, error)
         if client.proven:
             request.channel.note_proven()
         if own:
@@ -149,7 +149,7 @@ class GatewayResource(Resource):
             return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", "GET, HEAD"))
         if client is None and getattr(document, "public", False):
             if field_of(request, "authorization") is not None:
-                return refuse_unproven(request, "This host does not know the token.", Reason.AGENT_UNAUTHENTICATED)
+                return refuse_unproven(request, ClientRefused("This host does not know the token."))
             client = self._facts.clients.anonymous_client(request)
         request.admission = document, client
         return None

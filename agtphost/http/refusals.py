@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -20,7 +19,7 @@ from twisted.python.failure import Failure
 
 from agtphost.errors import Refusal
 from agtphost.http.bounded_request import BoundedRequest, field_of, phrase_of, tail_of
-from agtphost.http.clients import ClaimedSender
+from agtphost.http.clients import NO_DETAILS, ClaimedSender, ClientRefused
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
 from agtphost.vocabulary import jsontext, media_types
@@ -32,8 +31,6 @@ from agtphost.wire.headers import Headers
 log = Logger()
 
 PROOF = "Send Authorization: Bearer with a token that the operator gave you, or show a client certificate."
-
-NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 
 DEFAULT_REMEDIES = {
     404: "Check the path.",
@@ -133,13 +130,13 @@ def refuse(
     return tail_of(request, status, octets, *fields, said, kind=kind)
 
 
-def refuse_unproven(request: BoundedRequest, explanation: str, reason: Reason, *fields: tuple[str, str]) -> bytes:
+def refuse_unproven(request: BoundedRequest, refused: ClientRefused, *fields: tuple[str, str]) -> bytes:
     """Refuse a request without proof of identity, with 401; ``WWW-Authenticate`` is added unless ``fields`` have it."""
     shown = field_of(request, "authorization") is not None
     challenge = ("WWW-Authenticate", 'Bearer error="invalid_token"' if shown else "Bearer")
     told = fields if any(name == "WWW-Authenticate" for name, _ in fields) else (challenge, *fields)
-    remedy = reason.remedy if reason is Reason.OAUTH_INVALID else PROOF
-    return refuse(request, 401, reason, explanation, *told, remedy=remedy)
+    remedy = refused.reason.remedy if refused.reason is Reason.OAUTH_INVALID else PROOF
+    return refuse(request, 401, refused.reason, str(refused), *told, remedy=remedy, details=refused.details)
 
 
 def _encode(request: BoundedRequest, turned: TurnedAway) -> tuple[bytes, str]:

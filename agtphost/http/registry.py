@@ -144,7 +144,7 @@ class RegistryResource(Resource):
         try:
             client = self._client(request)
         except ClientRefused as error:
-            return refuse_unproven(request, f"{error}.", error.reason)
+            return refuse_unproven(request, error)
         if client.proven:
             request.channel.note_proven()
         request.admission = _AdmittedRegistryRequest(route, client)

@@ -219,7 +219,7 @@ class McpFrontResource(Resource):
             challenge = protected_resource.challenge(
                 self._address_of_front(request), path, bool(field_of(request, "authorization"))
             )
-            return refuse_unproven(request, f"{error}.", error.reason, ("WWW-Authenticate", challenge))
+            return refuse_unproven(request, error, ("WWW-Authenticate", challenge))
         if client.proven:
             request.channel.note_proven()
         request.admission = _AdmittedRequest(client=client, server=server)

@@ -76,7 +76,7 @@ def render_early_refusal(turned: TurnedAway) -> tuple[bytes, str]:
 
 def early_refusal_facts(turned: TurnedAway) -> dict[str, Any]:
     """Return the facts of a refusal before any message was read, in the form of every other refusal."""
-    said = {"status": turned.status, "reason": str(turned.reason), "explanation": turned.explanation}
+    said = {**turned.details, "status": turned.status, "reason": str(turned.reason), "explanation": turned.explanation}
     said |= {"remedy": turned.remedy, "audit_id": turned.audit_id}
     return {name: value for name, value in said.items() if value != ""}
 

@@ -132,3 +132,15 @@ def test_what_is_no_token_of_the_provider_is_401_everywhere(registry: Registry, 
             reply = asked(registry, surface, token)
             assert reply.status == 401, (surface, what, reply.status, reply.body)
             assert reply.fields["www-authenticate"].startswith("Bearer"), (surface, what, reply.fields)
+
+
+@pytest.mark.parametrize("surface", CALLS)
+def test_why_a_token_is_refused_is_said_as_over_agtp(registry: Registry, provider: Provider, surface: str) -> None:
+    """One sentence, and at the gateway and the front the finer reason, ``oauth-expired``, in ``detail``."""
+    reply = asked(registry, surface, provider.token(exp=1))
+    assert reply.status == 401
+    text = json.dumps(reply.value)
+    assert "The token has expired." in text and ".." not in text
+    if surface != "registry":
+        members = reply.value["error"]["data"]["agtp"] if surface == "mcp" else reply.value
+        assert (members["reason"], members["detail"]) == ("oauth-invalid", "oauth-expired")
