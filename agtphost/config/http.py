@@ -22,6 +22,7 @@ from agtphost.config.values import (
     load_context,
     read_secret,
 )
+from agtphost.vocabulary.origins import origin_of
 
 LEAST_TOKEN = 32
 """Characters: 128 bits, in hexadecimal."""
@@ -36,11 +37,23 @@ HostName = Annotated[
     AfterValidator(str.lower),
     form(_HOST, 'must be a name or an address as browsers send it, such as "ops.example.com" or "[::1]:8443"'),
 ]
+_ORIGIN = 'must be an origin, such as "https://ops.example.com", without a path'
+
+
+def _spell_origin(text: str) -> str:
+    """Return an origin as browsers send it: without the port of its scheme."""
+    spelled = origin_of(text)
+    if not spelled:
+        raise ValueError(_ORIGIN)
+    return spelled
+
+
 Origin = Annotated[
     str,
     Text,
     AfterValidator(str.lower),
-    form(rf"https?://{_HOST}", 'must be an origin, such as "https://ops.example.com", without a path'),
+    form(rf"https?://{_HOST}", _ORIGIN),
+    AfterValidator(_spell_origin),
 ]
 
 

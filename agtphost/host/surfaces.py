@@ -31,6 +31,7 @@ from agtphost.http.mounts import Mount
 from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.tls import TlsCreator, ask_browsers, https_options, names_of
 from agtphost.protocols.tls import ServerTLS
+from agtphost.vocabulary.origins import origin_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +179,7 @@ def _cross_origin(surface: Surface, served: ServedSurface) -> CrossOrigin | None
 
 def _mounts(surface: Surface, served: ServedSurface, door: RefusalRecorder | None) -> Iterator[Mount]:
     reached = urlsplit(surface.url or "")
-    origin = f"{reached.scheme}://{reached.netloc}".lower() if surface.url and served.pages else None
+    origin = origin_of(surface.url) if surface.url and served.pages else ""
     cross_origin = _cross_origin(surface, served)
     varying = () if cross_origin is None else (("Vary", "Origin"),)
     for path in surface.paths:

@@ -192,6 +192,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "",
     ),
     ("http: no host name", WELL + "hosts = ['https://a']\n", 7, "hosts[1] must be a name", ""),
+    ("http: no port", WELL + "origins = ['https://a:99999']\n", 7, "origins[1] must be an origin", ""),
     ("http: no origin", WELL + "origins = ['https://a/b']\n", 7, "origins[1] must be an origin", ""),
     ("acp: no name", "[[acp.agent]]\nurl = 'https://a.example.com'\n", 4, "name is missing", ""),
     ("admin: plain", "[admin]\nlisten = 'tcp:4481:interface=127.0.0.1'\n", 4, "url is missing", "https://ops"),

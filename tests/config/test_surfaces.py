@@ -70,6 +70,14 @@ def test_sections_share_a_listener(tmp_path: Path) -> None:
     assert {str(path) for path in front.paths} >= {"/", "/agents", "/.well-known/agent-card.json"}
 
 
+def test_origins_are_spelled_as_browsers_send_them(tmp_path: Path) -> None:
+    """A browser leaves out the port of the scheme, and writes an address of IPv6 in its shortest form."""
+    given = ["https://a.example:443", "http://a.example:80", "HTTP://B.example:443", "http://[0:0::1]:80"]
+    config = load(written(tmp_path, WELL + f"origins = {given}\n"), {})
+    (section,) = [each.section for each in surfaces.surfaces(config)]
+    assert section.origins == ("https://a.example", "http://a.example", "http://b.example:443", "http://[::1]")
+
+
 def test_surfaces_that_overlap_are_a_start_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both lines are told."""
     every = surfaces.surfaces
