@@ -222,7 +222,8 @@ class GatewayResource(Resource):
         peer.stream = True
         events = GatewayEvents(request, rules)
         response = await self._dispatcher.dispatch(asked.request, peer, events.interim)
-        request.channel.greeted = request.channel.greeted or peer.greeted
+        if not request.is_disconnected:
+            request.channel.greeted = request.channel.greeted or peer.greeted
         client.note_answer(response.status, response.audit_id)
         if not events.has_begun and (response.status >= 400 or response.status in (204, 262, 304)):
             if not events.is_gone:

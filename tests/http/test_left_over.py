@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.logger import LogLevel, capturedLogs
+from twisted.python.failure import Failure
 
 from agtphost.http.gateway import GatewayResource
 from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
@@ -73,6 +77,17 @@ REQUESTS = {
 }
 
 
+WAITING: list[Deferred[None]] = []
+
+
+async def speak(context: Any) -> dict[str, Any]:
+    """Say one word of a stream, and wait."""
+    await context.emit({"word": "one"})
+    WAITING.append(Deferred())
+    await WAITING[-1]
+    return {"text": context.input["text"]}
+
+
 @pytest.fixture(scope="module")
 def served() -> MemoryHost:
     """A host with a gateway, a front and a registry."""
@@ -86,6 +101,7 @@ def served() -> MemoryHost:
     host = MemoryHost(settings, environ={"TOKEN": TOKEN})
     host.agent("demo", hosted=True, scopes=("documents:query",))
     host.endpoint("ECHO", "/text", lambda context: {"text": context.input["text"]}, {"text": "string"})
+    host.endpoint("ECHO", "/slowly", speak, {"text": "string"})
     return host
 
 
@@ -143,3 +159,18 @@ def test_a_request_leaves_no_garbage(case: str, served: MemoryHost) -> None:
     with kept() as found:
         ask()
     assert [type(each) for each in found] == []
+
+
+def test_a_client_that_leaves_a_stream_is_no_fault(served: MemoryHost) -> None:
+    """The call ends, and nothing critical is logged: its connection is no more."""
+    fields = ("Content-Type: application/json", "Accept: text/event-stream")
+    channel, wire = connected(served)
+    with capturedLogs() as logged:
+        channel.dataReceived(asked("ECHO /slowly", *fields, body={"parameters": {"text": "x"}}))
+        served.clock.settle()
+        assert b"one" in wire.value()
+        channel.connectionLost(Failure(ConnectionDone()))
+        served.clock.settle()
+        WAITING[-1].callback(None)
+        served.clock.settle()
+    assert [each for each in logged if each["log_level"] >= LogLevel.error] == []
