@@ -16,7 +16,7 @@ from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate
+from agtphost.host.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.a2a_front import A2aFrontFacts, A2aFrontResource, A2aFrontSettings, ExposedAgent
 from agtphost.http.a2a_relay import RelayedAgent
@@ -158,19 +158,10 @@ def _calling_agent(config: Config, directory: AgentDirectory) -> tuple[str, list
     """
     Return the Agent-ID of the agent that calls for clients of the front, empty where none is named; and the problems.
     """
-    named = config.a2a.front.agent_id
-    if named is None:
-        return "", []
-    agent, objection = find_agent(directory, named)
-    if agent is None:
-        unknown = Problem(
-            message=f"[a2a.front] agent_id {objection}",
-            file=str(config.file),
-            line=line_of(config.file, ("a2a", "front", "agent_id")),
-            hint="agtp agent ls prints the agents that this host knows, with their Agent-IDs",
-        )
-        return "", [unknown]
-    return agent.agent_id, []
+    try:
+        return speaker_of(config, directory, ("a2a", "front", "agent_id"), config.a2a.front.agent_id), []
+    except ConfigurationError as error:
+        return "", list(error.problems)
 
 
 def _schema_of(binding: Binding) -> Mapping[str, Any]:

@@ -6,26 +6,22 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from agtphost.adapters.mcp.bindings import tool_address
-from agtphost.config import Config, line_of
+from agtphost.config import Config
 from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.contract.endpoint_table import EndpointTable
-from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agis import namespace_of
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate
+from agtphost.host.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import HttpClients
 from agtphost.http.gateway import GatewayFacts, GatewayResource, OwnDocument
 from agtphost.http.tool_calls import AddressFinder, tool_addresses
 from agtphost.http.translation import TranslationRules
 from agtphost.iagtp import IDispatcher, IGate, IToolAddresses
-from agtphost.identity.directory import AgentDirectory
 from agtphost.methods.discovery.openapi import http_methods_at
 
 AGENTS = "/agents/"
 """The prefix of the paths of agents."""
-
-AGENT = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"
 
 
 def gateway_facts(
@@ -43,7 +39,7 @@ def gateway_facts(
     :param own: the documents that it answers itself, by path.
     :param adapters: give the addresses of hosted tools.
     :param table: everything that is bound to a path.
-    :raises ConfigurationError: the configuration names an agent that this host does not know.
+    :raises agtphost.errors.ConfigurationError: the configuration names an agent that this host does not know.
     """
     given = config.gateway
     if given.listen is None:
@@ -51,7 +47,7 @@ def gateway_facts(
     return GatewayFacts(
         clients=HttpClients(
             GATEWAY,
-            agent_id=_agent(config, loaded.directory),
+            agent_id=speaker_of(config, loaded.directory, ("gateway", "agent"), given.agent),
             keyholders=keyholders(config, loaded.directory),
             certified=verified_certificate if asks_certificates(config, config.gateway) else None,
             principal=None if oauth is None else principal_check(oauth),
@@ -88,18 +84,6 @@ def _describe_path(table: EndpointTable, loaded: LoadedHost, path: str) -> list[
         found = table.bindings_at("/" + path.removeprefix(AGENTS).partition("/")[2])
     listed = [each for each in found if not each.absent and loaded.policy.admits(each.method)]
     return http_methods_at(listed, loaded.policy.aliases, loaded.catalog)
-
-
-def _agent(config: Config, directory: AgentDirectory) -> str:
-    named = config.gateway.agent
-    if not named:
-        return ""
-    agent, objection = find_agent(directory, named)
-    if agent is None:
-        line = line_of(config.file, ("gateway", "agent"))
-        message = f"[gateway] agent {objection}"
-        raise ConfigurationError([Problem(message=message, file=str(config.file), line=line, hint=AGENT)])
-    return agent.agent_id
 
 
 def build_gateway(facts: GatewayFacts, dispatcher: IDispatcher, config: Config) -> GatewayResource:

@@ -22,6 +22,8 @@ from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 
+AGENTS = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"
+
 
 def keyholders(config: Config, directory: AgentDirectory) -> tuple[HttpClientToken, ...]:
     """
@@ -41,7 +43,7 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[HttpClientTok
                     message=f'[[http.client]] "{client.name}" agent {objection}',
                     file=str(config.file),
                     line=line_of(config.file, ("http", "client", index, "agent")),
-                    hint="agtp agent ls prints the agents that this host knows, with their Agent-IDs",
+                    hint=AGENTS,
                 )
             )
             continue
@@ -63,6 +65,24 @@ def find_agent(directory: AgentDirectory, named: str) -> tuple[Agent | None, str
     if namesakes:
         return None, f"is the name of {len(namesakes)} agents that this host knows: write the Agent-ID"
     return None, f"names an agent that this host does not know: {named[:64]}"
+
+
+def speaker_of(config: Config, directory: AgentDirectory, place: tuple[str, ...], named: str | None) -> str:
+    """
+    Return the Agent-ID of the agent in whose name a surface's clients call; empty where none is configured.
+
+    :param place: of the key that names it: ``("gateway", "agent")``.
+    :param named: its name or Agent-ID.
+    :raises ConfigurationError: this host does not know it.
+    """
+    if not named:
+        return ""
+    agent, objection = find_agent(directory, named)
+    if agent is None:
+        message = f"[{'.'.join(place[:-1])}] {place[-1]} {objection}"
+        line = line_of(config.file, place)
+        raise ConfigurationError([Problem(message=message, file=str(config.file), line=line, hint=AGENTS)])
+    return agent.agent_id
 
 
 def verified_certificate(transport: Any, address: str) -> PeerCertificate | None:

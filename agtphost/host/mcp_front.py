@@ -11,9 +11,9 @@ from agtphost.config import Config
 from agtphost.config.surfaces import MCP_FRONT, asks_certificates
 from agtphost.dispatch import cures
 from agtphost.dispatch.authority import effective_scopes
-from agtphost.errors import ConfigurationError, Problem, Refusal
+from agtphost.errors import Refusal
 from agtphost.host.client_reach import hides_tools
-from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate
+from agtphost.host.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.host.publication import Publication
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import HttpClient, HttpClients
@@ -51,7 +51,7 @@ def mcp_front_facts(
 
     :param oauth: the gate that checks tokens of identity providers; None where none are trusted.
     :param offload: calls a function off the reactor.
-    :raises ConfigurationError: the configuration names agents that this host does not know.
+    :raises agtphost.errors.ConfigurationError: the configuration names agents that this host does not know.
     """
     given = config.mcp.front
     if given.listen is None:
@@ -166,11 +166,5 @@ def stop_watcher(resource: McpFrontResource) -> Any:
 def _calling_agent(config: Config, directory: AgentDirectory) -> str:
     """Return the Agent-ID of the agent that calls for clients without one; empty if none is configured."""
     given = config.mcp.front
-    if not given.speaker:
-        return ""
-    agent, objection = find_agent(directory, given.speaker)
-    if agent is None:
-        key = "anonymous" if given.anonymous else "agent"
-        hint = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"
-        raise ConfigurationError([Problem(message=f"[mcp.front] {key} {objection}", file=str(config.file), hint=hint)])
-    return agent.agent_id
+    key = "anonymous" if given.anonymous else "agent"
+    return speaker_of(config, directory, ("mcp", "front", key), given.speaker)

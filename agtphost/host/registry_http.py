@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from agtphost.config import Config
 from agtphost.config.surfaces import REGISTRY, asks_certificates
-from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import keyholders, principal_check, verified_certificate
+from agtphost.host.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import HttpClients
 from agtphost.http.registry import RegistryFacts, RegistryResource
@@ -18,18 +17,12 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
     Return what the registry over HTTP needs to know, or None where it is not served.
 
     :param oauth: the gate that checks tokens of identity providers; None where none are trusted.
-    :raises ConfigurationError: the configuration names an agent that this host does not know.
+    :raises agtphost.errors.ConfigurationError: the configuration names an agent that this host does not know.
     """
     given = config.registry
     if given is None or given.listen is None:
         return None
-    speaker = ""
-    if given.agent:
-        agent = directory.by_id(given.agent) or directory.by_name(given.agent)
-        if agent is None:
-            message = f"[registry] agent names an agent that this host does not know: {given.agent[:64]}"
-            raise ConfigurationError([Problem(message=message, file=str(config.file))])
-        speaker = agent.agent_id
+    speaker = speaker_of(config, directory, (REGISTRY, "agent"), given.agent)
     hosted, reads = directory.list_hosted(), verified_certificate if asks_certificates(config, given) else None
     return RegistryFacts(
         path=given.path,

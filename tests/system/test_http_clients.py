@@ -145,3 +145,18 @@ def test_a_key_of_nobody_is_a_start_error(tmp_path: Path) -> None:
         f'host.toml:{line}: [[http.client]] "nightly" agent names an agent that this host does not know: nobody-here'
         in (done.stdout + done.stderr)
     )
+
+
+@pytest.mark.parametrize(("section", "key"), [("gateway", "agent"), ("registry", "agent")])
+def test_a_surface_names_its_agent_before_the_first_start(tmp_path: Path, section: str, key: str) -> None:
+    """The agent ``demo``, which the first start creates, is known by its name; an unknown one is told with its line."""
+    listen = f'\n[{section}]\nlisten = "ssl:{free_port()}:interface=127.0.0.1"\n'
+    config = sample(tmp_path, append=f'{listen}{key} = "demo"\n')
+    assert not (config.parent / "state").exists()
+    done = agtp("check", str(config))
+    assert done.returncode == 0, done.stdout + done.stderr
+    config.write_text(config.read_text().replace(f'{key} = "demo"', f'{key} = "nobody-here"'))
+    line = len(config.read_text().splitlines())
+    done = agtp("check", str(config))
+    unknown = f"host.toml:{line}: [{section}] {key} names an agent that this host does not know: nobody-here"
+    assert done.returncode == 2 and unknown in done.stdout + done.stderr
