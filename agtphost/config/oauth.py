@@ -33,7 +33,7 @@ class Issuer(Section):
     expected_audience: Items[Line] = ()
     """One of these has to be in ``aud``; without any, tokens for other services are accepted too."""
 
-    allowed_algs: Items[Annotated[str, AfterValidator(algorithm)]] = ("RS256", "ES256", "PS256", "EdDSA")
+    allowed_algs: Items[Annotated[str, AfterValidator(algorithm)]] = ("RS256", "ES256", "PS256", "EdDSA", "Ed25519")
     """Algorithms that its tokens may be signed with. Providers sign with RS256 unless they are configured otherwise."""
 
     principal_id_claim: Line = "sub"

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from joserfc.jwk import OctKey
 
+from agtphost.config.oauth import Issuer
 from agtphost.identity.bearer import BearerError, BearerTokens, TokenIssuer, UnknownKey, read_keys
 from tests.identity.tokens import EC, ED, ISSUER, NOW, OTHER, claims, public, rsa, token
 from tests.rows import each_row
@@ -35,6 +36,16 @@ def test_a_good_token_names_its_principal(key: Any, alg: str) -> None:
     assert (principal.name, principal.issuer, principal.expires_at) == ("alice", ISSUER, NOW + 660)
     other = tokens(claim="email").validate(token(key, alg, email="a@example.com"), NOW)
     assert other.name == "a@example.com"
+
+
+@each_row(
+    "key, alg",
+    lambda: [(rsa(), "RS256"), (rsa(), "PS256"), (EC, "ES256"), (ED, "EdDSA"), (ED, "Ed25519")],
+)
+def test_what_usual_providers_sign_with_is_allowed(key: Any, alg: str) -> None:
+    """Without ``allowed_algs`` in its section; RFC 9864 has Ed25519 for EdDSA."""
+    allowed = Issuer().allowed_algs
+    assert tokens(algorithms=allowed).validate(token(key, alg), NOW).name == "alice"
 
 
 @pytest.mark.parametrize("audience", ["agtphost", ["x", "agtphost"]])
