@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -379,6 +380,7 @@ def organization_keys(config: Config, problems: list[Problem]) -> dict[str, Sign
     :param problems: collects problems.
     """
     found: dict[str, SigningKey] = {}
+    own = _own_keys(config) if config.methods.signing_key else {}
     for number, each in enumerate(config.methods.signing_key):
         line = line_of(config.file, ("methods", "signing_key", number, "key"))
         where = f'[[methods.signing_key]] "{each.name}"'
@@ -387,12 +389,24 @@ def organization_keys(config: Config, problems: list[Problem]) -> dict[str, Sign
             found[each.name] = SigningKey.load(each.key)
             if is_exposed(each.key):
                 message, hint = f"other users can read its key: {each.key}", f"run: chmod 600 {each.key}"
+            elif (of := own.get(found[each.name].public.fingerprint)) is not None:
+                message, hint = f"its key is also {of}", "make a key for it alone with `agtp key new`"
         except FileNotFoundError:
             message, hint = f"its key is missing: {each.key}", f"run `agtp key new {each.key}`"
         except (KeyFormatError, OSError) as error:
             message, hint = explain(error), "name a file with an Ed25519 key in PKCS#8 PEM, as `agtp key new` writes it"
         if message:
             problems.append(Problem(message=f"{where}: {message}", file=str(config.file), line=line, hint=hint))
+    return found
+
+
+def _own_keys(config: Config) -> Mapping[str, str]:
+    """Return what keys of this host are for, by fingerprint: callers must not choose what such a key signs."""
+    registrar = config.host.state_dir / "registrar.key"
+    found: dict[str, str] = {}
+    for path, of in ((config.audit.key, "the key of this host's records"), (registrar, "the registrar's")):
+        with suppress(KeyFormatError, OSError):  # Where it is needed, it is reported that it cannot be read.
+            found[SigningKey.load(path).public.fingerprint] = of
     return found
 
 

@@ -128,6 +128,8 @@ FAULTS: dict[str, tuple[str, str]] = {
     "a missing file": ('name = "a"\nkey = "no.key"\nscopes = ["a:sign"]\n', "is missing"),
     "no key": ('name = "a"\nkey = "host.toml"\nscopes = ["a:sign"]\n', "host.toml"),
     "an exposed file": ('name = "a"\nkey = "{exposed}"\nscopes = ["a:sign"]\n', "other users can read its key"),
+    "the host's own": ('name = "a"\nkey = "state/signing.key"\nscopes = ["a:sign"]\n', "of this host's records"),
+    "the registrar's": ('name = "a"\nkey = "state/registrar.key"\nscopes = ["a:sign"]\n', "is also the registrar's"),
 }
 
 
@@ -140,5 +142,9 @@ def test_a_key_that_cannot_be_used_is_a_start_error(tmp_path: Path, fault: str) 
         SigningKey.generate().save(path)
     os.chmod(places["exposed"], 0o640)
     with pytest.raises(ConfigurationError) as caught:
-        load_host(configured(tmp_path, append="\n[[methods.signing_key]]\n" + text.format(**places)))
+        config = configured(tmp_path, append="\n[[methods.signing_key]]\n" + text.format(**places))
+        config.host.state_dir.mkdir(mode=0o700)
+        for name in ("signing", "registrar"):
+            SigningKey.generate().save(config.host.state_dir / f"{name}.key")
+        load_host(config)
     assert message in str(caught.value)
