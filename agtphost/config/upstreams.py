@@ -74,7 +74,7 @@ def web_url(value: Any) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise ValueError("must be an http or https URL") from None
-    if parts.scheme not in ("http", "https") or not host:
+    if parts.scheme not in ("http", "https") or not host or parts.netloc.endswith(":"):
         raise ValueError("must be an http or https URL")
     if parts.username is not None or parts.password is not None:
         raise ValueError("must not contain a user name or password; use bearer")

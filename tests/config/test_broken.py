@@ -640,6 +640,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
     ("a password in the URL", "[traces]\nendpoint = 'https://u:p@c.example'\n", 5, "user name or password", ""),
     ("a field of HTTP's own", "[traces]\nendpoint = 'https://c.example'\nheaders = {Host='x'}\n", 6, "header", ""),
     ("a key without a variable", "[traces]\nendpoint = 'https://c.example'\nheaders = {a='env:NO'}\n", 6, "NO", ""),
+    ("url without a port", "[[mcp.server]]\nname = 'a'\nurl = 'http://127.0.0.1:'\n", 6, "an http or https URL", ""),
     ("url without TLS", "[[mcp.server]]\nname = 'a'\nurl = 'http://x.example/'\n", 6, "must be https", ""),
     (
         "url of a file",
