@@ -358,13 +358,13 @@ class QuicLink:
 
     def send(self, number: int, octets: bytes) -> None:
         """Send octets on a stream."""
-        if not self.is_gone and self.core.is_open(number):
+        if not self.is_gone and self.core.takes_octets(number):
             self.core.send_stream_data(number, octets)
             self._wake()
 
     def finish(self, number: int) -> None:
         """End the answer of a stream."""
-        if not self.is_gone and self.core.is_open(number):
+        if not self.is_gone and self.core.takes_octets(number):
             self.core.send_stream_data(number, b"", end_stream=True)
             if not self.core.has_received_all(number):
                 self.core.stop_stream(number, Code.DONE)

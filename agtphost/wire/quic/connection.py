@@ -264,6 +264,11 @@ class BoundedConnection(quic.QuicConnection):
         """Return whether the stream has state, be it that only an acknowledgement is missing."""
         return stream_id in self._streams
 
+    def takes_octets(self, stream_id: int) -> bool:
+        """Return whether our message may go on: a peer that wants none has ended it before its event is read."""
+        stream = self._streams.get(stream_id)
+        return stream is not None and stream.sender._reset_error_code is None and stream.sender._buffer_fin is None
+
     def unsent(self, stream_id: int) -> int:
         """Return the octets of our message that the peer has not acknowledged."""
         stream = self._streams.get(stream_id)

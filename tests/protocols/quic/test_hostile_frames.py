@@ -329,3 +329,19 @@ def test_challenges_from_many_ports_open_few_paths(site: Site) -> None:
     assert (link.address, host.factory.connections, client.closed) == (client.address[0], 1, None)
     assert client.wait(client.call(), seconds=30)[0].startswith(OK)
     assert is_answered(network, site)
+
+
+@pytest.mark.parametrize("wants_none_first", [True, False])
+def test_request_whose_answer_is_unwanted_is_cancelled(
+    site: Site, wants_none_first: bool, failures: list[LogEvent]
+) -> None:
+    """A request and STOP_SENDING in one packet are a cancelled call, and no fault of the host."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.1)
+    asks, stops = b"\x0b\0" + number(len(ask())) + ask(), b"\x05\0\3"
+    send(client, stops + asks if wants_none_first else asks + stops)
+    network.pass_time(0.1)
+    assert (host.endpoint.streams, client.closed, failures) == (0, None, [])
+    assert len(host.dispatcher.requests) == 1 and is_answered(network, site)
