@@ -12,6 +12,8 @@ What the library lacks or does otherwise, as of 1.7.1 and 1.7.2, which differ in
 - It offers SHA-1, and verifies a signature by any hash that the peer names, also one that is not of the curve of its
   key. Certificates of unknown versions and keys raise an exception in place of an alert.
 - It keeps each packet that has nothing but an acknowledgement until the peer acknowledges it, which no peer has to.
+- It bounds the octets that it has sent and that were not acknowledged, not the packets, each of which takes 700 octets
+  of memory however short it is; and not even these octets where it answers probes of other paths.
 - It reports the end of a connection only after a closing period.
 - It doubles the pause between two probes without bound: after an outage of a minute the next is a minute away.
 
@@ -67,6 +69,15 @@ window takes fewer packets than this.
 MOST_ACKNOWLEDGEMENTS = 64
 """Packets that acknowledge and do nothing else, of which is kept that they were sent."""
 
+MOST_PACKETS = 1_024
+"""
+Packets that were sent and not acknowledged. In full ones that is 1.2 MB, enough for 60 Mbit/s at a round trip of 160 ms;
+a peer that widens its window octet by octet makes each packet hold one.
+"""
+
+MOST_PROBES = 8
+"""Full packets by which answers to probes of other paths may exceed the congestion window."""
+
 LONGEST_PROBE = 8.0
 """Seconds between two probes of a peer that acknowledges nothing, unless the path itself is slower."""
 
@@ -84,13 +95,16 @@ _CONNECTION = (
     *("_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
     *("_network_paths", "_peer_cid", "_peer_cid_available", "_quic_logger", "_remote_max_streams_bidi"),
-    *("_replenish_connection_ids", "_state", "_streams", "_write_connection_limits", "_write_stream_limits"),
+    *("_replenish_connection_ids", "_send_probing_frames", "_state", "_streams"),
+    *("_write_connection_limits", "_write_stream_limits"),
 )
 _CONTEXT = (
     *("_check_certificate_verify_signature", "_peer_certificate", "_peer_certificate_chain"),
     *("_request_client_certificate", "_server_handle_hello", "_signature_algorithms", "_supported_groups"),
 )
-_RECOVERY = ("_on_packets_lost", "_pto_count", "get_probe_timeout", "spaces")
+_RECOVERY = (
+    *("_cc", "_on_packets_lost", "_pto_count", "bytes_in_flight", "congestion_window", "get_probe_timeout", "spaces"),
+)
 _SPACE = ("ack_eliciting_in_flight", "sent_packets")
 _SENDER = (
     *("_buffer", "_buffer_fin", "_buffer_start", "_buffer_stop", "_reset_error_code"),
@@ -193,7 +207,14 @@ class BoundedConnection(quic.QuicConnection):
 
     def datagrams_to_send(self, now: float) -> list[tuple[bytes, Any]]:
         """Return the datagrams that have to be sent, each with its address."""
-        found: list[tuple[bytes, Any]] = super().datagrams_to_send(now)
+        congestion: Any = self._loss._cc
+        window = congestion.congestion_window
+        if self._is_full:
+            congestion.congestion_window = min(window, congestion.bytes_in_flight)
+        try:
+            found: list[tuple[bytes, Any]] = super().datagrams_to_send(now)
+        finally:
+            congestion.congestion_window = window
         spaces: Any = self._loss.spaces
         for space in spaces:
             if len(space.sent_packets) - space.ack_eliciting_in_flight > 2 * MOST_ACKNOWLEDGEMENTS:
@@ -202,6 +223,18 @@ class BoundedConnection(quic.QuicConnection):
                 for number in alone[:-MOST_ACKNOWLEDGEMENTS]:
                     del space.sent_packets[number]
         return found
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether as many packets are not acknowledged as may be."""
+        return sum(len(space.sent_packets) for space in self._loss.spaces) >= MOST_PACKETS
+
+    def _send_probing_frames(self, network_path: Any, now: float) -> list[tuple[bytes, Any]]:
+        """Answer a probe of another path while the network has room, of which the library takes no notice here."""
+        most = self._loss.congestion_window + MOST_PROBES * self._max_datagram_size
+        if self._is_full or self._loss.bytes_in_flight >= most:
+            return []
+        return super()._send_probing_frames(network_path=network_path, now=now)  # type: ignore[no-any-return]
 
     # Time
 

@@ -1,0 +1,103 @@
+"""Hostile clients that make their own packets, and keep the host from forgetting what it holds for a connection."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aioquic import tls
+from aioquic.buffer import encode_uint_var as number
+from twisted.internet.defer import succeed
+
+from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_PACKETS, MOST_PROBES
+from tests.protocols.links import FakeDispatcher, ask, reply
+from tests.protocols.loopback import Site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
+from tests.protocols.quic.test_hostile import is_answered
+
+PING, PATH_CHALLENGE, PATH_RESPONSE = b"\x01", b"\x1a", b"\x1b"
+
+FIRST, SECOND = ("198.51.100.7", 50_000), ("198.51.100.7", 50_001)
+"""Addresses of one client."""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return quic_site(tmp_path)
+
+
+class SilentClient:
+    """A client that has shaken hands, reads nothing any more, and sends packets of its own making."""
+
+    def __init__(self, network: Network, site: Site, host: QuicHost) -> None:
+        client = QuicClient(network, site, address=FIRST).connect()
+        network.pass_time(0.2)
+        [link] = host.endpoint._links
+        self.link = link
+        self.core: Any = link.core
+        self._network = network
+        self._keys: Any = client.core._cryptos[tls.Epoch.ONE_RTT].send
+        self._sent = client.core._packet_number
+        del network.receivers[FIRST]
+        client._timer.cancel()
+
+    def send(self, frames: bytes, address: tuple[str, int] = FIRST, *, to: bytes | None = None) -> None:
+        """
+        Send a packet.
+
+        :param to: the host's connection ID; None: that in use.
+        """
+        self._sent += 1
+        head = b"\x43" + (to or self.core.host_cid) + self._sent.to_bytes(4, "big")
+        plain = frames + bytes(max(0, 4 - len(frames)))  # PADDING
+        self._network.carry(self._keys.encrypt_packet(head, plain, self._sent), address, HOST)
+        self._network.pass_time(0.03)
+
+    def prove(self, address: tuple[str, int]) -> None:
+        """Go on from an address, and answer the host's challenge to it."""
+        self.send(PING, address)
+        [path] = [each for each in self.core._network_paths if each.addr == address]
+        if path.local_challenges:
+            self.send(PATH_RESPONSE + path.local_challenges[-1], address)
+        assert path.is_validated
+
+    def space(self) -> Any:
+        return self.core._spaces[tls.Epoch.ONE_RTT]
+
+
+def widen_by_one(client: SilentClient, count: int) -> None:
+    """Let the host send one further octet of an answer."""
+    client.send(b"\x11\0" + number(count + 1))
+
+
+def probe_the_first_path(client: SilentClient, count: int) -> None:
+    """Probe the path that is not in use, although it is proven."""
+    client.send(PATH_CHALLENGE + os.urandom(8), FIRST)
+
+
+@pytest.mark.parametrize("cause", [widen_by_one, probe_the_first_path])
+def test_packets_that_are_not_acknowledged_are_few(site: Site, cause: Callable[[SilentClient, int], None]) -> None:
+    """
+    A client that acknowledges nothing makes the host hold few packets, however short they are and whatever they answer.
+
+    Each takes 700 octets of memory. Without a bound a packet of 34 octets caused one, and each acknowledgement, of
+    which a datagram holds 200, costs a look at all of them.
+    """
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(200_000)))))
+    client = SilentClient(network, site, host)
+    client.prove(SECOND)
+    client.core._remote_max_stream_data_bidi_local = 0
+    client.core._loss._cc.congestion_window = 400_000  # As after some answers that were read quickly.
+    client.send(b"\x0b\0" + number(len(ask())) + ask(), SECOND)
+    for count in range(MOST_PACKETS + 500):
+        cause(client, count)
+    kept, in_flight = len(client.space().sent_packets), client.core._loss.bytes_in_flight
+    assert (client.link.is_gone, is_answered(network, site)) == (False, True)
+    if cause is widen_by_one:
+        assert MOST_PACKETS - 100 < kept <= MOST_PACKETS + 2 * MOST_ACKNOWLEDGEMENTS
+    else:
+        assert in_flight <= 400_000 + (MOST_PROBES + 1) * 1_200 and kept <= 500
