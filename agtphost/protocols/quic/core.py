@@ -149,10 +149,10 @@ class ServerCore(BoundedConnection):
         return None if own is None else (own, context._peer_certificate_chain)
 
     def _replenish_connection_ids(self) -> None:
+        known = len(self._host_cids)
         super()._replenish_connection_ids()
-        for each in self._host_cids:
-            if not each.was_sent:
-                each.stateless_reset_token = reset_token(self._secret, each.cid)
+        for each in self._host_cids[known:]:
+            each.stateless_reset_token = reset_token(self._secret, each.cid)
 
     # Streams
 

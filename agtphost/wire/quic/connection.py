@@ -11,6 +11,7 @@ What the library lacks or does otherwise, as of 1.7.1 and 1.7.2, which differ in
   cost 7 seconds.
 - It offers SHA-1, and verifies a signature by any hash that the peer names, also one that is not of the curve of its
   key. Certificates of unknown versions and keys raise an exception in place of an alert.
+- It lets a peer retire connection IDs before they are sent, and makes another for each: two octets cost a key.
 - It keeps each packet that has nothing but an acknowledgement until the peer acknowledges it, which no peer has to.
 - It bounds the octets that it has sent and that were not acknowledged, not the packets, each of which takes 700 octets
   of memory however short it is; and not even these octets where it answers probes of other paths.
@@ -91,12 +92,12 @@ _CURVES = {
 
 _CONNECTION = (
     *("_close_event", "_crypto_buffers", "_crypto_streams"),
-    *("_handle_crypto_frame", "_handle_stream_frame", "_handshake_complete", "_handshake_confirmed", "_host_cids"),
-    *("_initialize", "_local_max_data"),
+    *("_handle_crypto_frame", "_handle_retire_connection_id_frame", "_handle_stream_frame"),
+    *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
     *("_network_paths", "_peer_cid", "_peer_cid_available", "_quic_logger", "_remote_max_streams_bidi"),
     *("_replenish_connection_ids", "_send_probing_frames", "_state", "_streams"),
-    *("_write_connection_limits", "_write_stream_limits"),
+    *("_write_connection_limits", "_write_new_connection_id_frame", "_write_stream_limits"),
 )
 _CONTEXT = (
     *("_check_certificate_verify_signature", "_peer_certificate", "_peer_certificate_chain"),
@@ -159,6 +160,7 @@ class BoundedConnection(quic.QuicConnection):
         super().__init__(configuration=configuration, **identifiers)
         self._window = configuration.max_data
         self._crypto_frames = 0
+        self._newest_id = 0  # the sequence number of the newest connection ID that was sent
         self._local_max_streams_bidi.value = self._local_max_streams_bidi.sent = peer_streams
         self._local_max_streams_uni.value = self._local_max_streams_uni.sent = 0
 
@@ -235,6 +237,23 @@ class BoundedConnection(quic.QuicConnection):
         if self._is_full or self._loss.bytes_in_flight >= most:
             return []
         return super()._send_probing_frames(network_path=network_path, now=now)  # type: ignore[no-any-return]
+
+    # Connection IDs
+
+    def _write_new_connection_id_frame(self, builder: Any, connection_id: Any) -> None:
+        super()._write_new_connection_id_frame(builder, connection_id)
+        self._newest_id = max(self._newest_id, connection_id.sequence_number)
+
+    def _handle_retire_connection_id_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
+        start = buf.tell()
+        if buf.pull_uint_var() > self._newest_id:
+            raise quic.QuicConnectionError(
+                error_code=QuicErrorCode.PROTOCOL_VIOLATION,
+                frame_type=frame_type,
+                reason_phrase="a connection ID that was not sent is retired",
+            )
+        buf.seek(start)
+        super()._handle_retire_connection_id_frame(context, frame_type, buf)
 
     # Time
 

@@ -20,6 +20,8 @@ from tests.protocols.quic.test_hostile import is_answered
 
 PING, PATH_CHALLENGE, PATH_RESPONSE = b"\x01", b"\x1a", b"\x1b"
 
+PROTOCOL_VIOLATION = 0x0A
+
 FIRST, SECOND = ("198.51.100.7", 50_000), ("198.51.100.7", 50_001)
 """Addresses of one client."""
 
@@ -101,3 +103,21 @@ def test_packets_that_are_not_acknowledged_are_few(site: Site, cause: Callable[[
         assert MOST_PACKETS - 100 < kept <= MOST_PACKETS + 2 * MOST_ACKNOWLEDGEMENTS
     else:
         assert in_flight <= 400_000 + (MOST_PROBES + 1) * 1_200 and kept <= 500
+
+
+def test_ids_are_not_retired_before_they_were_sent(site: Site) -> None:
+    """
+    A packet retires the connection IDs that its client knows, and none that are made for them.
+
+    Without a bound 400 IDs and keys were made for each packet, at 5 us for each octet.
+    """
+    network = Network()
+    host = QuicHost(network, site)
+    client = SilentClient(network, site, host)
+    known = len(client.core._host_cids)
+    client.send(b"".join(b"\x19" + number(place) for place in range(1, known)))
+    assert client.core._host_cid_seq == 2 * known - 1 and host.endpoint.connection_ids == known + 1
+    client.send(b"".join(b"\x19" + number(place) for place in range(known, 400)))
+    assert client.core.termination and client.core.termination.error_code == PROTOCOL_VIOLATION
+    assert client.core._host_cid_seq <= 3 * known and client.link.is_gone
+    assert host.endpoint.connection_ids == 0 and is_answered(network, site)
