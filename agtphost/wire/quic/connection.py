@@ -11,6 +11,7 @@ What the library lacks or does otherwise, as of 1.7.1 and 1.7.2, which differ in
   cost 7 seconds.
 - It offers SHA-1, and verifies a signature by any hash that the peer names, also one that is not of the curve of its
   key. Certificates of unknown versions and keys raise an exception in place of an alert.
+- It keeps the octets behind a gap of a stream that was reset, and lets as many more come on other streams.
 - It lets a peer retire connection IDs before they are sent, and makes another for each: two octets cost a key.
 - It keeps each packet that has nothing but an acknowledgement until the peer acknowledges it, which no peer has to.
 - It bounds the octets that it has sent and that were not acknowledged, not the packets, each of which takes 700 octets
@@ -72,8 +73,8 @@ MOST_ACKNOWLEDGEMENTS = 64
 
 MOST_PACKETS = 1_024
 """
-Packets that were sent and not acknowledged. In full ones that is 1.2 MB, enough for 60 Mbit/s at a round trip of 160 ms;
-a peer that widens its window octet by octet makes each packet hold one.
+Packets that were sent and not acknowledged. Full ones have 1.2 MB, enough for 60 Mbit/s at a round trip of 160 ms; a
+peer that widens its window octet by octet makes each packet hold one.
 """
 
 MOST_PROBES = 8
@@ -92,7 +93,8 @@ _CURVES = {
 
 _CONNECTION = (
     *("_close_event", "_crypto_buffers", "_crypto_streams"),
-    *("_handle_crypto_frame", "_handle_retire_connection_id_frame", "_handle_stream_frame"),
+    *("_handle_crypto_frame", "_handle_reset_stream_frame"),
+    *("_handle_retire_connection_id_frame", "_handle_stream_frame"),
     *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
     *("_network_paths", "_peer_cid", "_peer_cid_available", "_quic_logger", "_remote_max_streams_bidi"),
@@ -111,7 +113,7 @@ _SENDER = (
     *("_buffer", "_buffer_fin", "_buffer_start", "_buffer_stop", "_reset_error_code"),
     *("highest_offset", "is_finished", "next_offset"),
 )
-_RECEIVER = ("_buffer_start", "_ranges", "highest_offset", "is_finished")
+_RECEIVER = ("_buffer", "_buffer_start", "_ranges", "highest_offset", "is_finished")
 
 
 def find_fault() -> str:
@@ -311,6 +313,14 @@ class BoundedConnection(quic.QuicConnection):
         super()._handle_stream_frame(context, frame_type, buf)
         if (stream := self._streams.get(number)) is not None:
             _bound_gaps(stream.receiver, frame_type)
+
+    def _handle_reset_stream_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
+        start = buf.tell()
+        number = buf.pull_uint_var()
+        buf.seek(start)
+        super()._handle_reset_stream_frame(context, frame_type, buf)
+        if (stream := self._streams.get(number)) is not None:
+            stream.receiver._buffer = bytearray()  # Nothing reads it, and no window counts it any more.
 
     def is_open(self, stream_id: int) -> bool:
         """Return whether the stream has state, be it that only an acknowledgement is missing."""

@@ -15,7 +15,7 @@ from twisted.internet.defer import succeed
 from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_PACKETS, MOST_PROBES
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
-from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, logged_failures, quic_site
 from tests.protocols.quic.test_hostile import is_answered
 
 PING, PATH_CHALLENGE, PATH_RESPONSE = b"\x01", b"\x1a", b"\x1b"
@@ -121,3 +121,21 @@ def test_ids_are_not_retired_before_they_were_sent(site: Site) -> None:
     assert client.core.termination and client.core.termination.error_code == PROTOCOL_VIOLATION
     assert client.core._host_cid_seq <= 3 * known and client.link.is_gone
     assert host.endpoint.connection_ids == 0 and is_answered(network, site)
+
+
+def test_octets_behind_a_gap_end_with_their_stream(site: Site) -> None:
+    """
+    Streams that are reset hold none of their octets, so that those of a connection stay within its window.
+
+    Without this 49 packets of 45 octets made the host hold 2.7 MB, and eight times as much with 128 ``streams``.
+    """
+    network = Network()
+    host = QuicHost(network, site)
+    client = SilentClient(network, site, host)
+    window = host.endpoint._settings.window
+    for stream in range(0, 4 * 48, 4):
+        last = b"\x0e" + number(stream) + number(window - 1) + b"\1x"
+        client.send(last + b"\x04" + number(stream) + b"\0" + number(window))
+    assert len(client.core._streams) >= 40 and not client.link.is_gone
+    assert sum(len(each.receiver._buffer) for each in client.core._streams.values()) == 0
+    assert is_answered(network, site)
