@@ -93,7 +93,7 @@ _CURVES = {
 
 _CONNECTION = (
     *("_close_event", "_crypto_buffers", "_crypto_streams"),
-    *("_handle_crypto_frame", "_handle_reset_stream_frame"),
+    *("_handle_crypto_frame", "_handle_new_connection_id_frame", "_handle_reset_stream_frame"),
     *("_handle_retire_connection_id_frame", "_handle_stream_frame"),
     *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
@@ -256,6 +256,16 @@ class BoundedConnection(quic.QuicConnection):
             )
         buf.seek(start)
         super()._handle_retire_connection_id_frame(context, frame_type, buf)
+
+    def _handle_new_connection_id_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
+        try:
+            super()._handle_new_connection_id_frame(context, frame_type, buf)
+        except IndexError as error:
+            raise quic.QuicConnectionError(
+                error_code=QuicErrorCode.PROTOCOL_VIOLATION,
+                frame_type=frame_type,
+                reason_phrase="all connection IDs were retired",
+            ) from error
 
     # Time
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import QuicProtocolVersion
 from twisted.internet.task import Clock
+from twisted.logger import LogEvent, globalLogPublisher
 
 from agtphost.config.quic import QuicSection
 from agtphost.protocols import AGTPServerFactory, ConnectionLimits, ServerTLS
@@ -227,3 +229,19 @@ class QuicClient:
 def quic_site(folder: Path, client_auth: str = "optional", **options: Any) -> Site:
     """A site for hosts of these tests."""
     return make_site(folder, client_auth, **options)
+
+
+@contextmanager
+def logged_failures() -> Iterator[list[LogEvent]]:
+    """Give a list of what is logged with a traceback."""
+    seen: list[LogEvent] = []
+
+    def note(event: LogEvent) -> None:
+        if "log_failure" in event:
+            seen.append(event)
+
+    globalLogPublisher.addObserver(note)
+    try:
+        yield seen
+    finally:
+        globalLogPublisher.removeObserver(note)

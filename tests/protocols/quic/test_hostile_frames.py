@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from aioquic import tls
 from aioquic.buffer import encode_uint_var as number
 from aioquic.quic.packet import encode_quic_retry
 from cryptography.hazmat.primitives.serialization import Encoding
-from twisted.logger import LogEvent, globalLogPublisher
+from twisted.logger import LogEvent
 
 from agtphost.client import TLSRefused
 from agtphost.protocols.quic.core import ServerCore
@@ -22,7 +22,7 @@ from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_CRYPTO_FRA
 from tests.client.quic.sessions import SessionClient, call_of, credentials_of
 from tests.protocols.links import ask
 from tests.protocols.loopback import Site
-from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, logged_failures, quic_site
 from tests.protocols.quic.test_hostile import OK, frame, is_answered
 from tests.protocols.test_tls import good
 
@@ -130,17 +130,10 @@ ED25519 = (bytes.fromhex("06032b6570032100"), bytes.fromhex("06032b657f032100"))
 
 
 @pytest.fixture
-def failures() -> Any:
+def failures() -> Iterator[list[LogEvent]]:
     """What was logged with a traceback."""
-    seen: list[LogEvent] = []
-
-    def note(event: LogEvent) -> None:
-        if "log_failure" in event:
-            seen.append(event)
-
-    globalLogPublisher.addObserver(note)
-    yield seen
-    globalLogPublisher.removeObserver(note)
+    with logged_failures() as seen:
+        yield seen
 
 
 @pytest.mark.parametrize("octets", [VERSION, ED25519], ids=["version", "key"])

@@ -139,3 +139,28 @@ def test_octets_behind_a_gap_end_with_their_stream(site: Site) -> None:
     assert len(client.core._streams) >= 40 and not client.link.is_gone
     assert sum(len(each.receiver._buffer) for each in client.core._streams.values()) == 0
     assert is_answered(network, site)
+
+
+def test_client_that_retires_all_its_connection_ids_is_closed(site: Site) -> None:
+    """A client that leaves the host no connection ID to send to has made an error, and the host's log has no fault."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = SilentClient(network, site, host)
+
+    def use_next_id() -> None:
+        """Make the host use another connection ID of the client, by using another one of the host's."""
+        client.send(PING, to=next(each.cid for each in client.core._host_cids if each.cid != client.core.host_cid))
+
+    def name(sequence: int, retired: int) -> bytes:
+        return b"\x18" + number(sequence) + number(retired) + b"\x08" + os.urandom(8 + 16)
+
+    while client.core._peer_cid_available:
+        use_next_id()
+    client.send(name(20, 0) + name(10, 0))
+    use_next_id()
+    use_next_id()
+    with logged_failures() as failures:
+        client.send(name(20, 20))
+    assert client.core.termination and client.core.termination.error_code == PROTOCOL_VIOLATION
+    assert client.link.is_gone and not failures
+    assert is_answered(network, site)
