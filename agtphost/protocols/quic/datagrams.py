@@ -109,6 +109,7 @@ class QuicEndpoint(DatagramProtocol):
         self._waiting: dict[bytes, _Arrival] = {}
         self._by_id: dict[bytes, QuicLink] = {}
         self._links: dict[QuicLink, set[bytes]] = {}
+        self._half_open: set[QuicLink] = set()
         self._budget = (0.0, 0)
         self._turn_began: float | None = None
         self.counts = QuicCounts()
@@ -232,7 +233,7 @@ class QuicEndpoint(DatagramProtocol):
     @property
     def half_open(self) -> int:
         """Connections whose client is not known yet."""
-        return len(self._waiting) + sum(1 for each in self._links if each.is_half_open)
+        return len(self._waiting) + len(self._half_open)
 
     def _arrive(self, header: QuicHeader, datagram: bytes, addr: tuple[str, int]) -> None:
         address = canonical_address(addr[0])
@@ -321,6 +322,7 @@ class QuicEndpoint(DatagramProtocol):
             del self._links[link]
             self.counts.handshakes["limit"] += 1
             return
+        self._half_open.add(link)
         self.use(link, chosen)
         self.use(link, core.host_cid)
         link.receive(datagram, addr)
@@ -343,6 +345,10 @@ class QuicEndpoint(DatagramProtocol):
     def vouch(self, link: QuicLink) -> None:
         """Note that the client has shown a verified certificate."""
         self._factory.connection_authenticated(link)
+
+    def establish(self, link: QuicLink) -> None:
+        """Count a connection no more among those that shake hands."""
+        self._half_open.discard(link)
 
     def transmit(self, octets: bytes, address: tuple[str, int]) -> None:
         """Send a datagram; one that the system does not take is lost, as any can be."""
@@ -368,6 +374,7 @@ class QuicEndpoint(DatagramProtocol):
         """Drop a connection that is over, and its IDs."""
         for each in self._links.pop(link, ()):
             self._by_id.pop(each, None)
+        self._half_open.discard(link)
         self.counts.handshakes[outcome] += 1
         self.counts.lost += link.core.packets_lost
         link.core.end_trace()

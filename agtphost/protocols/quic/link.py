@@ -56,6 +56,9 @@ class LinkOwner(Protocol):
     def vouch(self, link: QuicLink) -> None:
         """Note that the client has shown a verified certificate."""
 
+    def establish(self, link: QuicLink) -> None:
+        """Note that the handshake of a connection is over, and its client not refused."""
+
     def transmit(self, octets: bytes, address: tuple[str, int]) -> None:
         """Send a datagram."""
 
@@ -263,6 +266,7 @@ class QuicLink:
             return
         if certificate is not None:
             self._owner.vouch(self)
+        self._owner.establish(self)
         self.core.free_handshake()
         self._peer = Peer(
             address=self.address,
@@ -428,11 +432,6 @@ class QuicLink:
     def streams(self) -> int:
         """Requests that are not over."""
         return len(self._streams)
-
-    @property
-    def is_half_open(self) -> bool:
-        """Whether the client is not known yet."""
-        return self._peer is None
 
     @property
     def expendable(self) -> int:
