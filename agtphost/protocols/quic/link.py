@@ -444,9 +444,10 @@ class QuicLink:
             each.connection.sweep(now)
         if now >= self._expires:
             self._draining = True
-        if not self._streams and now - self._active >= self._settings.limits.idle_timeout:
+        is_idle = not self._streams and now - self._active >= self._settings.limits.idle_timeout
+        if is_idle:
             self.core.close(Code.DONE)
-        if self._draining or not self._streams:
+        if self._draining or is_idle:
             self._wake()
 
     def drain(self) -> None:

@@ -221,6 +221,23 @@ def test_an_idle_connection_holds_little(site: Site) -> None:
     assert held < 10 * 90 << 10, held // 10
 
 
+def test_a_sweep_does_not_wake_idle_connections(site: Site) -> None:
+    """A connection that waits for its next call is looked at; nothing is computed until it is idle too long."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.wait(client.call())
+    network.pass_time(1)
+    [link] = host.endpoint._links
+    before = set(network.clock.getDelayedCalls())
+    host.factory.sweep()
+    assert set(network.clock.getDelayedCalls()) == before and not link.is_gone
+    network.pass_time(host.factory.limits.idle_timeout)
+    host.factory.sweep()
+    network.pass_time(0.1)
+    assert link.is_gone and host.endpoint.links == 0
+
+
 class Unwalked(dict[Any, Any]):
     """A table that may not be walked."""
 
