@@ -320,6 +320,11 @@ class QuicLink:
                 self._served.add(number)
                 self.reset(number, Code.ENDING)
                 return
+            if not event.data:  # It ends without a request.
+                self._served.add(number)
+                self.finish(number)
+                self._count_reset()
+                return
             stream = self._open(number)
         self._active = self._clock.seconds()
         stream.receive(event.data, ends=event.end_stream)

@@ -12,6 +12,7 @@ from aioquic import tls
 from aioquic.buffer import encode_uint_var as number
 from twisted.internet.defer import succeed
 
+from agtphost.vocabulary.quic_codes import MOST_RESETS, RESET_SECONDS, Code
 from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_PACKETS, MOST_PROBES
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
@@ -163,4 +164,27 @@ def test_client_that_retires_all_its_connection_ids_is_closed(site: Site) -> Non
         client.send(name(20, 20))
     assert client.core.termination and client.core.termination.error_code == PROTOCOL_VIOLATION
     assert client.link.is_gone and not failures
+    assert is_answered(network, site)
+
+
+@pytest.mark.parametrize(("octets", "is_closed"), [(b"", True), (ask(), False)], ids=["nothing", "requests"])
+def test_streams_without_a_request_count_as_resets(site: Site, octets: bytes, is_closed: bool) -> None:
+    """A stream that only ends is cheap for its client and asks for nothing: a hundred in ten seconds are too many."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = SilentClient(network, site, host)
+    opened = 0
+    while not client.link.is_gone and opened < 160:
+        newest = client.core._packet_number - 1
+        frames = b"\x02" + number(newest) + b"\0\0" + number(newest)  # ACK
+        while opened < client.core._local_max_streams_bidi.sent:
+            frames += b"\x0b" + number(4 * opened) + number(len(octets)) + octets
+            opened += 1
+        client.send(frames)
+    assert client.link.is_gone is is_closed and network.clock.seconds() < RESET_SECONDS
+    if is_closed:
+        assert MOST_RESETS < opened <= MOST_RESETS + 3 * 16 and not host.dispatcher.requests
+        assert client.core.termination and client.core.termination.error_code == Code.TOO_MUCH
+    else:
+        assert len(host.dispatcher.requests) == opened
     assert is_answered(network, site)
