@@ -16,6 +16,7 @@ What the library lacks or does otherwise, as of 1.7.1 and 1.7.2, which differ in
 - It keeps each packet that has nothing but an acknowledgement until the peer acknowledges it, which no peer has to.
 - It bounds the octets that it has sent and that were not acknowledged, not the packets, each of which takes 700 octets
   of memory however short it is; and not even these octets where it answers probes of other paths.
+- It takes an idle timeout of 0, by which a peer says that it has none, for one of no seconds.
 - It reports the end of a connection only after a closing period.
 - It doubles the pause between two probes without bound: after an outage of a minute the next is a minute away.
 
@@ -97,7 +98,8 @@ _CONNECTION = (
     *("_handle_retire_connection_id_frame", "_handle_stream_frame"),
     *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
-    *("_network_paths", "_peer_cid", "_peer_cid_available", "_quic_logger", "_remote_max_streams_bidi"),
+    *("_network_paths", "_parse_transport_parameters", "_peer_cid", "_peer_cid_available", "_quic_logger"),
+    *("_remote_max_idle_timeout", "_remote_max_streams_bidi"),
     *("_replenish_connection_ids", "_send_probing_frames", "_state", "_streams"),
     *("_write_connection_limits", "_write_new_connection_id_frame", "_write_stream_limits"),
 )
@@ -185,6 +187,11 @@ class BoundedConnection(quic.QuicConnection):
             check(verify)
 
         context._check_certificate_verify_signature = check_signature
+
+    def _parse_transport_parameters(self, data: bytes, from_session_ticket: bool = False) -> None:
+        super()._parse_transport_parameters(data, from_session_ticket)
+        if self._remote_max_idle_timeout == 0:
+            self._remote_max_idle_timeout = None  # The peer has no timeout of its own (RFC 9000 section 18.2).
 
     def _handle_crypto_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
         start = buf.tell()

@@ -445,3 +445,15 @@ def test_no_reset_is_longer_than_what_it_answers(site: Site) -> None:
         network.carry(b"\x40" * length, ("198.51.100.9", 1), ("192.0.2.1", 4480))
         network.pass_time(1)
         assert host.endpoint.counts.resets == resets
+
+
+def test_client_without_an_idle_timeout_has_the_hosts(site: Site) -> None:
+    """A client that names an idle timeout of 0, which means that it has none, may be silent while its call runs."""
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher())
+    client = QuicClient(network, site, idle_timeout=0.0).connect()
+    client.core._configuration.idle_timeout = 100  # The library takes its own 0 for no seconds.
+    call = client.call()
+    network.pass_time(50)
+    host.dispatcher.answer()
+    assert client.wait(call)[0].startswith(OK)
