@@ -38,6 +38,11 @@ class QuicCall:
         return self._conversation.answered
 
     @property
+    def has_replies(self) -> bool:
+        """Whether replies wait to be taken."""
+        return bool(self._replies)
+
+    @property
     def has_surplus(self) -> bool:
         """Whether octets arrived behind the answer."""
         return not self.is_out and self._failure is None and not self._conversation.reusable

@@ -139,7 +139,7 @@ class QuicDriver:
 
     def _deliver(self, call: QuicCall) -> None:
         try:
-            for reply in call.take():
+            for reply in self.session.take(call):
                 self._hand_out(call, reply)
         except Exception as error:
             # Also one of the caller's own, of which the call is given up.

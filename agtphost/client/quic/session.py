@@ -28,6 +28,7 @@ from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.core import WINDOW, ClientCore, QuicCredentials
 from agtphost.client.quic.errors import Unanswered, convert_end, convert_reset, convert_unsent, to_loss
 from agtphost.client.quic.reset_budget import ResetBudget
+from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire.codec import Limits
@@ -210,6 +211,17 @@ class QuicSession:
         changed, self._changed = self._changed, {}
         return list(changed)
 
+    def take(self, call: QuicCall) -> list[Reply]:
+        """
+        Return the replies of a call that have arrived; see :meth:`.QuicCall.take`.
+
+        Only then the server may send more: what it sends ahead of its reader is bounded.
+        """
+        replies = call.take()
+        if replies and call.stream is not None:
+            self._core.widen(call.stream, call.consumed + WINDOW)
+        return replies
+
     def give_up(self, call: QuicCall) -> None:
         """Forget a call, and cancel it if its answer is not complete."""
         self._waiting.pop(call, None)
@@ -259,7 +271,8 @@ class QuicSession:
         except ClientError as error:
             self._fail(call, error)
             return
-        self._core.widen(call.stream, call.consumed + WINDOW)
+        if not call.has_replies:
+            self._core.widen(call.stream, call.consumed + WINDOW)
         self._changed[call] = None
         if call.has_surplus:
             self._retire()

@@ -125,7 +125,7 @@ class SessionClient:
             self.network.carry(octets, self.address, HOST)
         for call in self.session.take_changed():
             try:
-                self.found[call] = self.found.get(call, []) + call.take()
+                self.found[call] = self.found.get(call, []) + self.session.take(call)
             except ClientError as error:
                 self.errors[call] = error
         if self._timer is not None and self._timer.active():
