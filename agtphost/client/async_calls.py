@@ -27,7 +27,6 @@ class AsyncCalls(Calls[L]):
 
     def __init__(self, now: Clock, **options: Unpack[ClientOptions]) -> None:
         super().__init__(now, **options)
-        self._uses_quic = options.get("quic", False)
         self._load_context()
 
     def __repr__(self) -> str:
@@ -92,10 +91,6 @@ class AsyncCalls(Calls[L]):
             self._quic = load_quic(self._caller.settings)
         if self._uses_quic is not True:
             self._load_tls()
-
-    def _shares(self, key: Destination) -> bool:
-        carriers = self._carriers
-        return bool(self._uses_quic if carriers is None else carriers.quic_of(key, self._now()))
 
     async def _connect(self, key: Destination, deadline: Deadline) -> L:
         presented = self._presented.stamp

@@ -82,7 +82,8 @@ class ConnectionSource(Generic[L]):
         self._carriers: CarrierTable | None = None
         """The carriers of hosts; None where each connection is by the same."""
 
-        if options.get("quic", False) == AUTO:
+        self._uses_quic = options.get("quic", False)
+        if self._uses_quic == AUTO:
             self._carriers = CarrierTable(options.get("carrier_memory"), options.get("on_fallback"))
         self._presented = PresentedCertificate(settings)
 
@@ -110,7 +111,8 @@ class ConnectionSource(Generic[L]):
 
     def _shares(self, key: Destination) -> bool:
         """Return whether the next connection to a host is to be one that all calls share."""
-        return False
+        carriers = self._carriers
+        return bool(self._uses_quic if carriers is None else carriers.quic_of(key, self._now()))
 
     @abstractmethod
     def _run_limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> Awaitable[T]:

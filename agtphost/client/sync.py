@@ -2,7 +2,8 @@
 The blocking client, for scripts and the command line: standard library sockets, no reactor.
 
 Has the options, rules and errors of :class:`agtphost.client.Client`. Safe to
-share between threads: each call has a connection to itself while it runs.
+share between threads: over TLS each call has a connection to itself while it
+runs, over QUIC all calls to a host have one connection.
 """
 
 from __future__ import annotations
@@ -62,9 +63,11 @@ class _BlockingCalls(Calls[CallConnection]):
     def __init__(self, clock: Clock, sleep: Callable[[float], None], **options: Unpack[ClientOptions]) -> None:
         super().__init__(clock, **options)
         self._blocks = sleep
-        self._uses_quic = options.get("quic", False)
         self._load_context()
         self._guard = self._changed = threading.Condition()
+        self._failures: dict[Destination, list[ClientError]] = {}
+        """For the calls that wait for the one connection to a host: why it could not be opened."""
+
         self._lock = threading.Lock()
 
     def begin(
@@ -91,9 +94,18 @@ class _BlockingCalls(Calls[CallConnection]):
         return await work  # Each blocking operation asks the deadline how long it may block.
 
     async def _wait_freed(self, key: Destination, deadline: Deadline) -> None:
+        failure = self._failures.setdefault(key, [])
         self._changed.wait(deadline.seconds_left)
+        if failure:
+            raise failure[0]
 
     def _wake(self, key: Destination) -> None:
+        self._changed.notify_all()
+
+    def _wake_all(self, key: Destination, error: ClientError | None = None) -> None:
+        waited = self._failures.pop(key, None)
+        if waited is not None and error is not None:
+            waited.append(error)
         self._changed.notify_all()
 
     async def _sleep(self, seconds: float) -> None:

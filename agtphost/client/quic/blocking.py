@@ -1,9 +1,11 @@
-"""One QUIC connection of the blocking client: a UDP socket."""
+"""One QUIC connection of the blocking client: a UDP socket, with a stream for each call."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
+import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -12,8 +14,9 @@ from agtphost.client.blocking_connection import handed_out
 from agtphost.client.connections import Stream
 from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.errors import ClientError
+from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.core import QuicCredentials
-from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, explain_silence
+from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, convert_unsent, explain_silence, to_loss
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
@@ -54,35 +57,52 @@ Open = Callable[[Any], DatagramSocket]
 
 class BlockingQuicConnection:
     """
-    A QUIC connection to one server.
+    A QUIC connection to one server, for the calls of any number of threads.
+
+    Of the threads that wait for answers one waits for datagrams, for all of them; the others sleep until something of
+    their call has arrived, or until it is their turn to wait for datagrams. No thread waits with the lock held.
 
     :param channel: a socket that is connected to the server.
     :param clock: of the session and of the deadlines.
     """
 
     carrier = "quic"
-    is_shared = False
+    is_shared = True
 
     def __init__(self, session: QuicSession, channel: DatagramSocket, clock: Clock) -> None:
         self._session = session
         self._channel = channel
         self._clock = clock
+        self._lock = threading.Lock()
+        """Guards the session and all that follows."""
+
+        self._reads_until: float | None = None
+        """Until when a thread waits for datagrams; None: none does."""
+
+        self._sleeping: dict[QuicCall, threading.Condition] = {}
+        self._left: deque[QuicCall] = deque()
+        """Calls whose threads have left: a generator may be ended anywhere, also where this lock is held."""
+
         self.presented: tls.Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
     @property
     def fresh(self) -> bool:
         """Whether the connection can serve a call: the server has not ended it since."""
-        with contextlib.suppress(OSError):
-            self._read()
-        self._session.act_on_time(self._clock())
-        self._flush()
-        return self._session.reusable
+        with self._lock:
+            if self._reads_until is None:
+                with contextlib.suppress(OSError):
+                    self._read()
+            self._act_on_time()
+            self._flush()
+            self._end_calls()
+            return self._session.reusable
 
     @property
     def reusable(self) -> bool:
-        """Whether the last call left the connection in order."""
-        return self._session.reusable
+        """Whether the connection can serve further calls."""
+        with self._lock:
+            return self._session.reusable
 
     @property
     def has_served(self) -> bool:
@@ -91,61 +111,150 @@ class BlockingQuicConnection:
 
     def shake_hands(self, deadline: Deadline, doing: str, rival: TcpRival | None = None) -> None:
         """
-        Wait until the server is verified.
+        Wait until the server is verified; before the connection is shared.
 
         :param rival: tries TCP besides.
         :raises agtphost.client.errors.ClientError: if it is not.
         :raises agtphost.client.tcp_rival.Overtaken: if TCP was there first.
         """
         while not self._session.is_ready:
-            self._wait(deadline, doing, rival)
+            self._flush()
+            seconds = min(self._count_seconds(), deadline.remaining(doing))
+            if rival is not None:
+                seconds = _SHORTEST if rival.wait(self._channel, seconds) else 0.0
+            self._take(self._receive(seconds))
             if self._session.fault is not None:
                 self._flush()
                 raise self._session.fault
 
     async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         """
-        Make a call. Suspends to hand out interim replies, if they are asked for, and for nothing else.
+        Make a call besides those that are out. Suspends to hand out interim replies, if they are asked for.
 
         :raises agtphost.client.errors.ClientError: if the call gets no final reply.
         """
         deadline.remaining("sending the request")
-        begun = self._session.ask(call, self._clock())
+        with self._lock:
+            if not self._session.reusable:
+                # It has ended since the call was given it.
+                raise convert_unsent(self._session.fault or to_loss("ended the connection", answered=False))
+            begun = self._session.ask(call, self._clock())
         try:
             while True:
-                self._wait(deadline, "waiting for the answer")
-                for reply in begun.take():
+                for reply in self._await_replies(begun, deadline):
                     if not reply.interim:
                         return reply
                     if stream is not None:
                         await handed_out(reply)
         finally:
-            self._session.give_up(begun)
-            self._flush()
+            self._left.append(begun)
+            if self._lock.acquire(blocking=False):  # Else the thread that has it ends the call.
+                try:
+                    self._end_calls()
+                finally:
+                    self._lock.release()
 
     def close(self) -> None:
-        """End the connection, and tell the server."""
-        self._session.close()
-        self._flush()
-        self._channel.close()
+        """End the connection, and tell the server; once no call uses it."""
+        with self._lock:
+            self._session.close()
+            self._flush()
+            self._channel.close()
 
     abort = close
 
-    def _wait(self, deadline: Deadline, doing: str, rival: TcpRival | None = None) -> None:
-        """Send what there is, and wait for a datagram or for the next thing to do."""
-        self._flush()
-        left = self._session.due - self._clock()
-        seconds = min(max(left, _SHORTEST), deadline.remaining(doing))
-        if rival is not None:
-            seconds = _SHORTEST if rival.wait(self._channel, seconds) else 0.0
+    # Waiting, with the lock held unless it says otherwise
+
+    def _await_replies(self, call: QuicCall, deadline: Deadline) -> list[Reply]:
+        """Return the next replies of a call; called without the lock."""
+        while True:
+            with self._lock:
+                try:
+                    self._act_on_time()
+                    replies = self._session.take(call)
+                    self._flush()
+                    if replies:
+                        return replies
+                    seconds = deadline.remaining("waiting for the answer")
+                    if self._reads_until is not None:
+                        self._sleep(call, seconds)
+                        continue
+                    seconds = min(self._count_seconds(), seconds)
+                    self._reads_until = self._clock() + seconds
+                finally:
+                    self._end_calls()
+            self._read_for_all(seconds)
+
+    def _read_for_all(self, seconds: float) -> None:
+        """Wait for datagrams, and tell the threads what has arrived for them; called without the lock."""
+        found: bytes | OSError | None = None
+        try:
+            found = self._receive(seconds)
+        finally:
+            with self._lock:
+                self._reads_until = None
+                self._take(found)
+                self._end_calls()
+
+    def _sleep(self, call: QuicCall, seconds: float) -> None:
+        """Wait, without the lock, for another thread that reads; shorter if there is something to do before it is."""
+        assert self._reads_until is not None
+        if self._session.due < self._reads_until:
+            seconds = min(seconds, self._count_seconds())
+        turn = self._sleeping[call] = threading.Condition(self._lock)
+        try:
+            turn.wait(seconds)
+        finally:
+            del self._sleeping[call]
+
+    def _end_calls(self) -> None:
+        """
+        Cancel the calls whose threads have left; the last act of whoever has the lock.
+
+        Wakes the threads whose calls have changed, and one to wait for datagrams if none does.
+        """
+        if self._left:
+            while self._left:
+                self._session.give_up(self._left.popleft())
+            self._flush()
+        for call in self._session.take_changed():
+            if call in self._sleeping:
+                self._sleeping[call].notify()
+        if self._reads_until is None and self._sleeping:
+            next(iter(self._sleeping.values())).notify()
+
+    # Datagrams and time
+
+    def _count_seconds(self) -> float:
+        """Return the seconds until there is something to do."""
+        return max(self._session.due - self._clock(), _SHORTEST)
+
+    def _act_on_time(self) -> None:
+        if (now := self._clock()) >= self._session.due:
+            self._session.act_on_time(now)
+
+    def _receive(self, seconds: float) -> bytes | OSError | None:
+        """Wait for a datagram, or for the system's report that nothing listens at the server's port."""
         self._channel.settimeout(seconds)
         try:
-            self._session.receive(self._channel.recv(_READ), self._clock())
-            self._read()
+            return self._channel.recv(_READ)
         except (TimeoutError, BlockingIOError):
-            self._session.act_on_time(self._clock())
-        except OSError:
+            return None
+        except OSError as error:
+            return error
+
+    def _take(self, found: bytes | OSError | None) -> None:
+        """Take what :meth:`_receive` returned, and the datagrams that have arrived besides."""
+        if found is None:
+            self._act_on_time()
+        elif isinstance(found, OSError):
             self._session.note_unreachable()
+        else:
+            self._session.receive(found, self._clock())
+            try:
+                self._read()
+            except OSError:
+                self._session.note_unreachable()
 
     def _read(self) -> None:
         """Take the datagrams that have arrived, without waiting for more."""

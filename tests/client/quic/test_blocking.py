@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 import pytest_twisted
-from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import deferLater
 
-from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, sync
+from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, Timeout, sync
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.deadline import Deadline
 from agtphost.client.quic import loading
 from agtphost.client.quic.blocking import connect
+from agtphost.client.quic.core import WINDOW
 from agtphost.client.quic.session import ANSWER_SECONDS
 from agtphost.client.requests import Destination
 from agtphost.config.quic import QuicSection
 from agtphost.protocols.quic.listener import QuicListeningService
+from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire import Headers, Response
 from tests.client.quic.sessions import credentials_from
+from tests.programmes import seed_of_chance
 from tests.protocols.authorities import Identity, issue
 from tests.protocols.links import FakeDispatcher, at_once, reply
 from tests.protocols.loopback import Host, Site, in_thread, make_site
@@ -114,23 +121,190 @@ async def test_calls_that_are_over_are_forgotten(site: Site) -> None:
     assert len(session._calls) <= 1  # The end of the last stream may come after its answer.
 
 
+class Threads:
+    """Calls of one client at the same time, each in a thread of its own."""
+
+    def __init__(self, client: sync.Client, host: QuicHost) -> None:
+        self._client, self._host = client, host
+        self._pool = ThreadPoolExecutor(50)
+
+    def call(self, task: str, method: str = "QUERY", **options: Any) -> Future[Reply]:
+        return self._pool.submit(self._client.call, self._host.uri, method, task_id=task, **options)
+
+    def stream(self, task: str, note: Callable[[Reply], object]) -> Future[None]:
+        """Iterate over the replies to a call."""
+
+        def work() -> None:
+            for each in self._client.stream(self._host.uri, "EXECUTE", input={}, task_id=task):
+                note(each)
+
+        return self._pool.submit(work)
+
+    async def wait_for_requests(self, count: int) -> None:
+        """Wait until so many requests have no answer."""
+        await self.wait(lambda: len(self._host.dispatcher.waiting) >= count)
+
+    async def wait(self, until: Callable[[], object]) -> None:
+        end = time.monotonic() + 30
+        while not until():
+            assert time.monotonic() < end, "it did not happen in time"
+            await deferLater(self._host.reactor, 0.001)
+
+    async def end(self) -> None:
+        await in_thread(self._pool.shutdown)
+        await in_thread(self._client.close)
+
+
 @pytest_twisted.ensureDeferred
-async def test_calls_of_several_threads_have_a_connection_each(site: Site) -> None:
-    """Threads that share a client wait for none of the others, and later calls use the connections that are there."""
+async def test_calls_of_many_threads_share_a_connection(site: Site) -> None:
+    """Fifty calls at a time cost one handshake; each thread gets its own answer, whichever of them reads."""
+    choice, dispatcher = Random(seed_of_chance()), FakeDispatcher()
+    async with QuicHost(site, dispatcher) as host:
+        threads = Threads(client_of(site), host)
+        calling = [threads.call(f"task-{number}") for number in range(50)]
+        answered = 0
+        while answered < 50:
+            await threads.wait_for_requests(min(10, 50 - answered))
+            asked = list(zip(dispatcher.requests[answered:], dispatcher.waiting, strict=True))
+            dispatcher.waiting.clear()
+            choice.shuffle(asked)
+            for request, answer in asked:
+                answer.callback(reply(request))
+            answered += len(asked)
+        await threads.wait(lambda: all(each.done() for each in calling))
+        assert [each.result().headers.get("task-id") for each in calling] == [f"task-{each}" for each in range(50)]
+        assert host.quic.endpoint.counts.handshakes.total() == 0  # None has ended.
+        assert host.factory.connections == len({id(peer.link) for peer in dispatcher.peers}) == 1
+        await threads.end()
+    assert host.quic.endpoint.counts.handshakes == {"done": 1}
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_thread_that_gives_up_ends_no_other_call(site: Site) -> None:
+    """A call that takes too long resets its stream, be its thread the one that reads or not; the others go on."""
     dispatcher = FakeDispatcher()
     async with QuicHost(site, dispatcher) as host:
+        threads = Threads(client_of(site), host)
+        first = threads.call("first", timeout=1)
+        await threads.wait_for_requests(1)
+        others = [threads.call("second"), threads.call("third", timeout=1), threads.call("fourth")]
+        await threads.wait_for_requests(4)
+        await threads.wait(lambda: first.done() and others[1].done())
+        for late in (first, others[1]):
+            with pytest.raises(Timeout, match="waiting for the answer"):
+                late.result()
+        await threads.wait(lambda: host.quic.endpoint.streams == 2)
+        for answer, request in zip(dispatcher.waiting, dispatcher.requests, strict=True):
+            answer.callback(reply(request))
+        await threads.wait(lambda: all(each.done() for each in others))
+        assert others[0].result().ok and others[2].result().ok
+        last = threads.call("last")
+        await threads.wait_for_requests(5)
+        dispatcher.waiting[-1].callback(reply(dispatcher.requests[-1]))
+        await threads.wait(last.done)
+        assert last.result().ok and host.factory.connections == 1
+        await threads.end()
+    assert len({id(peer.link) for peer in dispatcher.peers}) == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_end_of_a_shared_connection_ends_each_of_its_calls(site: Site) -> None:
+    """Each thread gets an error that says what to do, and the next call has a new connection."""
+    dispatcher = FakeDispatcher()
+    async with QuicHost(site, dispatcher) as host:
+        threads = Threads(client_of(site), host)
+        calling = [threads.call(f"task-{number}", "BOOK") for number in range(5)]
+        await threads.wait_for_requests(5)
+        for link in tuple(host.quic.endpoint._links):
+            link.core.close(Code.TOO_MUCH)
+            link._wake()
+        await threads.wait(lambda: all(each.done() for each in calling))
+        for each in calling:
+            error = each.exception()
+            assert isinstance(error, ConnectionLost) and error.remedy
+        dispatcher.waiting.clear()
+        again = threads.call("again", "BOOK")
+        await threads.wait_for_requests(1)
+        dispatcher.waiting[0].callback(reply(dispatcher.requests[-1]))
+        await threads.wait(again.done)
+        assert again.result().ok
+        await threads.end()
+    assert len(dispatcher.requests) == 6 and len({id(peer.link) for peer in dispatcher.peers}) == 2
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_thread_that_is_slow_with_its_replies_stops_no_other(site: Site) -> None:
+    """While a thread handles an interim reply another one reads, and what arrives for the first is bounded."""
+    go_on, arrived = threading.Event(), list[Reply]()
+    dispatcher = FakeDispatcher()
+
+    def handle(each: Reply) -> None:
+        arrived.append(each)
+        if len(arrived) == 1:
+            go_on.wait(30)
+
+    async with QuicHost(site, dispatcher) as host:
         client = client_of(site)
-        for _ in range(2):
-            calling = [ensureDeferred(in_thread(client.call, host.uri, "QUERY")) for _ in range(4)]
-            while len(dispatcher.waiting) < 4:
-                await deferLater(host.reactor, 0.001)
-            assert host.factory.connections == 4
-            while dispatcher.waiting:
-                dispatcher.answer()
-            for each in calling:
-                assert (await each).status == 200
-        await in_thread(client.close)
-    assert len({id(peer.link) for peer in dispatcher.peers}) == 4
+        threads = Threads(client, host)
+        slow = threads.stream("slow", handle)
+        await threads.wait_for_requests(1)
+        [answer] = dispatcher.waiting
+        part = Response(
+            status=202,
+            headers=Headers([("Continuation-Token", "c"), ("Content-Type", "text/plain")]),
+            body=bytes(10_000),
+        )
+        dispatcher.interims[0](part)
+        await threads.wait(lambda: arrived)
+        quick = [threads.call(f"quick-{number}") for number in range(3)]
+        await threads.wait_for_requests(4)
+        for _ in range(100):
+            dispatcher.interims[0](part)
+        [[entry]] = client._calls._pool._entries.values()
+        link: Any = entry.connection
+        [call] = [each for each in link._session._calls.values() if each.consumed]
+        await threads.wait(lambda: call.consumed >= WINDOW)
+        for request, waiting in zip(dispatcher.requests[1:], dispatcher.waiting[1:], strict=True):
+            waiting.callback(reply(request))
+        await threads.wait(lambda: all(each.done() for each in quick))
+        allowed = link._session._core._streams[call.stream].max_stream_data_local
+        go_on.set()
+        assert allowed <= WINDOW + 3 * 10_200 and len(arrived) == 1 and not slow.done()
+        assert all(each.result().ok for each in quick)
+        answer.callback(reply(dispatcher.requests[0]))
+        await threads.wait(slow.done)
+        slow.result()
+        assert len(arrived) == 102
+        await threads.end()
+
+
+def test_threads_that_wait_for_a_connection_fail_with_it(site: Site) -> None:
+    """One attempt tells all threads that no host answers: they do not try one after the other."""
+    client = client_of(site)
+    made: list[int] = []
+    begun, barrier = threading.Event(), threading.Barrier(5)
+    connect_by_quic = client._calls._connect_by_quic
+
+    def connect_and_count(*arguments: Any) -> Any:
+        made.append(1)
+        begun.wait(30)
+        return connect_by_quic(*arguments)
+
+    client._calls._connect_by_quic = connect_and_count  # type: ignore[method-assign]
+    uri = f"agtp://127.0.0.1:{closed_port()}"
+
+    def call() -> None:
+        barrier.wait(30)
+        client.call(uri, "QUERY")
+
+    with ThreadPoolExecutor(5) as pool:
+        calling = [pool.submit(call) for _ in range(5)]
+        while len(client._calls._changed._waiters) < 4:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        begun.set()
+        for each in calling:
+            assert isinstance(each.exception(30), CannotConnect)
+    assert made == [1]
 
 
 @pytest_twisted.ensureDeferred
