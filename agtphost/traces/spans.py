@@ -156,8 +156,8 @@ class CallSpan:
             "agtp.status": status,
             "agtp.assurance": exchange.assurance.label,
         }
-        if exchange.peer.carrier == "quic":
-            told["network.transport"] = "quic"
+        if exchange.peer.recorded is not None:
+            told.update(_describe_way(exchange.peer.recorded))
         if exchange.call.audit_id:
             told["agtp.audit_id"] = exchange.call.audit_id
         if self.reason:
@@ -179,3 +179,8 @@ class CallSpan:
         if exchange.agent is not None:
             told["gen_ai.agent.name"] = exchange.agent.name
         return told
+
+
+def _describe_way(recorded: Mapping[str, object]) -> Attributes:
+    """Return the attributes of a call that did not come over TLS; see :attr:`agtphost.identity.peer.Peer.recorded`."""
+    return {"network.transport": str(recorded["carrier"])} if "carrier" in recorded else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -309,3 +310,25 @@ def test_calls_over_quic_say_so(traced: Traced, monkeypatch: pytest.MonkeyPatch)
     answer = traced.begin().call("QUERY", "/things/one")
     assert (traced.named("QUERY /things/{name}").attributes or {})["network.transport"] == "quic"
     assert answer.record["extra"]["carrier"] == "quic"
+
+
+def test_a_call_over_tls_looks_at_no_carrier(traced: Traced) -> None:
+    """What a span says of a way other than TLS is known of the connection, as what a record says of it."""
+    caller = traced.begin()
+    caller.call("QUERY", "/things/one")
+    seen: set[tuple[str, int]] = set()
+
+    def note(frame: Any, event: str, argument: object) -> Any:
+        name = frame.f_code.co_filename
+        if "agtphost/traces/" not in name:
+            return None
+        seen.add((name, frame.f_lineno))
+        return note
+
+    sys.settrace(note)
+    try:
+        caller.call("QUERY", "/things/two")
+    finally:
+        sys.settrace(None)
+    lines = [linecache.getline(*place) for place in seen]
+    assert len(lines) > 30 and not [line for line in lines if "carrier" in line or "quic" in line]
