@@ -209,7 +209,7 @@ class BlockingQuicConnection:
 
     def _end_calls(self) -> None:
         """
-        Cancel the calls whose threads have left; the last act of whoever has the lock.
+        Cancel the calls whose threads have left; the last act of a thread before it releases the lock.
 
         Wakes the threads whose calls have changed, and one to wait for datagrams if none does.
         """

@@ -191,7 +191,7 @@ class BoundedConnection(quic.QuicConnection):
     def _parse_transport_parameters(self, data: bytes, from_session_ticket: bool = False) -> None:
         super()._parse_transport_parameters(data, from_session_ticket)
         if self._remote_max_idle_timeout == 0:
-            self._remote_max_idle_timeout = None  # The peer has no timeout of its own (RFC 9000 section 18.2).
+            self._remote_max_idle_timeout = None  # The peer has none (RFC 9000 section 18.2).
 
     def _handle_crypto_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
         start = buf.tell()
@@ -245,7 +245,7 @@ class BoundedConnection(quic.QuicConnection):
         most = self._loss.congestion_window + MOST_PROBES * self._max_datagram_size
         if self._is_full or self._loss.bytes_in_flight >= most:
             return []
-        return super()._send_probing_frames(network_path=network_path, now=now)  # type: ignore[no-any-return]
+        return super()._send_probing_frames(network_path=network_path, now=now)
 
     # Connection IDs
 
