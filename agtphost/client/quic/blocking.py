@@ -100,9 +100,8 @@ class BlockingQuicConnection:
 
     @property
     def reusable(self) -> bool:
-        """Whether the connection can serve further calls."""
-        with self._lock:
-            return self._session.reusable
+        """Whether the connection can serve further calls; asked without the lock, as where a generator is ended."""
+        return self._session.reusable
 
     @property
     def has_served(self) -> bool:
@@ -194,7 +193,7 @@ class BlockingQuicConnection:
             with self._lock:
                 self._reads_until = None
                 self._take(found)
-                self._end_calls()
+                self._end_calls(hands_over=False)  # This thread goes on, or hands over as it leaves.
 
     def _sleep(self, call: QuicCall, seconds: float) -> None:
         """Wait, without the lock, for another thread that reads; shorter if there is something to do before it is."""
@@ -207,11 +206,13 @@ class BlockingQuicConnection:
         finally:
             del self._sleeping[call]
 
-    def _end_calls(self) -> None:
+    def _end_calls(self, *, hands_over: bool = True) -> None:
         """
         Cancel the calls whose threads have left; the last act of a thread before it releases the lock.
 
         Wakes the threads whose calls have changed, and one to wait for datagrams if none does.
+
+        :param hands_over: whether it does the latter.
         """
         if self._left:
             while self._left:
@@ -220,7 +221,7 @@ class BlockingQuicConnection:
         for call in self._session.take_changed():
             if call in self._sleeping:
                 self._sleeping[call].notify()
-        if self._reads_until is None and self._sleeping:
+        if hands_over and self._reads_until is None and self._sleeping:
             next(iter(self._sleeping.values())).notify()
 
     # Datagrams and time
