@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.chain_verification import ChainRefused, ChainVerifier
 from agtphost.identity.peer import Peer
-from agtphost.protocols.admission import is_loopback
+from agtphost.protocols.admission import canonical_address, is_loopback
 from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import ConnectionLimits
 from agtphost.protocols.peers import certificate_of
@@ -134,6 +134,7 @@ class QuicLink:
         self._timer: IDelayedCall | None = None
         self._flushing: IDelayedCall | None = None
         self._draining = False
+        self._seen_at = ""  # the client's address as the system spells it
         self._active = self._clock.seconds()
         self._expires = math.inf
         self._handshake_until = self._active + settings.limits.handshake_timeout
@@ -298,15 +299,18 @@ class QuicLink:
     def _note_address(self) -> None:
         """Count the connection for another address, once the client has shown that it receives there."""
         found = self.core.address
-        if self._peer is None or found is None or found[0] == self.address:
+        if self._peer is None or found is None or found[0] == self._seen_at:
+            return
+        self._seen_at, address = found[0], canonical_address(found[0])
+        if address == self.address:
             return
         now = self._clock.seconds()
         is_often = len(self._moves) == MOST_MOVES and now - self._moves[0] < MOVE_SECONDS
         self._moves.append(now)
-        if is_often or not self._owner.move(self, found[0]):
+        if is_often or not self._owner.move(self, address):
             self.core.close(Code.TOO_MUCH)
             return
-        self._peer = replace(self._peer, address=found[0], loopback=is_loopback(found[0]))
+        self._peer = replace(self._peer, address=address, loopback=is_loopback(address))
 
     # Streams
 

@@ -457,3 +457,15 @@ def test_client_without_an_idle_timeout_has_the_hosts(site: Site) -> None:
     network.pass_time(50)
     host.dispatcher.answer()
     assert client.wait(call)[0].startswith(OK)
+
+
+def test_address_of_ipv4_in_ipv6_is_that_of_ipv4(site: Site) -> None:
+    """At a socket of both families a client of IPv4 has its own address and share, and has not moved."""
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(connections_per_address=2))
+    for number in range(1, 5):
+        client = QuicClient(network, site, address=(f"::ffff:198.51.100.{number}", 50_000)).connect()
+        assert client.wait(client.call())[0].startswith(OK)
+    assert {link.address for link in host.endpoint._links} == {f"198.51.100.{number}" for number in range(1, 5)}
+    assert [peer.address for peer in host.dispatcher.peers] == [f"198.51.100.{number}" for number in range(1, 5)]
+    assert host.endpoint.counts.moves == 0
