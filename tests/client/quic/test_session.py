@@ -55,6 +55,18 @@ def test_calls_are_answered_one_after_the_other(site: Site) -> None:
     assert not client.session.reusable
 
 
+def test_a_taken_answer_costs_no_datagram(site: Site) -> None:
+    """Of a stream that has ended no more comes: the host is not told how much more it may send on it."""
+    network = Network()
+    QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site, good(site.root))).connect()
+    client.call(call_of())
+    answer = client.ask(call_of(task="task-2"))
+    network.run(lambda: not answer.is_out)
+    assert client.found[answer]
+    assert client.session.datagrams(network.clock.seconds()) == []
+
+
 def test_the_first_request_waits_for_the_servers_certificate(site: Site) -> None:
     """Nothing of a request is sent with the first flight: there is no early data."""
     network = Network()
