@@ -167,10 +167,10 @@ class Host:
 
 
 def agtp(
-    *words: str, cwd: Path | None = None, environ: dict[str, str] | None = None
+    *words: str, cwd: Path | None = None, environ: dict[str, str] | None = None, timeout: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
     """Run the ``agtp`` command."""
-    return forking.run([BIN / "agtp", *words], timeout=60, env={**newcomer(_home()), **(environ or {})}, cwd=cwd)
+    return forking.run([BIN / "agtp", *words], timeout=timeout, env={**newcomer(_home()), **(environ or {})}, cwd=cwd)
 
 
 @contextmanager
