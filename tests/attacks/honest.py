@@ -65,10 +65,11 @@ context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(sys.argv[1] + "/server.pem", sys.argv[1] + "/server.key")
 server = socket.create_server(("127.0.0.1", 0))
 print(server.getsockname()[1], flush=True)
-link = context.wrap_socket(server.accept()[0], server_side=True)
-link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-while link.recv(4096):
-    link.sendall(answer)
+while True:
+    link = context.wrap_socket(server.accept()[0], server_side=True)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while link.recv(4096):
+        link.sendall(answer)
 """
 
 
