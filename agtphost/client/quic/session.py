@@ -218,7 +218,7 @@ class QuicSession:
         Only then the server may send more: what it sends ahead of its reader is bounded.
         """
         replies = call.take()
-        if replies and call.stream in self._calls:  # Of one that has ended no more comes, and none has to be told.
+        if replies and call.stream in self._calls:  # No octet comes on one that has ended.
             self._core.widen(call.stream, call.consumed + WINDOW)
         return replies
 
