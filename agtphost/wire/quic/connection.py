@@ -142,6 +142,14 @@ def find_fault() -> str:
     return ""
 
 
+def _peek(frame: Buffer) -> int:
+    """Return the first integer of a frame, and leave the frame to be read."""
+    start = frame.tell()
+    number: int = frame.pull_uint_var()
+    frame.seek(start)
+    return number
+
+
 def _bound_gaps(receiver: Any, frame_type: int) -> None:
     """Close the connection of a peer that leaves more than :data:`MOST_GAPS` gaps."""
     if len(receiver._ranges) > MOST_GAPS:
@@ -254,14 +262,12 @@ class BoundedConnection(quic.QuicConnection):
         self._newest_id = max(self._newest_id, connection_id.sequence_number)
 
     def _handle_retire_connection_id_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
-        start = buf.tell()
-        if buf.pull_uint_var() > self._newest_id:
+        if _peek(buf) > self._newest_id:
             raise quic.QuicConnectionError(
                 error_code=QuicErrorCode.PROTOCOL_VIOLATION,
                 frame_type=frame_type,
                 reason_phrase="a connection ID that was not sent is retired",
             )
-        buf.seek(start)
         super()._handle_retire_connection_id_frame(context, frame_type, buf)
 
     def _handle_new_connection_id_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
@@ -324,17 +330,13 @@ class BoundedConnection(quic.QuicConnection):
     # Streams
 
     def _handle_stream_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
-        start = buf.tell()
-        number = buf.pull_uint_var()
-        buf.seek(start)
+        number = _peek(buf)
         super()._handle_stream_frame(context, frame_type, buf)
         if (stream := self._streams.get(number)) is not None:
             _bound_gaps(stream.receiver, frame_type)
 
     def _handle_reset_stream_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
-        start = buf.tell()
-        number = buf.pull_uint_var()
-        buf.seek(start)
+        number = _peek(buf)
         super()._handle_reset_stream_frame(context, frame_type, buf)
         if (stream := self._streams.get(number)) is not None:
             stream.receiver._buffer = bytearray()  # Nothing reads it, and no window counts it any more.

@@ -36,6 +36,7 @@ from tests.protocols.authorities import Identity, issue
 from tests.protocols.links import FakeDispatcher, at_once, reply
 from tests.protocols.loopback import Host, Site, in_thread, make_site
 from tests.protocols.test_tls import good
+from tests.system.hosting import until
 
 
 class QuicHost(Host):
@@ -299,8 +300,7 @@ def test_threads_that_wait_for_a_connection_fail_with_it(site: Site) -> None:
 
     with ThreadPoolExecutor(5) as pool:
         calling = [pool.submit(call) for _ in range(5)]
-        while len(client._calls._changed._waiters) < 4:  # type: ignore[attr-defined]
-            time.sleep(0.001)
+        until(lambda: len(client._calls._changed._waiters) == 4)  # type: ignore[attr-defined]
         begun.set()
         for each in calling:
             assert isinstance(each.exception(30), CannotConnect)
