@@ -67,7 +67,7 @@ class StandbyHost:
         """
         Serve the probes and wait; fires with whether this host has the lease, after the probes have stopped.
 
-        :raises agtphost.errors.ConfigurationError: the port of the probes cannot be bound.
+        A port of the probes that cannot be bound is logged as an error: this host can take over all the same.
         """
         self._manager.startService()
         if self._probes is not None:

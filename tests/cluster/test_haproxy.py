@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import tomllib
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -144,9 +143,6 @@ def test_a_balancer_that_takes_a_stopping_host_for_dead_is_noticed(tmp_path: Pat
         assert answer_after_sigterm(reached, group.hosts["east"]) is None
 
 
-# Twice in eight complete runs HAProxy found the port of the second probes closed for a minute. Why is not known: what
-# both said then is among the warnings of the run.
-@pytest.mark.flaky(reruns=1, only_rerun=["AssertionError"])
 @needed
 @postgres.needed
 def test_calls_go_to_the_host_that_serves(tmp_path: Path) -> None:
@@ -160,12 +156,7 @@ def test_calls_go_to_the_host_that_serves(tmp_path: Path) -> None:
             assert gone(east) == 0
             ended, before = max(journal.times), results.good
             west.wait()
-            try:
-                answers_after(journal, ended)
-            except AssertionError:
-                said = (tmp_path / "haproxy.log").read_text() + west.output
-                warnings.warn(f"no answers behind HAProxy: {dict(journal.others)}\n{said}", stacklevel=1)
-                raise
+            answers_after(journal, ended)
             until(lambda: results.good > before)
         check(group, journal)
         assert not journal.others, journal.others

@@ -63,10 +63,11 @@ def usual_port() -> int:
 
 
 def free_port() -> int:
-    """A port that nothing listens on, and that only a listener gets who names it."""
+    """Find a port that nothing has at any address, and keep it for the listener who names it."""
     probe = socket.socket()
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    probe.bind(("127.0.0.1", 0))
+    # At every address: a connection from 127.0.0.9 with the same port would keep a host from listening at all of them.
+    probe.bind(("", 0))
     _HELD.append(probe)
     return int(probe.getsockname()[1])
 
