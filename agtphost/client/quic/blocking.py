@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import selectors
 import socket
 import threading
 from collections import deque
@@ -55,6 +56,34 @@ Open = Callable[[Any], DatagramSocket]
 """Makes a socket for an entry of ``getaddrinfo``."""
 
 
+class WakeableWait:
+    """The wait of one thread for datagrams, which other threads can end."""
+
+    def __init__(self, channel: DatagramSocket) -> None:
+        self._near, self._far = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        for each in (self._near, self._far):
+            each.setblocking(False)
+        for source in (channel, self._near):
+            self._selector.register(source, selectors.EVENT_READ)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a datagram has come, or another thread wakes this one."""
+        if any(key.fileobj is self._near for key, _ in self._selector.select(seconds)):
+            self._near.recv(_READ)
+
+    def wake(self) -> None:
+        """End the wait, or else the next one."""
+        with contextlib.suppress(OSError):  # Already done, or the connection is closed.
+            self._far.send(b"\0")
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        self._selector.close()
+        self._near.close()
+        self._far.close()
+
+
 class BlockingQuicConnection:
     """
     A QUIC connection to one server, for the calls of any number of threads.
@@ -73,6 +102,7 @@ class BlockingQuicConnection:
         self._session = session
         self._channel = channel
         self._clock = clock
+        self._waiting = WakeableWait(channel)
         self._lock = threading.Lock()
         """Guards the session and all that follows."""
 
@@ -125,7 +155,6 @@ class BlockingQuicConnection:
             if self._session.fault is not None:
                 self._flush()
                 raise self._session.fault
-
     async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         """
         Make a call besides those that are out. Suspends to hand out interim replies, if they are asked for.
@@ -147,17 +176,20 @@ class BlockingQuicConnection:
                         await handed_out(reply)
         finally:
             self._left.append(begun)
-            if self._lock.acquire(blocking=False):  # Else the thread that has it ends the call.
+            if self._lock.acquire(blocking=False):
                 try:
                     self._end_calls()
                 finally:
                     self._lock.release()
+            else:  # The thread that has it ends the call, or else the one that reads.
+                self._waiting.wake()
 
     def close(self) -> None:
         """End the connection, and tell the server; once no call uses it."""
         with self._lock:
             self._session.close()
             self._flush()
+            self._waiting.close()
             self._channel.close()
 
     abort = close
@@ -188,7 +220,8 @@ class BlockingQuicConnection:
         """Wait for datagrams, and tell the threads what has arrived for them; called without the lock."""
         found: bytes | OSError | None = None
         try:
-            found = self._receive(seconds)
+            self._waiting.wait(seconds)
+            found = self._receive(0)
         finally:
             with self._lock:
                 self._reads_until = None
@@ -215,9 +248,14 @@ class BlockingQuicConnection:
         :param hands_over: whether it does the latter.
         """
         if self._left:
+            is_cancelled = False
             while self._left:
-                self._session.give_up(self._left.popleft())
+                call = self._left.popleft()
+                is_cancelled |= call.is_out
+                self._session.give_up(call)
             self._flush()
+            if is_cancelled and self._reads_until is not None and self._session.due < self._reads_until:
+                self._waiting.wake()  # A cancellation that is lost is to be repeated, and its thread has left.
         for call in self._session.take_changed():
             if call in self._sleeping:
                 self._sleeping[call].notify()

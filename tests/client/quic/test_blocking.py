@@ -21,7 +21,7 @@ from twisted.internet.task import deferLater
 from agtphost.client import CannotConnect, ConnectionLost, InvalidCall, Reply, Timeout, sync
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.deadline import Deadline
-from agtphost.client.quic import loading
+from agtphost.client.quic import loading, session
 from agtphost.client.quic.blocking import connect
 from agtphost.client.quic.core import WINDOW
 from agtphost.client.quic.session import ANSWER_SECONDS
@@ -206,6 +206,48 @@ async def test_a_thread_that_gives_up_ends_no_other_call(site: Site) -> None:
         assert last.result().ok and host.factory.connections == 1
         await threads.end()
     assert len({id(peer.link) for peer in dispatcher.peers}) == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_lost_cancellation_is_repeated_while_another_thread_reads(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that reads learns that something is due sooner than what it waits for."""
+    monkeypatch.setattr(session, "PING_SECONDS", 3600.0)
+    dispatcher = FakeDispatcher()
+    async with QuicHost(site, dispatcher) as host:
+        client = client_of(site)
+        threads = Threads(client, host)
+        kept = threads.call("kept", timeout=300)
+        await threads.wait_for_requests(1)
+        [[entry]] = client._calls._pool._entries.values()
+        link: Any = entry.connection
+        await threads.wait(lambda: (link._reads_until or 0) > time.monotonic() + 30)
+        late = threads.call("late", timeout=1)
+        await threads.wait_for_requests(2)
+        link._channel = lossy = LossySocket(link._channel)
+        await threads.wait(late.done)
+        assert isinstance(late.exception(), Timeout) and lossy.lost
+        link._channel = lossy.channel
+        await threads.wait(lambda: host.quic.endpoint.streams == 1)
+        dispatcher.waiting[0].callback(reply(dispatcher.requests[0]))
+        await threads.wait(kept.done)
+        assert kept.result().ok
+        await threads.end()
+
+
+class LossySocket:
+    """A UDP socket of a network that loses what is sent."""
+
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+        self.lost = 0
+
+    def send(self, octets: bytes, /) -> None:
+        self.lost += 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.channel, name)
 
 
 @pytest_twisted.ensureDeferred
@@ -414,6 +456,7 @@ class SilentSocket:
         self.sent: list[bytes] = []
         self.now = 0.0
         self._timeout = 0.0
+        self._real = socket.socket(type=socket.SOCK_DGRAM)
         self.is_closed = False
 
     def send(self, octets: bytes, /) -> None:
@@ -428,7 +471,11 @@ class SilentSocket:
     def settimeout(self, seconds: float, /) -> None:
         self._timeout = seconds
 
+    def fileno(self) -> int:
+        return self._real.fileno()
+
     def close(self) -> None:
+        self._real.close()
         self.is_closed = True
 
 
