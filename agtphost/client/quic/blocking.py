@@ -348,7 +348,7 @@ def connect(
         raise tls.cannot_connect(error, destination) from error
     silent: ClientError | None = None
     for place in places:
-        patience = choose_patience(deadline.remaining(doing))
+        patience = choose_patience(deadline.remaining(doing), alone=rival is None)
         session = QuicSession(destination, credentials, limits, place[4], clock(), patience)
         try:
             link = BlockingQuicConnection(session, opened(place), clock)

@@ -42,13 +42,18 @@ MOST_UNREACHABLE = 3
 """Reports that the port is closed, one after the other, which end a connection: a single one is easily forged."""
 
 
-def choose_patience(seconds: float) -> float:
+LEAST_SECONDS = 2.0
+"""For connecting: in half of less there are not three transmissions, and silence says nothing of the network."""
+
+
+def choose_patience(seconds: float, *, alone: bool) -> float:
     """
     Return how long the first datagram of a server may take.
 
     :param seconds: for connecting: half of them are left for other addresses, and to find out what answers by TCP.
+    :param alone: whether nothing else is tried: then a time too short to find out anything is used up by connecting.
     """
-    return min(ANSWER_SECONDS, seconds / 2)
+    return math.inf if alone and seconds < LEAST_SECONDS else min(ANSWER_SECONDS, seconds / 2)
 
 
 class QuicSession:

@@ -510,6 +510,23 @@ def test_a_network_that_drops_udp_is_told_from_a_host_that_is_down(site: Site) -
     assert closed.now == 0 and len(closed.sent) <= 2  # the first packet, and the end of the attempt
 
 
+def test_a_call_without_time_is_not_blamed_on_the_network(site: Site) -> None:
+    """Silence of a few milliseconds says nothing of UDP: the error names the time, and asks for more."""
+    silent = SilentSocket()
+    clock = lambda: silent.now  # noqa: E731
+    with socket.create_server(("127.0.0.1", 0)) as answering, pytest.raises(Timeout) as raised:
+        connect(
+            Destination("127.0.0.1", answering.getsockname()[1]),
+            credentials_from(site.folder / "root.pem"),
+            CLIENT_LIMITS,
+            Deadline(clock, 0.01),
+            clock,
+            lambda place: silent,
+        )
+    assert "longer than 0.01 seconds, while connecting" in raised.value.explanation
+    assert raised.value.remedy and silent.now == pytest.approx(0.01, abs=0.002)
+
+
 def closed_port() -> int:
     """A port that nothing listens at."""
     with socket.create_server(("127.0.0.1", 0)) as was:

@@ -12,7 +12,7 @@ import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.python.failure import Failure
 
-from agtphost.client import CannotConnect, Client, ConnectionLost, InvalidCall, Reply, TLSRefused
+from agtphost.client import CannotConnect, Client, ConnectionLost, InvalidCall, Reply, Timeout, TLSRefused
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.deadline import Deadline
 from agtphost.client.quic import session
@@ -250,6 +250,16 @@ async def test_a_silent_host_is_told_from_one_that_is_down(site: Site, monkeypat
         assert "without --quic it answers" in await message(port)
     monkeypatch.setattr(session, "ANSWER_SECONDS", 30.0)
     assert "neither by UDP nor by TCP" in await message(closed_port())
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_call_without_time_is_not_blamed_on_the_network(site: Site) -> None:
+    """Silence of a few milliseconds says nothing of UDP: the error names the time, and asks for more."""
+    with socket.socket(type=socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        async with client_of(site, timeout=0.05) as client:
+            with pytest.raises(Timeout, match=r"longer than 0\.05 seconds, while connecting"):
+                await client.call(f"agtp://127.0.0.1:{silent.getsockname()[1]}", "QUERY")
 
 
 @pytest_twisted.ensureDeferred
