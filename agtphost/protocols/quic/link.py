@@ -261,7 +261,10 @@ class QuicLink:
             log.failure("the identity of a peer at {address} could not be read", address=self.address)
             self._refuse(CERTIFICATE_UNKNOWN)
             return
-        if not self.is_admitted and not self._owner.admit(self, self.address):
+        proven = self.core.address  # The first datagram may have had any other one.
+        if not self.is_admitted and proven is not None:
+            self.address = canonical_address(proven[0])
+        if proven is None or not (self.is_admitted or self._owner.admit(self, self.address)):
             self._outcome = "limit"
             self.core.close(Code.TOO_MUCH)
             return
@@ -280,6 +283,7 @@ class QuicLink:
         self._outcome = "done"
         self._active = self._clock.seconds()
         self._expires = self._active + self._settings.limits.connection_age
+        self._note_address()
 
     def _verify(self) -> Any:
         """Return the client's certificate; None where it has shown none and needs none."""

@@ -173,6 +173,28 @@ def test_connection_ids_are_few_however_often_they_change(site: Site, kind: str)
     assert (host.endpoint.links, host.endpoint.connection_ids) == (0, 0)
 
 
+@pytest.mark.parametrize("retry", ["pressed", "always"])
+def test_address_of_a_client_is_one_where_it_receives(site: Site, retry: str) -> None:
+    """A first datagram has any address that its sender writes on it; what follows is of the address that was proven."""
+    network = Network()
+    host = QuicHost(network, site, retry=retry)
+    spoofed, own = ("127.0.0.1", 50_000), ("203.0.113.9", 50_000)
+    client = QuicClient(network, site, address=spoofed)
+    if retry == "always":
+        network.run(lambda: network.carried[-1][0] == spoofed and host.endpoint.counts.retries)
+    client.rebind(own)
+    client.core.send_ping(1)
+    client.flush()
+    number = client.core.get_next_available_stream_id()
+    client.core.send_stream_data(number, ask(), end_stream=True)
+    assert client.wait(number)[0].startswith(OK)
+    [peer] = host.dispatcher.peers
+    assert (peer.address, peer.loopback) == (own[0], False)
+    [link] = host.endpoint._links
+    assert link.is_admitted and (link.address, host.factory.connections) == (own[0], 1)
+    assert host.endpoint.counts.moves == (retry == "always")
+
+
 def test_paths_that_are_not_proven_are_few(site: Site) -> None:
     """Packets of one connection from twenty addresses, none of which answers, are no twenty paths, and it goes on."""
     network = Network()
