@@ -155,6 +155,7 @@ class BlockingQuicConnection:
             if self._session.fault is not None:
                 self._flush()
                 raise self._session.fault
+
     async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         """
         Make a call besides those that are out. Suspends to hand out interim replies, if they are asked for.

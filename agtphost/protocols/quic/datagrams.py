@@ -32,7 +32,7 @@ from agtphost.protocols.quic.link import LinkSettings, QuicLink
 from agtphost.protocols.quic.qlog import QlogDirectory
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
-from agtphost.wire.quic.connection import CONNECTION_ID
+from agtphost.wire.quic.connection import CONNECTION_ID, MOST_DATAGRAM
 
 LEAST_INITIAL = 1200
 """Octets of a datagram that may begin a connection (RFC 9000 section 14.1)."""
@@ -179,6 +179,9 @@ class QuicEndpoint(DatagramProtocol):
 
     def _take(self, datagram: bytes, addr: Any) -> None:
         """Hand a datagram to its connection; drop or answer one that has none."""
+        if len(datagram) > MOST_DATAGRAM:
+            self._drop("long")
+            return
         try:
             header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
         except ValueError:

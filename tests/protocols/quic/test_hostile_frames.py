@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 from aioquic import tls
+from aioquic.buffer import Buffer
 from aioquic.buffer import encode_uint_var as number
-from aioquic.quic.packet import encode_quic_retry
+from aioquic.quic.packet import encode_quic_retry, pull_quic_transport_parameters
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.logger import LogEvent
 
 from agtphost.client import TLSRefused
+from agtphost.client.quic.core import ClientCore
 from agtphost.protocols.quic.core import ServerCore
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR
-from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_CRYPTO_FRAMES, MOST_GAPS
+from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_CRYPTO_FRAMES, MOST_DATAGRAM, MOST_GAPS
 from tests.client.quic.sessions import SessionClient, call_of, credentials_of
 from tests.protocols.links import ask
 from tests.protocols.loopback import Site
@@ -338,3 +340,53 @@ def test_request_whose_answer_is_unwanted_is_cancelled(
     network.pass_time(0.1)
     assert (host.endpoint.streams, client.closed, failures) == (0, None, [])
     assert len(host.dispatcher.requests) == 1 and is_answered(network, site)
+
+
+def sealed(core: Any, octets: bytes) -> bytes:
+    """A packet with these frames, however many they are; the core does not know of it."""
+    core._packet_number += 1
+    head = b"\x41" + core._peer_cid.cid + (core._packet_number & 0xFFFF).to_bytes(2, "big")
+    packet: bytes = core._cryptos[tls.Epoch.ONE_RTT].encrypt_packet(head, octets, core._packet_number)
+    return packet
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(MOST_DATAGRAM, True), (60_000, False)])
+def test_datagrams_are_as_long_as_those_of_ethernet(site: Site, size: int, is_read: bool) -> None:
+    """
+    A datagram of 60 kB, which Initials and the smallest frames make cost up to 70 ms, is not read; peers are told so.
+
+    One datagram is the least that a turn of the reactor takes.
+    """
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    ends = b"\x0b\0\0" + bytes(size - 30)
+    datagram = sealed(client.core, ends)
+    assert len(datagram) == size
+    host.endpoint.datagramReceived(datagram, client.address)
+    assert (link.core.is_open(0), host.endpoint.counts.dropped["long"]) == (is_read, not is_read)
+    caller = SessionClient(network, credentials_of(site), address=("198.51.100.8", 1)).connect()
+    network.pass_time(0.1)
+    link = next(each for each in host.endpoint._links if each is not link)
+    before = caller.core._spaces[tls.Epoch.ONE_RTT].largest_received_packet
+    caller.session.receive(sealed(link.core, bytes(size - 27)), network.clock.seconds())
+    assert (caller.core._spaces[tls.Epoch.ONE_RTT].largest_received_packet > before) == is_read
+    assert is_answered(network, site) and caller.call(call_of()).status == 200
+
+
+def test_peers_are_told_how_long_datagrams_may_be(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides name the length in their transport parameters."""
+    seen: list[int | None] = []
+    for core in (ServerCore, ClientCore):
+
+        def note(self: Any, data: bytes, *more: Any, parse: Any = core._parse_transport_parameters) -> None:
+            seen.append(pull_quic_transport_parameters(Buffer(data=data)).max_udp_payload_size)
+            parse(self, data, *more)
+
+        monkeypatch.setattr(core, "_parse_transport_parameters", note)
+    network = Network()
+    QuicHost(network, site)
+    assert SessionClient(network, credentials_of(site)).connect().call(call_of()).status == 200
+    assert seen == [MOST_DATAGRAM] * 2
