@@ -11,9 +11,11 @@ import pytest
 from aioquic import tls
 from aioquic.buffer import encode_uint_var as number
 from twisted.internet.defer import succeed
+from twisted.logger import LogEvent, globalLogPublisher
 
+from agtphost.host.log_throttle import INTERVAL, LOGGED_IN_FULL, LogThrottle
 from agtphost.vocabulary.quic_codes import MOST_RESETS, RESET_SECONDS, Code
-from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_PACKETS, MOST_PROBES
+from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_PACKETS, MOST_PROBES, BoundedConnection
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, logged_failures, quic_site
@@ -188,3 +190,34 @@ def test_streams_without_a_request_count_as_resets(site: Site, octets: bytes, is
     else:
         assert len(host.dispatcher.requests) == opened
     assert is_answered(network, site)
+
+
+@pytest.mark.parametrize("where", ["receive_datagram", "datagrams_to_send"])
+def test_faults_of_the_library_are_few_lines_in_the_log(
+    site: Site, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often a datagram makes the library fail: the host's log has a few of them a minute, and a count."""
+    lines: list[LogEvent] = []
+    network = Network()
+    throttle = LogThrottle(lines.append, network.clock.seconds)
+    globalLogPublisher.addObserver(throttle)
+    try:
+        host = QuicHost(network, site)
+
+        def fail(self: Any, *given: Any, **named: Any) -> None:
+            raise RuntimeError("the library has a fault")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(BoundedConnection, where, fail)
+            for number in range(2 * LOGGED_IN_FULL):
+                QuicClient(network, site, address=("203.0.113.5", 1 + number))
+                network.pass_time(0.02)
+        assert host.endpoint.links == 0
+        assert len([each for each in lines if "log_failure" in each]) == LOGGED_IN_FULL
+        network.pass_time(INTERVAL)
+        throttle.flush()
+        [count] = [each["count"] for each in lines if "count" in each]
+        assert count >= LOGGED_IN_FULL
+        assert is_answered(network, site)
+    finally:
+        globalLogPublisher.removeObserver(throttle)
