@@ -17,6 +17,7 @@ What the library lacks or does otherwise, as of 1.7.1 and 1.7.2, which differ in
 - It keeps each packet that has nothing but an acknowledgement until the peer acknowledges it, which no peer has to.
 - It bounds the octets that it has sent and that were not acknowledged, not the packets, each of which takes 700 octets
   of memory however short it is; and not even these octets where it answers probes of other paths.
+- It sends the end of a connection to an address that is not proven, however much that has got.
 - It takes an idle timeout of 0, by which a peer says that it has none, for one of no seconds.
 - It reports the end of a connection only after a closing period.
 - It doubles the pause between two probes without bound: after an outage of a minute the next is a minute away.
@@ -88,6 +89,9 @@ peer that widens its window octet by octet makes each packet hold one.
 MOST_PROBES = 8
 """Full packets by which answers to probes of other paths may exceed the congestion window."""
 
+MOST_AMPLIFICATION = 3
+"""Octets that an address gets for each that came from it, until it is proven (RFC 9000 section 8.1)."""
+
 LONGEST_PROBE = 8.0
 """Seconds between two probes of a peer that acknowledges nothing, unless the path itself is slower."""
 
@@ -103,7 +107,7 @@ _CURVES = {
 }
 
 _CONNECTION = (
-    *("_close_event", "_crypto_buffers", "_crypto_streams"),
+    *("_close_event", "_close_pending", "_crypto_buffers", "_crypto_streams"),
     *("_handle_crypto_frame", "_handle_new_connection_id_frame", "_handle_reset_stream_frame"),
     *("_handle_retire_connection_id_frame", "_handle_stream_frame"),
     *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),
@@ -247,6 +251,7 @@ class BoundedConnection(quic.QuicConnection):
 
     def datagrams_to_send(self, now: float) -> list[tuple[bytes, Any]]:
         """Return the datagrams that have to be sent, each with its address."""
+        path, is_ending = self._network_paths[0], self._close_pending
         congestion: Any = self._loss._cc
         window = congestion.congestion_window
         if self._is_full:
@@ -255,6 +260,8 @@ class BoundedConnection(quic.QuicConnection):
             found: list[tuple[bytes, Any]] = super().datagrams_to_send(now)
         finally:
             congestion.congestion_window = window
+        if is_ending and not path.is_validated and path.bytes_sent > MOST_AMPLIFICATION * path.bytes_received:
+            return []
         spaces: Any = self._loss.spaces
         for space in spaces:
             if len(space.sent_packets) - space.ack_eliciting_in_flight > 2 * MOST_ACKNOWLEDGEMENTS:

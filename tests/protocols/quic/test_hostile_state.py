@@ -108,6 +108,21 @@ def test_packets_that_are_not_acknowledged_are_few(site: Site, cause: Callable[[
         assert in_flight <= 400_000 + (MOST_PROBES + 1) * 1_200 and kept <= 500
 
 
+def test_end_of_a_connection_is_no_more_than_an_address_may_get(site: Site) -> None:
+    """An address that is not proven gets three times what came from it, the notice that a connection ends included."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = SilentClient(network, site, host)
+    spoofed = ("203.0.113.9", 50_000)
+    client.send(PING, spoofed)
+    client.link.cut()
+    network.pass_time(1)
+    came = sum(len(octets) for origin, _, octets in network.carried if origin == spoofed)
+    went = sum(len(octets) for _, to, octets in network.carried if to == spoofed)
+    assert 0 < went <= 3 * came
+    assert host.endpoint.links == 0
+
+
 def test_ids_are_not_retired_before_they_were_sent(site: Site) -> None:
     """
     A packet retires the connection IDs that its client knows, and none that are made for them.
