@@ -205,9 +205,9 @@ class ServerCore(BoundedConnection):
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Return the client's newest address at which it has shown that it receives; None before it has."""
-        path = next((each for each in self._network_paths if each.is_validated), None)
-        return None if path is None else (str(path.addr[0]), int(path.addr[1]))
+        """Return the client's address once it has shown that it receives there; None before."""
+        path = self._network_paths[0] if self._network_paths else None
+        return (str(path.addr[0]), int(path.addr[1])) if path is not None and path.is_validated else None
 
 
 def key_of_state(material: bytes) -> bytes:

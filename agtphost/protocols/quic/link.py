@@ -147,8 +147,13 @@ class QuicLink:
     # Datagrams and time
 
     def receive(self, datagram: bytes, address: tuple[str, int]) -> None:
-        """Take a datagram for one of this connection's IDs."""
-        if self.is_gone:
+        """
+        Take a datagram for one of this connection's IDs.
+
+        A handshake belongs to one address (RFC 9000 section 9): the library takes any as proven that the end of a
+        handshake comes from, also where the host's part of it was sent to another one.
+        """
+        if self.is_gone or (self._peer is None and canonical_address(address[0]) != self.address):
             return
         self._call_core(self.core.receive_datagram, datagram, address)
         self._handle_events()
@@ -261,10 +266,7 @@ class QuicLink:
             log.failure("the identity of a peer at {address} could not be read", address=self.address)
             self._refuse(CERTIFICATE_UNKNOWN)
             return
-        proven = self.core.address  # The first datagram may have had any other one.
-        if not self.is_admitted and proven is not None:
-            self.address = canonical_address(proven[0])
-        if proven is None or not (self.is_admitted or self._owner.admit(self, self.address)):
+        if not self.is_admitted and not self._owner.admit(self, self.address):
             self._outcome = "limit"
             self.core.close(Code.TOO_MUCH)
             return
@@ -283,7 +285,6 @@ class QuicLink:
         self._outcome = "done"
         self._active = self._clock.seconds()
         self._expires = self._active + self._settings.limits.connection_age
-        self._note_address()
 
     def _verify(self) -> Any:
         """Return the client's certificate; None where it has shown none and needs none."""

@@ -12,12 +12,13 @@ from aioquic import tls
 from aioquic.buffer import Buffer
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import pull_quic_header
+from twisted.internet.defer import succeed
 
 from agtphost.protocols import ConnectionLimits
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, RESET_SECONDS, Code
-from tests.protocols.links import ask
+from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
-from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
 from tests.protocols.quic.test_hostile import OK, frame, is_answered
 
 HANDSHAKE_FAILURE = 40
@@ -174,25 +175,49 @@ def test_connection_ids_are_few_however_often_they_change(site: Site, kind: str)
 
 
 @pytest.mark.parametrize("retry", ["pressed", "always"])
-def test_address_of_a_client_is_one_where_it_receives(site: Site, retry: str) -> None:
-    """A first datagram has any address that its sender writes on it; what follows is of the address that was proven."""
+@pytest.mark.parametrize("spoofs", ["the first datagram", "the end of the handshake"])
+def test_address_of_a_client_is_the_one_of_its_whole_handshake(site: Site, retry: str, spoofs: str) -> None:
+    """
+    Datagrams of a handshake that come from another address are not read.
+
+    Who got the host's part at an address of its own could end the handshake in the name of another one, which counted
+    as proven: for shares, gates and records, and for answers of any length.
+    """
     network = Network()
-    host = QuicHost(network, site, retry=retry)
-    spoofed, own = ("127.0.0.1", 50_000), ("203.0.113.9", 50_000)
-    client = QuicClient(network, site, address=spoofed)
+    host = QuicHost(
+        network, site, FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(60_000)))), retry=retry
+    )
+    own, another = ("203.0.113.9", 50_000), ("127.0.0.1", 50_000)
+    first, last = (another, own) if spoofs == "the first datagram" else (own, another)
+    client = QuicClient(network, site, address=first)
     if retry == "always":
-        network.run(lambda: network.carried[-1][0] == spoofed and host.endpoint.counts.retries)
-    client.rebind(own)
-    client.core.send_ping(1)
-    client.flush()
+        network.run(lambda: network.carried[-1][0] == first and host.endpoint.counts.retries)
     number = client.core.get_next_available_stream_id()
     client.core.send_stream_data(number, ask(), end_stream=True)
-    assert client.wait(number)[0].startswith(OK)
-    [peer] = host.dispatcher.peers
-    assert (peer.address, peer.loopback) == (own[0], False)
-    [link] = host.endpoint._links
-    assert link.is_admitted and (link.address, host.factory.connections) == (own[0], 1)
-    assert host.endpoint.counts.moves == (retry == "always")
+    client.rebind(last)
+    network.receivers[first], receive = client._receive, network.receivers.pop(last)
+    client.core.send_ping(1)
+    client.flush()
+    network.pass_time(host.factory.limits.handshake_timeout + 1)
+    assert client.is_connected and not host.dispatcher.requests
+    assert (host.endpoint.links, host.factory.connections) == (0, 0)
+    sent = sum(len(octets) for origin, to, octets in network.carried if to == last and origin == HOST)
+    assert sent <= 3 * sum(len(octets) for origin, _, octets in network.carried if origin == last)
+    assert receive == client._receive and is_answered(network, site)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_port_of_a_client_may_change_within_its_handshake(site: Site, first: bool) -> None:
+    """A translator of addresses that forgets gives another port of the same address."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site)
+    if not first:
+        network.run(lambda: client.is_connected)
+    client.rebind((client.address[0], 50_001))
+    client.core.send_ping(1)
+    assert client.wait(client.call())[0].startswith(OK)
+    assert [peer.address for peer in host.dispatcher.peers] == [client.address[0]]
 
 
 def test_paths_that_are_not_proven_are_few(site: Site) -> None:
