@@ -245,7 +245,7 @@ class BoundedConnection(quic.QuicConnection):
     # Packets
 
     def receive_datagram(self, data: bytes, addr: Any, now: float) -> None:
-        """Take a datagram, unless it is longer than the peer was told."""
+        """Take a datagram, unless it is longer than the peer may send."""
         if len(data) <= MOST_DATAGRAM:
             super().receive_datagram(data, addr, now=now)
 
