@@ -8,6 +8,7 @@ What the library lacks or does otherwise, as of 1.7.2:
 - It lets a client open 128 streams of each kind, and chooses no certificate by SNI.
 - A stream counts until its answer is acknowledged, and MAX_STREAMS is sent when half are used: a client that makes no
   more calls at a time than it may waits for round trips.
+- It takes names of servers of any length and with any octets.
 - Its tokens of stateless resets are random, so that nothing can be reset after a restart.
 """
 
@@ -27,6 +28,16 @@ from cryptography import x509
 from agtphost.protocols.own_certificates import OwnCertificates
 from agtphost.protocols.quic.qlog import QlogDirectory
 from agtphost.wire.quic.connection import CONNECTION_ID, PROTOCOLS, BoundedConnection
+
+
+LONGEST_NAME = 255
+"""Octets of a name that a client may ask for, as in OpenSSL."""
+
+
+class UnrecognizedNameAlert(tls.Alert):
+    """The alert for a name that cannot be one."""
+
+    description = tls.AlertDescription.unrecognized_name
 
 
 def configuration_of(
@@ -131,6 +142,8 @@ class ServerCore(BoundedConnection):
         context._server_handle_hello = handle_hello
 
     def _choose_certificate(self, context: Any, name: str | None) -> None:
+        if name is not None and (len(name) > LONGEST_NAME or "\0" in name):
+            raise UnrecognizedNameAlert("the name is too long, or has a zero octet")
         self.server_name = None if not name else name.lower()
         own = self._certificates.find(self.server_name or "")
         context.certificate, context.certificate_chain = own.chain[0], list(own.chain[1:])

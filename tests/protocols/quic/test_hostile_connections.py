@@ -21,8 +21,8 @@ from tests.protocols.loopback import Site
 from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
 from tests.protocols.quic.test_hostile import OK, frame, is_answered
 
-HANDSHAKE_FAILURE = 40
-"""An alert of TLS."""
+HANDSHAKE_FAILURE, UNRECOGNIZED_NAME = 40, 112
+"""Alerts of TLS."""
 
 
 @pytest.fixture
@@ -99,6 +99,17 @@ def test_handshake_takes_keys_of_two_groups(
         assert client.is_connected
     else:
         assert client.closed is not None and client.closed.error_code == CRYPTO_ERROR + HANDSHAKE_FAILURE
+
+
+@pytest.mark.parametrize("name", ["a" * 256, "local\0host"])
+def test_name_that_openssl_refuses_is_refused(site: Site, name: str) -> None:
+    """A name of more than 255 octets, or with a zero octet, ends the handshake with the alert that TLS has for it."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site, name=name).connect()
+    assert client.closed is not None and client.closed.error_code == CRYPTO_ERROR + UNRECOGNIZED_NAME
+    assert host.endpoint.links == 0
+    assert is_answered(network, site)
 
 
 def test_a_replayed_token_opens_no_more_than_an_address_may(site: Site) -> None:
