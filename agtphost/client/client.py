@@ -42,6 +42,13 @@ A = TypeVar("A")
 AnyConnection: TypeAlias = "TwistedConnection | TwistedQuicConnection"
 
 
+MOST_DRAINING = 3
+"""Connections to a host with unwanted answers. With so many a call waits for one of them in place of a handshake."""
+
+DRAIN_PATIENCE = 0.1
+"""Seconds that a call waits for the oldest of them, which ends then."""
+
+
 class Client(AsyncCalls[AnyConnection]):
     """
     Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
@@ -141,11 +148,27 @@ class Client(AsyncCalls[AnyConnection]):
         waiting = self._waiting[key]
         turn: Deferred[None] = Deferred(waiting.remove)
         waiting.append(turn)
-        # An unwanted answer holds up no call.
         oldest = next((link for place, link in self._draining if place == key), None)
         if oldest is not None:
-            oldest.abort()
+            # An unwanted answer holds up no call for long.
+            impatient = self._reactor.callLater(DRAIN_PATIENCE, self._end_unwanted, key, oldest)
+
+            def stop(found: Failure | None) -> Failure | None:
+                if impatient.active():
+                    impatient.cancel()
+                return found
+
+            turn.addBoth(stop)
         return turn
+
+    def _end_unwanted(self, key: Destination, link: TwistedConnection) -> None:
+        """End a connection that still has an unwanted answer."""
+        if (key, link) in self._draining:
+            link.abort()
+
+    def _limit_connections(self, key: Destination) -> int:
+        draining = sum(place == key for place, _ in self._draining)
+        return super()._limit_connections(key) if draining < MOST_DRAINING else 0
 
     def _wake(self, key: Destination) -> None:
         waiting = self._waiting.get(key)

@@ -120,6 +120,10 @@ class ConnectionSource(Generic[L]):
 
     # What they have in common
 
+    def _limit_connections(self, key: Destination) -> int:
+        """Return how many connections to a host there may be, where each serves one call at a time."""
+        return self._most_connections
+
     async def _borrow(self, key: Destination, deadline: Deadline) -> L:
         while True:
             with self._guard:
@@ -130,7 +134,7 @@ class ConnectionSource(Generic[L]):
                     old.close()
                 link = self._pool.take(key, now)
                 is_alone = self._shares(key)
-                if link is None and not self._pool.open(key, 1 if is_alone else self._most_connections):
+                if link is None and not self._pool.open(key, 1 if is_alone else self._limit_connections(key)):
                     deadline.remaining("waiting for a free connection")
                     await self._wait_freed(key, deadline)
                     continue

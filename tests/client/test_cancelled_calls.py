@@ -10,6 +10,8 @@ import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred
 
 from agtphost.client import Client, connection
+from agtphost.client import client as client_module
+from agtphost.client.client import MOST_DRAINING
 from agtphost.vocabulary import media_types
 from agtphost.wire import Headers, Response
 from tests.client.quic.test_twisted import client_of, event
@@ -113,6 +115,26 @@ async def test_an_unwanted_answer_has_bounds(site: Site, monkeypatch: pytest.Mon
         assert (await client.call(uri_of(host), "QUERY")).status == 200
         await event(lambda: case == "a long answer" or dispatcher.left == 1)
     assert count_connections(dispatcher) == 2
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_call_waits_for_one_of_several_unwanted_answers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancellations one right after the other cost few handshakes: the next call takes the first free connection."""
+    monkeypatch.setattr(client_module, "DRAIN_PATIENCE", 3600.0)
+    dispatcher = WaitingHost()
+    async with Host(site, dispatcher) as host, client_of(site, quic=False) as client:
+        for _ in range(MOST_DRAINING):
+            await cancel_one(client, host, dispatcher, cancelled_by_message=True)
+        for _ in range(10):
+            calling = Deferred.fromCoroutine(client.call(uri_of(host), "ECHO", cancelled_by_message=True))
+            await event(lambda: client._waiting or len(dispatcher.waiting) > MOST_DRAINING)
+            assert len(dispatcher.waiting) == len(client._draining) == MOST_DRAINING
+            dispatcher.finish(b"unwanted")
+            await event(lambda: len(dispatcher.waiting) == MOST_DRAINING)
+            calling.cancel()
+            with pytest.raises(CancelledError):
+                await calling
+    assert count_connections(dispatcher) == MOST_DRAINING
 
 
 @pytest_twisted.ensureDeferred
