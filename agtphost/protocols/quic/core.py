@@ -29,7 +29,6 @@ from agtphost.protocols.own_certificates import OwnCertificates
 from agtphost.protocols.quic.qlog import QlogDirectory
 from agtphost.wire.quic.connection import CONNECTION_ID, PROTOCOLS, BoundedConnection
 
-
 LONGEST_NAME = 255
 """Octets of a name that a client may ask for, as in OpenSSL."""
 
