@@ -31,7 +31,10 @@ class QuicSection(Section):
     """
 
     half_open: Annotated[int, Field(ge=0, le=4096)] = 64
-    """Handshakes that may be open before ``retry = "pressed"`` asks for this."""
+    """
+    Handshakes that may be open before ``retry = "pressed"`` asks for this. One that fails counts for as long as it
+    could have been open.
+    """
 
     qlog: FilePath | None = None
     """

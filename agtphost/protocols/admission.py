@@ -119,6 +119,14 @@ class Admission:
             return FullLimit.ORIGIN
         return None
 
+    def may_admit(self, address: str, now: float) -> bool:
+        """Return whether :meth:`admit` would; nothing is counted."""
+        if self.find_full_limit(address) is not None:
+            return False
+        origin = self._find_origin(address)
+        rate = self._limits.handshakes_per_second_per_address
+        return origin is None or min(rate, origin.allowance + (now - origin.renewed) * rate) >= 1
+
     def vouch(self, address: str) -> None:
         """Note that the client of an admitted connection has proven who it is, for example by its certificate."""
         origin = self._find_origin(address)

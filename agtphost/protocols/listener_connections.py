@@ -120,9 +120,9 @@ class AcceptingFactory(ServerFactory):
         self.refused += 1
         return False
 
-    def find_full_limit(self, address: str) -> FullLimit | None:
-        """Return the limit that a connection from a canonical address would exceed; None if it may connect."""
-        return self._admission.find_full_limit(address)
+    def may_admit(self, address: str) -> bool:
+        """Return whether :meth:`admit` would count a connection from a canonical address."""
+        return self._admission.may_admit(address, self._clock.seconds())
 
     def move(self, connection: Accepted, address: str) -> bool:
         """Count an open connection for another address, without a handshake; False if that has its share."""

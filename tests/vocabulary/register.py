@@ -421,6 +421,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "protocols.pacing:Pacing._waiting",
             "protocols.output_queue:OutputQueue._chunks",
             "protocols.quic.datagrams:QuicEndpoint._by_id",
+            "protocols.quic.datagrams:QuicEndpoint._failed",
             "protocols.quic.datagrams:QuicEndpoint._half_open",
             "protocols.quic.datagrams:QuicEndpoint._links",
             "protocols.quic.datagrams:QuicEndpoint._waiting",

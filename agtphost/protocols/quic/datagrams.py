@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,6 +110,7 @@ class QuicEndpoint(DatagramProtocol):
         self._by_id: dict[bytes, QuicLink] = {}
         self._links: dict[QuicLink, set[bytes]] = {}
         self._half_open: set[QuicLink] = set()
+        self._failed: deque[float] = deque()  # until when handshakes that have ended count as open
         self._budget = (0.0, 0)
         self._turn_began: float | None = None
         self.counts = QuicCounts()
@@ -250,7 +251,7 @@ class QuicEndpoint(DatagramProtocol):
                 self._drop("token")
                 return
             retried = header.destination_cid
-        elif self._section.retry == "always" or self.half_open >= self._section.half_open or self._is_pressed(address):
+        elif self._section.retry == "always" or self._is_pressed(address):
             self._retry(header, addr)
             return
         if header.destination_cid in self._waiting or len(self._waiting) >= MOST_WAITING:
@@ -266,8 +267,16 @@ class QuicEndpoint(DatagramProtocol):
             begin()
 
     def _is_pressed(self, address: str) -> bool:
-        """Return whether a client has to show that it receives at an address, because this has used up its share."""
-        return self._factory.find_full_limit(address) is not None
+        """
+        Return whether a client has to show that it receives at an address.
+
+        That is so once many handshakes were begun without, or where the address has used up its share.
+        """
+        now = self._clock.seconds()
+        while self._failed and self._failed[0] <= now:
+            self._failed.popleft()
+        begun = self.half_open + len(self._failed)
+        return begun >= self._section.half_open or not self._factory.may_admit(address)
 
     def _retry(self, header: QuicHeader, addr: tuple[str, int]) -> None:
         chosen = os.urandom(CONNECTION_ID)
@@ -377,7 +386,10 @@ class QuicEndpoint(DatagramProtocol):
         """Drop a connection that is over, and its IDs."""
         for each in self._links.pop(link, ()):
             self._by_id.pop(each, None)
-        self._half_open.discard(link)
+        if link in self._half_open:
+            self._half_open.discard(link)
+            if not link.is_admitted:  # Else it is counted for its address.
+                self._failed.append(link.handshake_until)
         self.counts.handshakes[outcome] += 1
         self.counts.lost += link.core.packets_lost
         link.core.end_trace()

@@ -137,7 +137,9 @@ class QuicLink:
         self._seen_at = ""  # the client's address as the system spells it
         self._active = self._clock.seconds()
         self._expires = math.inf
-        self._handshake_until = self._active + settings.limits.handshake_timeout
+        self.handshake_until = self._active + settings.limits.handshake_timeout
+        """When the handshake has to be over."""
+
         self.is_admitted = False
         """Whether the connection is counted for its address."""
 
@@ -215,7 +217,7 @@ class QuicLink:
     def _set_timer(self) -> None:
         due = self.core.get_timer()
         if self._peer is None:
-            due = min(math.inf if due is None else due, self._handshake_until)
+            due = min(math.inf if due is None else due, self.handshake_until)
         if self._timer is not None and self._timer.active():
             if due is not None and self._timer.getTime() == due:
                 return
@@ -226,7 +228,7 @@ class QuicLink:
 
     def _act_on_time(self) -> None:
         self._timer = None
-        if self._peer is None and self._clock.seconds() >= self._handshake_until:
+        if self._peer is None and self._clock.seconds() >= self.handshake_until:
             self._outcome = "late"
             self._go()
             return

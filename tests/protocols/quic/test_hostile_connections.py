@@ -134,6 +134,48 @@ def test_a_replayed_token_opens_no_more_than_an_address_may(site: Site) -> None:
     assert len(host.dispatcher.requests) == 1
 
 
+def test_an_address_without_handshakes_left_costs_none(site: Site) -> None:
+    """
+    Once an address has used its handshakes its clients have to prove it, and are refused before their handshake.
+
+    Clients that nobody vouches for could connect as fast as they liked, a handshake's processor time each.
+    """
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(handshakes_per_second_per_address=3))
+    clients = [QuicClient(network, site, address=("198.51.100.7", 50_000 + number)).connect() for number in range(3)]
+    assert [client.closed for client in clients] == [None] * 3
+    further = [QuicClient(network, site, address=("198.51.100.7", 60_000 + number)) for number in range(5)]
+    network.pass_time(0.1)
+    assert host.endpoint.counts.retries == 5 and host.endpoint.counts.handshakes == {"limit": 5}
+    assert host.endpoint.links == 3 and not any(client.is_connected for client in further)
+    assert is_answered(network, site)
+    network.pass_time(1)
+    assert clients[0].wait(clients[0].call())[0].startswith(OK)
+
+
+def test_handshakes_that_end_early_press_as_those_that_are_open(site: Site) -> None:
+    """
+    A first datagram costs its time also where its sender, who may be anybody, ends the handshake with the next one.
+
+    No more than ``half_open`` of such handshakes are begun without a Retry in the time that a handshake may take.
+    """
+    network = Network()
+    host = QuicHost(network, site, half_open=8)
+    for count in range(100):
+        client = QuicClient(network, site, address=(f"203.0.113.{count}", 50_000))
+        network.receivers.pop(client.address)
+        client.close()
+        client._timer.cancel()
+        network.pass_time(0.03)
+        assert host.endpoint.links == 0
+    assert host.endpoint.counts.handshakes == {"broken": 8} and host.endpoint.counts.retries >= 92
+    assert is_answered(network, site)
+    network.pass_time(host.factory.limits.handshake_timeout)
+    retries = host.endpoint.counts.retries
+    QuicClient(network, site).connect()
+    assert host.endpoint.counts.retries == retries
+
+
 def test_half_a_client_hello_is_forgotten(site: Site) -> None:
     """A handshake of which only the beginning ever arrives ends after its time, and nothing of it is left."""
     network = Network()
