@@ -105,6 +105,17 @@ class Lexicon:
             return "gerund", base
         return ("third" if word.endswith("S") and not word.endswith("SS") else "past"), base
 
+    def act_of_other(self, rest: Sequence[str]) -> int:
+        """
+        Return the index of the verb of whom a method lets act, as in "lets the job carry on"; 0 if there is none.
+
+        :param rest: the words after "lets", in capitals.
+        """
+        pronouns = self.grammar["actors"] | self.grammar["anybody"]
+        index = 1 if rest and rest[0] in pronouns else 2
+        named = index == 1 or (bool(rest) and rest[0] in self.grammar["determiners"])
+        return index if named and len(rest) > index and self.form(rest[index])[0] == "base" else 0
+
     def nominal(self, noun: str) -> str | None:
         """Return the act that a noun names; None for other words."""
         return self.nominals.get(noun)

@@ -48,7 +48,6 @@ _AFTER_NOUN = frozenset({",", "SINCE", "THAT", "WHICH", "WHO", "WHOSE"})
 """Words after a noun without an object: "changes since", "orders that"."""
 
 _TOWARD = frozenset({"TO", "THAT", "WHICH"})
-_YOU = frozenset({"YOU", "CALLERS", "CLIENTS", "US", "ONE", "USERS", "DEVELOPERS"})
 _LETTING = frozenset({"HELP", "LET"})
 """Verbs whose object acts: "lets you delete a file"."""
 
@@ -181,7 +180,8 @@ def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
 
 def _helps(act: Act, known: Lexicon) -> bool:
     """Return whether an act only leads to the next one: "allows you to delete", "starts to delete"."""
-    return act.verb in known.grammar["helping"] and (not act.around or act.around[0] in _YOU or act.verb == "USE")
+    actors, helps = known.grammar["actors"], act.verb in known.grammar["helping"]
+    return helps and (not act.around or act.around[0] in actors or act.verb == "USE")
 
 
 def _clauses(text: str, known: Lexicon) -> Iterator[_Clause]:
@@ -339,10 +339,10 @@ class _ClauseReader:
         rest = tokens[at + 1 :]
         verb = self._known.phrase(verb, rest) or verb
         around = tuple(rest[:_SPAN])
-        if verb in _LETTING and len(rest) > 1 and rest[0] in _YOU and self._form(rest[1]) == "base":
-            own, rest = self._lemma(rest[1]), rest[2:]  # "lets you look for a flight".
-            own = self._known.phrase(own, rest) or own
-            return Act(verb=own, helper=verb, form=form or "", around=tuple(rest[:_SPAN]))
+        if verb in _LETTING and (index := self._known.act_of_other(rest)):
+            own, after = self._lemma(rest[index]), rest[index + 1 :]  # "lets you look for a flight".
+            own, sure = self._known.phrase(own, after) or own, rest[0] in self._known.grammar["actors"]
+            return Act(verb=own, sure=sure, helper=verb, form=form or "", around=tuple(after[:_SPAN]))
         if verb in self._known.grammar["light"]:
             act = self._light(rest)
             if act is not None:
@@ -354,7 +354,8 @@ class _ClauseReader:
         if rest and rest[0] in _NO and "-" not in verb:
             return None  # "Books nothing".
         doubtful, vague = self._doubts(at, "-" in verb)
-        return Act(verb=verb, sure=not doubtful, vague=vague, form=form or "", around=around)
+        sure = not doubtful and verb not in self._known.grammar["doubtful"]
+        return Act(verb=verb, sure=sure, vague=vague, form=form or "", around=around)
 
     def _doubts(self, at: int, phrase: bool) -> tuple[bool, bool]:
         """

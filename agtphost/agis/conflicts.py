@@ -57,6 +57,9 @@ _WRITES = frozenset(
 
 _PREPOSITIONS = frozenset({"OF", "FOR", "FROM", "TO", "WITH", "IN", "ON", "INTO", "AT", "BY", "BETWEEN", "ABOUT"})
 
+_DIRECTIONS = frozenset({"TO", "OUT", "ON", "BACK", "INTO", "UP"})
+"""Words after the object of GET with which it is no reading: "gets a letter to its reader"."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntentConflict:
@@ -125,6 +128,8 @@ class _Judge:
             return None
         if act.helper and self._known.are_allied(self._method, act.helper):
             return None  # ENABLE and "allows you to delete".
+        if act.verb == "PUT-INTO" and not self._known.grammar["forms"].isdisjoint(act.around):
+            return None
         if act.verb in self._known.grammar["delegating"] and self._is_named((*act.around, act.toward)):
             return None  # TERMINATE and "starts a job that terminates".
         if self._ends_itself(act) and not agrees:
@@ -135,6 +140,8 @@ class _Judge:
             return IntentConflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, its opposite")
         if self._observes:
             return self._of_reader(act)
+        if act.helper == "LET":
+            return None  # INVITE and "lets a friend join the call".
         return None if agrees and not self._known.is_a(self._method, "tells") else self._of_actor(act, agrees)
 
     def _ends_itself(self, act: Act) -> bool:
@@ -309,7 +316,7 @@ class _Judge:
         """Return the conflict of a statement that only names what is returned."""
         known, method = self._known, self._method
         around = frozenset(act.around)
-        if method in known.methods["outputs"]:
+        if method in known.methods["outputs"] or (act.verb == "GET" and self._moves(act)):
             return None
         listed = known.is_a(method, "makes", "destroys", "changes", "pays", "commits", "tells") or method == "TRANSFER"
         if not listed and known.words.effect(method) is not Effect.ACTS:
@@ -324,6 +331,10 @@ class _Judge:
             return None
         reason = f"says {_text(act)} and nothing else, while {method} changes something"
         return replace(conflict, sure=listed and firm and act.sure, reason=reason)
+
+    def _moves(self, act: Act) -> bool:
+        """Return whether a method brings something about: "gets a parcel on its way", "gets a link working"."""
+        return any(word in _DIRECTIONS or self._known.form(word)[0] == "gerund" for word in act.around)
 
 
 def _object(act: Act) -> frozenset[str]:

@@ -3,7 +3,8 @@ Pass 6 on statements that agree with their method and on statements that contrad
 
 ``statements/*.tsv`` have a method and a statement in each line. They were written before the rules and divided by a
 checksum: one half to develop on, one half held out. The purposes of the methods draft stand beside them. A third set,
-``reviewed``, was written by a later reader before reading the rules.
+``reviewed``, was written by a later reader before reading the rules. ``idiomatic`` says everything by phrases of plain
+verbs: "takes the article down".
 """
 
 from __future__ import annotations
@@ -95,6 +96,17 @@ def test_right_statements_are_not_refused(half: str) -> None:
     assert len(found["warning"]) <= 0.08 * len(given), found["warning"]
 
 
+def test_idioms_are_understood() -> None:
+    """Of contradictions half are errors and 70 % are found; of right statements none is an error, 5 % are doubts."""
+    contradictions, right = rows("contradictions_idiomatic"), rows("right_idiomatic")
+    found, doubted = judged(contradictions), judged(right)
+    assert len(contradictions) >= 180 and len(right) >= 320
+    assert doubted["error"] == []
+    assert len(doubted["warning"]) <= 0.05 * len(right), doubted["warning"]
+    assert len(found["error"]) >= 0.5 * len(contradictions), found["warning"] + found[""]
+    assert len(found["error"] + found["warning"]) >= 0.7 * len(contradictions), found[""]
+
+
 def test_the_catalog_the_draft_and_the_starter_verbs_are_not_refused() -> None:
     """No description of the catalog, no purpose of the methods draft and no use of a starter verb is an error."""
     catalog = [(verb, entry.description) for verb, entry in Catalog.load().entries.items()]
@@ -148,6 +160,16 @@ def test_the_catalog_the_draft_and_the_starter_verbs_are_not_refused() -> None:
         ("APPROVE", "Turns the request down", "error"),
         ("RESTORE", "Cancels a pending deletion", ""),
         ("NOTIFY", "Takes money from the user", "error"),
+        ("PAUSE", "Lets the job carry on", "warning"),
+        ("QUERY", "Lets the landlord evict the tenant", "warning"),
+        ("QUERY", "Lets the tenant see the rent", ""),
+        ("GRANT", "Lets an agent delete a file", ""),
+        ("DELETE", "Puts an entry into the address book", "warning"),
+        ("DELETE", "Puts a file into the bin", ""),
+        ("EXPLAIN", "Puts a ruling into plain words", ""),
+        ("SEARCH", "Turns up everything that fits the filter", ""),
+        ("REFUND", "Gives back what was paid", ""),
+        ("SEND", "Gets a letter to its reader", ""),
         ("FETCH", "Order details", ""),
         ("FETCH", "Orders placed by a customer", ""),
         ("SUMMARISE", "Deletes a text", "error"),
@@ -272,7 +294,7 @@ def test_a_verb_that_is_a_noun_may_be_in_a_path(noun: str) -> None:
 
 def test_the_lists_of_statements_are_distinct() -> None:
     """No statement is in two files, and each has a method in capitals."""
-    names = [f"{kind}_{half}" for kind in ("contradictions", "right") for half in HALVES]
+    names = [f"{kind}_{half}" for kind in ("contradictions", "right") for half in (*HALVES, "idiomatic")]
     given = [row for name in names for row in rows(name)]
     assert len(given) == len({*given})
     assert all(re.fullmatch("[A-Z]+", verb) and statement for verb, statement in given)
