@@ -334,9 +334,9 @@ def _directories(config: Config) -> Iterator[ConfigFault]:
         places.append((("endpoints", "python_path", index), path))
     for location, directory in places:
         if directory is not None and not directory.is_dir():
-            message = f"names a directory that does not exist: {directory}"
-            hint = _place_hint(location, directory, config, f"run: mkdir -p {directory}")
-            yield ConfigFault(location=location, message=message, hint=hint)
+            kind = "file, not a directory" if directory.exists() else "directory that does not exist"
+            hint = _place_hint(location, directory, config, "" if directory.exists() else f"run: mkdir -p {directory}")
+            yield ConfigFault(location=location, message=f"names a {kind}: {directory}", hint=hint)
     if endpoints.directory is not None and endpoints.directory == config.folder:
         at = ("endpoints", "directory")
         message = "is the directory of host.toml, which has files of other kinds than endpoints"

@@ -231,6 +231,8 @@ class CureFinder:
             if number is not None:
                 yield float(number[0]) if "." in number[0] else int(number[0])
             yield [given]
+            if "url" in str(at[-1]) and given.partition("://")[0] in ("http", given):
+                yield f"https://{given.removeprefix('http://')}"
             if at[-1] == "name" and (slug := _OTHER.sub("-", given.lower()).strip("-")):
                 yield slug[:32]
 
@@ -275,6 +277,8 @@ def _shown_default(field: FieldInfo | None) -> str:
 def _suggest_untried(key: str, field: FieldInfo | None, absent: bool) -> str:
     """Return the hint of last resort, for values that only the operator can know."""
     annotation = None if field is None else field.annotation
+    if _is_mapping(annotation):
+        return f'write {key} = {{ NAME = "value" }}, or leave {key} out'
     if _holds_secret(annotation):
         variable = key.upper()
         return f'write {key} = "env:{variable}" and set that variable for the host, or leave {key} out'
@@ -304,6 +308,13 @@ def _replace(tree: dict[str, Any], at: Location, value: Any) -> bool:
         return table.pop(at[-1], _ABSENT) is not _ABSENT
     table[at[-1]] = value
     return True
+
+
+def _is_mapping(annotation: Any) -> bool:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _is_mapping(arguments[0])
+    return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
 def _holds_secret(annotation: Any) -> bool:

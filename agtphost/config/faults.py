@@ -245,6 +245,8 @@ def _literal(location: Location, expected: str, given: Any) -> ConfigFault:
         hint = f'write {key} = "{choices[0]}"' if given else f"leave out {key}"
         return ConfigFault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
     close = difflib.get_close_matches(given, choices, 1) if isinstance(given, str) else []
+    if not close and isinstance(given, str) and given:
+        close = [choice for choice in choices if choice.startswith(given.lower())]  # "admin" for "administrator".
     hint = f'did you mean "{close[0]}"?' if close else ""
     return ConfigFault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
 
@@ -264,6 +266,8 @@ def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mappi
             message=f"is not supported by this version, which has no {LATER[name].removeprefix('the ')}",
             hint="remove it",
         )
+    if name in _OF_CLIENTS:
+        return ConfigFault(location=location, message="is unknown", hint=_OF_CLIENTS[name])
     meant = _closest_key(model, location)
     near = bool(meant) and difflib.SequenceMatcher(None, name, meant).ratio() > _MISSPELLED
     elsewhere = "" if near else _elsewhere(model, location, given, tree)
@@ -271,6 +275,12 @@ def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mappi
     hint = f'did you mean "{meant}"?' if meant else f"leave it out; known here: {known}"
     return ConfigFault(location=location, message="is unknown", hint=elsewhere or hint)
 
+
+_OF_CLIENTS = {
+    "mcpServers": "leave it out, and take an mcp.json of a client over with: agtp import FILE",
+    "args": 'leave it out, and write the arguments into command, such as command = ["npx", "-y", "SERVER"]',
+}
+"""What to write for keys that MCP clients have in their configuration."""
 
 _MISSPELLED = 0.8
 """How much an unknown key resembles the one that is meant, where nothing else is: one wrong letter of five."""

@@ -39,11 +39,13 @@ def _standard(value: Any) -> str | tuple[str, ...]:
         return str(value)
     if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
         raise ValueError(f'must be "{EVERY}", "{READING}" or a list of method names')
-    known = standard_names()
+    known, floor = standard_names(), {name for name, entry in Catalog.load().entries.items() if entry.floor}
     for name in value:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
+            if name in floor:
+                raise ValueError(f"holds {name}, which every host answers; leave it out of the list")
             raise ValueError(f"holds {name[:40]!r}, which is not one of the fifty standard methods{meant}")
     return tuple(value)
 

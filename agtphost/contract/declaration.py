@@ -13,7 +13,14 @@ from agtphost.contract import handler_reference
 from agtphost.contract.declared_names import NO_NAMES, DeclaredNames
 from agtphost.contract.definitions import DefinitionFile, DefinitionsError
 from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
-from agtphost.contract.examples import ENDPOINT, example, header_cure, keyword_example, meant_members
+from agtphost.contract.examples import (
+    ENDPOINT,
+    example,
+    header_cure,
+    keyword_example,
+    meant_members,
+    suggest_methods,
+)
 from agtphost.contract.handler_hints import HintsError, HintsOf, complete_declaration
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
@@ -257,7 +264,13 @@ class Declaration:
             return ""
         catalog = self._rules.catalog
         if not isinstance(method, str) or not is_method_name(method):
-            self._add_fault(("method",), f"method {str(method)[:40]!r} is not a method name (3 to 32 letters A-Z)")
+            meant = str(method).upper()
+            known = catalog.knows(meant) or meant in self._rules.custom
+            self._add_fault(
+                ("method",),
+                f"method {str(method)[:40]!r} is not a method name (3 to 32 letters A-Z)",
+                f'write method = "{meant}"' if known else "",
+            )
         elif method in LEGACY:
             hint = f"use {catalog.legacy[method]}; callers can still send {method} if an alias maps it"
             self._add_fault(("method",), f"method {method} is an HTTP verb, which new endpoints may not use", hint)
@@ -266,11 +279,10 @@ class Declaration:
         elif method in self._rules.removed:
             self.removed, self._wrong = method, True
         else:
-            close = ", ".join(catalog.close_matches(method))
             self._add_fault(
                 ("method",),
                 f"method {method} is not in catalog {catalog.version}",
-                f'write method = "{close.partition(",")[0]}", or another similar one: {close}' if close else "",
+                suggest_methods(catalog.close_matches(method)),
             )
         return str(method)
 

@@ -67,6 +67,12 @@ _MEANT = re.compile(r"did you mean '([^']+)'\?")
 _NEEDED = re.compile(r"must be (\"\w+\"|true|false)(?!\w)")
 
 
+def suggest_methods(names: Sequence[str]) -> str:
+    """Return a hint with the methods that were probably meant, likeliest first; empty without any."""
+    others = f", or a similar one: {', '.join(names[1:])}" if names[1:] else ""
+    return f'write method = "{names[0]}"{others}' if names else ""
+
+
 def meant_members(table: Mapping[str, object], known: Collection[str]) -> dict[str, str]:
     """
     Return, for each unknown member that resembles a known one, the known one.

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agtphost import extras
 from agtphost.adapters.a2a import A2AAgent, CardKey
 from agtphost.adapters.a2a.agent import pins_of
-from agtphost.config import Config
+from agtphost.config import Config, line_of
 from agtphost.config.registry import Provider
 from agtphost.config.web_upstreams import A2AAgentSection, ACPServerSection
 from agtphost.contract.binding import Binding
@@ -19,6 +19,7 @@ from agtphost.host.server_pool import ServiceSupply, make_new
 from agtphost.upstream.pins import Pins, PinStore
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.tomltext import Location
 
 W = TypeVar("W", A2AAgentSection, ACPServerSection)
 
@@ -61,10 +62,14 @@ def card_keys(entry: A2AAgentSection | Provider, config: Config) -> dict[str, Ca
 
     :raises ConfigurationError: a key cannot be used.
     """
-    at = (
-        f'a2a.agent]] "{entry.name}"' if isinstance(entry, A2AAgentSection) else f'registry.provider]] "{entry.origin}"'
-    )
-    place = f"[[{at}"
+    location: Location
+    if isinstance(entry, A2AAgentSection):
+        place = f'[[a2a.agent]] "{entry.name}"'
+        location = ("a2a", "agent", [each.name for each in config.a2a.agent].index(entry.name))
+    else:
+        place = f'[[registry.provider]] "{entry.origin}"'
+        providers = config.registry.provider if config.registry is not None else ()
+        location = ("registry", "provider", [each.origin for each in providers].index(entry.origin))
     keys: dict[str, CardKey] = {}
     for kid, text in entry.card_keys.items():
         try:
@@ -75,6 +80,7 @@ def card_keys(entry: A2AAgentSection | Provider, config: Config) -> dict[str, Ca
                     Problem(
                         message=f"{place} card_keys: {kid[:64]!r} cannot be used: {explain(error)}",
                         file=str(config.file),
+                        line=line_of(config.file, (*location, "card_keys", kid)),
                         hint="write base64url of an Ed25519 public key, or file:PATH of a PEM or JWK file",
                     )
                 ]

@@ -208,9 +208,19 @@ def syntax_problems(folder: Path, endpoints: Path | None = None) -> Iterator[Pro
                 yield Problem(message=f"it {error}", file=str(file), line=error.line, hint=error.hint)
 
 
+_KERNEL_FILES = (Path("/proc"), Path("/sys"))
+"""Where the superuser may write, and nothing can be created."""
+
+
 def _state_problem(state: Path) -> Problem | None:
     """Return a problem if the host can neither write the state directory nor create it."""
     nearest = next(path for path in (state, *state.parents) if path.exists())
+    if any(nearest.is_relative_to(kernel) for kernel in _KERNEL_FILES):
+        return Problem(
+            message=f"[host] state_dir {state} cannot be created: {nearest} holds no files of programs",
+            file=str(nearest),
+            hint='name another directory, such as state_dir = "state"',
+        )
     if os.access(nearest, os.W_OK | os.X_OK):
         return None
     return Problem(

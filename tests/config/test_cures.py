@@ -18,6 +18,8 @@ from tests.programmes import length
 
 HOST = '[host]\nserver_id = "here"\nprofile = "development"\n'
 SERVER = '[[mcp.server]]\nname = "files"\ncommand = ["cat"]\n'
+OPERATOR = '[[operator]]\nname = "a"\nrole = "{}"\n'
+AGENT = '[[a2a.agent]]\nname = "t"\nurl = "{}"\n'
 GRANT = '[[grant]]\nagent = "demo"\nallow = ["QUERY"]\n'
 
 
@@ -45,6 +47,16 @@ GRANT = '[[grant]]\nagent = "demo"\nallow = ["QUERY"]\n'
         (HOST + SERVER.replace('name = "files"\n', ""), 4, 'name is missing (write name = "example")'),
         (HOST + SERVER.replace('"files"', '"Files of mine"'), 5, '(write name = "files-of-mine")'),
         (HOST + '[[methods.signing_key]]\nkey = "k.pem"\n', 4, 'name is missing (write name = "...")'),
+        (HOST + SERVER.replace('["cat"]', '"cat"'), 6, "(write command = ["),
+        (HOST + SERVER + 'args = ["-v"]\n', 7, "args is unknown (leave it out, and write the arguments into command"),
+        (HOST + SERVER + 'env = ["A=b"]\n', 7, '(write env = { NAME = "value" }, or leave env out)'),
+        (HOST + '[mcpServers.w]\ncommand = "npx"\n', 4, "agtp import FILE)"),
+        (HOST + OPERATOR.format("admin"), 6, '(did you mean "administrator"?)'),
+        (HOST.replace("development", "dev"), 3, '(did you mean "development"?)'),
+        (HOST + AGENT.format("travel.example.com/a2a"), 6, '(write url = "https://travel.example.com/a2a")'),
+        (HOST + AGENT.format("http://travel.example.com/a2a"), 6, '(write url = "https://travel.example.com/a2a")'),
+        (HOST + '[identity]\nagents = "host.toml"\n', 5, "agents names a file, not a directory: "),
+        (HOST + '[methods]\nstandard = ["CONFIRM"]\n', 5, "holds CONFIRM, which every host answers"),
         (HOST + f'[query]\ndocuments = "{"x" * 400}"\n', 5, "documents is longer than a path can be"),
         (HOST + "[[http.client]]\nname = 'a'\ntoken = 'file:t'\n", 4, 'agent is missing (write agent = "demo")'),
         (HOST + "[listen]\nport = 99999\n", 5, "at most 65535, not 99999 (leave port out for the default, 4480)"),

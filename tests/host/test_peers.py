@@ -95,12 +95,14 @@ def test_a_card_key_is_read_in_each_form(tmp_path: Path) -> None:
 
 
 def test_a_key_that_cannot_be_used_is_a_start_error(tmp_path: Path) -> None:
-    """The message names the agent and the key."""
+    """The message names the agent and the key, and the line."""
     config = load_text(
         tmp_path, '[[a2a.agent]]\nname = "h"\nurl = "https://h.example"\ncard_keys = { k = "file:absent" }\n'
     )
-    with pytest.raises(ConfigurationError, match='"h" card_keys'):
+    with pytest.raises(ConfigurationError, match='"h" card_keys') as caught:
         a2a_agents(Clock(), config, STORE)
+    (problem,) = caught.value.problems
+    assert Path(problem.file).read_text().splitlines()[problem.line - 1].startswith("card_keys = ")
 
 
 def front(agent_id: str, name: str) -> str:

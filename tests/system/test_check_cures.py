@@ -153,6 +153,21 @@ ROWS: dict[str, Row] = {
         says=r"recipes\.toml:\d+: .*capture '/x' is not a name such as first_room \(write capture = \"stay\"\)",
         cure=in_file("recipes.toml", '"/x"', '"stay"'),
     ),
+    "method in lower case": Row(
+        wrong=in_file("endpoints/text.toml", '"ECHO"', '"echo"'),
+        says=r'text\.toml:1: .*method \'echo\' is not a method name .* \(write method = "ECHO"\)',
+        cure=in_file("endpoints/text.toml", '"echo"', '"ECHO"'),
+    ),
+    "method misspelt": Row(
+        wrong=in_file("endpoints/text.toml", '"ECHO"', '"ECHOO"'),
+        says=r'text\.toml:1: .*method ECHOO is not in catalog \S+ \(write method = "ECHO"\)',
+        cure=in_file("endpoints/text.toml", '"ECHOO"', '"ECHO"'),
+    ),
+    "state where nothing can be created": Row(
+        wrong=in_file("host.toml", 'state_dir = "state"', 'state_dir = "/proc/agtp"'),
+        says=r"/proc: \[host\] state_dir /proc/agtp cannot be created.* \(name another directory, such as state_dir = ",
+        cure=in_file("host.toml", "/proc/agtp", "state"),
+    ),
     "path of a step": Row(
         wrong=in_file("recipes.toml", '"/library/{isbn}"', "-1"),
         says=r'recipes\.toml:18: .*path must be a text \(write path = "/library/\{isbn\}"\)',

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.contract.declared_names import NO_NAMES, DeclaredNames
-from agtphost.contract.examples import RECIPE, example, keyword_example, meant_members
+from agtphost.contract.examples import RECIPE, example, keyword_example, meant_members, suggest_methods
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.recipes import capture_names
@@ -342,9 +342,7 @@ class _RecipeReader:
         method = table.get("method", "QUERY")
         catalog = self.rules.catalog
         if not isinstance(method, str) or not (catalog.knows(method) or method in self.rules.custom):
-            close = ", ".join(catalog.close_matches(str(method)[:40]))
-            first = close.partition(",")[0]
-            hint = f'write method = "{first}", or another similar one: {close}' if close else ""
+            hint = suggest_methods(catalog.close_matches(str(method)[:40]))
             self.say((*at, "method"), f"method {str(method)[:40]!r} is not in catalog {catalog.version}", hint)
         elif method in self.rules.never:
             self.say((*at, "method"), f"{method} cannot be a step of a recipe")
