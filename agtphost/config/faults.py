@@ -266,7 +266,7 @@ def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mappi
             message=f"is not supported by this version, which has no {LATER[name].removeprefix('the ')}",
             hint="remove it",
         )
-    if name in _OF_CLIENTS:
+    if name in _OF_CLIENTS and (len(location) == 1 or "command" in _keys_at(model, location[:-1])):
         return ConfigFault(location=location, message="is unknown", hint=_OF_CLIENTS[name])
     meant = _closest_key(model, location)
     near = bool(meant) and difflib.SequenceMatcher(None, name, meant).ratio() > _MISSPELLED

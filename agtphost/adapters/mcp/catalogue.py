@@ -25,6 +25,9 @@ from agtphost.vocabulary.uri_templates import fits
 SHORTEST_INTERVAL = 1.0
 """Seconds between two listings, however often a server announces changes."""
 
+LONGEST_REFRESH = 2.0
+"""Seconds that a reader waits for a listing before it gets the one before."""
+
 AFTER_FAILURE = 60.0
 """Seconds until the next listing or subscription after one failed."""
 
@@ -132,6 +135,7 @@ class ToolCatalogue:
         """Milliseconds that the server allows its list of tools to be cached; None: it names no time."""
 
         self._listed_at = 0.0
+        self._readers: list[Deferred[None]] = []
 
         self.bindings: Mapping[str, Binding] = {}
         """Tools that may be called: enabled, and their definition approved."""
@@ -215,13 +219,23 @@ class ToolCatalogue:
         elif self._session is not None:
             self._schedule(SHORTEST_INTERVAL, self._list)
 
-    def refresh(self) -> None:
-        """List again what a caller reads, if the server's time for it is over and no change would be announced."""
+    def refresh(self) -> Deferred[None] | None:
+        """
+        List again what a caller reads, if the server's time for it is over and no change would be announced.
+
+        :return: fires when that ended, or after :data:`LONGEST_REFRESH`; None if the caller may read what is known.
+        """
         session = self._session
-        if session is None or self._listing or self.ttl is None or session.terms.lists_change():
-            return
-        if self._clock.seconds() - self._listed_at >= max(self.ttl / 1000, SHORTEST_INTERVAL):
+        if session is None or self.ttl is None or session.terms.lists_change():
+            return None
+        if self._clock.seconds() - self._listed_at < max(self.ttl / 1000, SHORTEST_INTERVAL):
+            return None
+        reader = Deferred[None]()
+        reader.addTimeout(LONGEST_REFRESH, self._clock).addErrback(lambda late: None)
+        self._readers.append(reader)
+        if not self._listing:
             self._list()
+        return reader
 
     def require_tool(self, name: str) -> McpTool:
         """
@@ -368,7 +382,10 @@ class ToolCatalogue:
             self._log.event(f"listing tools failed: {failure}")
             again = AFTER_FAILURE
         finally:
-            self._listing = False
+            self._listing, self._listed_at = False, self._clock.seconds()
+            readers, self._readers = self._readers, []
+            for reader in readers:
+                reader.callback(None)
         if self._session is not session:
             return
         if self._is_stale:

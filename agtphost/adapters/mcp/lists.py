@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,6 +10,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.adapters.callers import owner_of
+from agtphost.adapters.mcp.catalogue import ToolCatalogue
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import shortest
@@ -41,20 +42,29 @@ class ToolList:
     def __init__(self, servers: Sequence[McpServer]) -> None:
         self._servers = servers
 
-    def handle(self, context: BuiltInContext) -> Answer:
+    def handle(self, context: BuiltInContext) -> Answer | Coroutine[Any, Any, Answer]:
         """
-        List what the caller may call, in order of name.
+        List what the caller may call, in order of name, once servers whose time for their list is over listed again.
 
         :raises Refusal: 422 for a cursor that is not a string.
         """
-        cursor = context.input.get("cursor", "")
-        if not isinstance(cursor, str):
+        if not isinstance(context.input.get("cursor", ""), str):
             raise Refusal(Reason.INVALID_PAYLOAD, BAD_CURSOR)
         catalogues = [
             server.catalogue for server in self._servers if server.state in (UpstreamState.UP, UpstreamState.IDLE)
         ]
-        for catalogue in catalogues:
-            catalogue.refresh()
+        stale = [ended for catalogue in catalogues if (ended := catalogue.refresh()) is not None]
+        return self._page_after(stale, context, catalogues) if stale else self._page(context, catalogues)
+
+    async def _page_after(
+        self, stale: Sequence[Awaitable[None]], context: BuiltInContext, catalogues: Sequence[ToolCatalogue]
+    ) -> Answer:
+        for ended in stale:
+            await ended
+        return self._page(context, catalogues)
+
+    def _page(self, context: BuiltInContext, catalogues: Sequence[ToolCatalogue]) -> Answer:
+        cursor = context.input.get("cursor", "")
         offered = {
             binding.name: binding
             for catalogue in catalogues

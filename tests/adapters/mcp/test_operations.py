@@ -154,6 +154,24 @@ async def test_tools_are_listed_again_once_the_upstream_calls_them_stale() -> No
 
 
 @pytest_twisted.ensureDeferred
+async def test_the_first_reader_after_the_time_of_a_list_has_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers wait for the listing that they cause, and for one under way; not for one that takes long."""
+    async with hosted((sys.executable, "-S", str(SERVERS / "growing.py"), "0"), name="srv") as server:
+        ask, catalogue = Host(server), server.catalogue
+
+        async def last() -> str:
+            return str((await ask("mcp.tools.list")).result["tool_response"]["tools"][-1]["name"])
+
+        monkeypatch.setattr("agtphost.adapters.mcp.catalogue.SHORTEST_INTERVAL", 0.0)
+        first, second = Deferred.fromCoroutine(last()), Deferred.fromCoroutine(last())
+        assert [await first, await second] == ["srv.tool1", "srv.tool1"]
+        assert await last() == "srv.tool2"
+        monkeypatch.setattr("agtphost.adapters.mcp.catalogue.LONGEST_REFRESH", 0.0)
+        monkeypatch.setattr(catalogue, "load", lambda session: Deferred())
+        assert await last() == "srv.tool2"
+
+
+@pytest_twisted.ensureDeferred
 async def test_long_lists_come_in_pages() -> None:
     """A server's own pages are walked to the end; ours have 200 entries, and none is lost or twice."""
     async with host("handshake", 450) as ask:
