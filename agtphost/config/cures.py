@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import re
 import tomllib
 import typing
@@ -103,6 +104,7 @@ _LITERAL = re.compile(r"\b(?:write|such as|remove|leave|run|did you mean|move|sa
 
 _VARIABLE = re.compile(r"names the environment variable (\w+), which is ")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_SIZE = re.compile(r"([0-9]{1,9}) ?([kKmMgG])i?[bB]?", re.ASCII)
 _LONGEST = 60
 """Characters of a text of the file that is shown in another form."""
 
@@ -169,7 +171,9 @@ class CureFinder:
         second = ""
         """A cure after which something else is to be corrected."""
 
-        for value in self._proposals(fault.location[len(at) :], at, field, absent=absent, secret=secret):
+        corrected = () if secret else _corrected_lists(_value_at(self._tree, at), fault.message)
+        proposals = self._proposals(fault.location[len(at) :], at, field, absent=absent, secret=secret)
+        for value in itertools.chain(corrected, proposals):
             shown = _shown_default(field)
             if value is _ABSENT:
                 cure = f"leave {key} out for the default, {shown}" if shown else f"leave {key} out"
@@ -227,8 +231,10 @@ class CureFinder:
             if len(given) == 1 and isinstance(given[0], str) and len(given[0]) <= _LONGEST:
                 yield given[0]
         elif isinstance(given, str) and 0 < len(given) <= _LONGEST:
-            number = _NUMBER.match(given)
-            if number is not None:
+            number, size = _NUMBER.match(given), _SIZE.fullmatch(given)
+            if size is not None:
+                yield int(size[1]) << 10 * ("KMG".index(size[2].upper()) + 1)
+            elif number is not None:
                 yield float(number[0]) if "." in number[0] else int(number[0])
             yield [given]
             if "url" in str(at[-1]) and given.partition("://")[0] in ("http", given):
@@ -245,6 +251,19 @@ class CureFinder:
         if isinstance(default, (bool, int, float)):
             yield default
         yield from _values(Any if field is None else field.annotation, () if field is None else field.metadata)
+
+
+def _corrected_lists(given: Any, message: str) -> Iterator[Any]:
+    """Yield a list without its mistake, where a message says which entry that is: "holds 'search', which ..."."""
+    held = re.search(r"holds '([^']*)'", message)
+    if held is None or not isinstance(given, list) or held[1] not in given:
+        return
+    meant = re.search(r"did you mean '([^']*)'", message)
+    for entry in (meant[1] if meant else "", held[1].upper()):
+        if entry and entry not in given:
+            yield [entry if each == held[1] else each for each in given]
+    if rest := [each for each in given if each != held[1]]:
+        yield rest
 
 
 def _key_of(fault: ConfigFault) -> Location:

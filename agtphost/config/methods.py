@@ -45,7 +45,7 @@ def _standard(value: Any) -> str | tuple[str, ...]:
             near = difflib.get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             if name in floor:
-                raise ValueError(f"holds {name}, which every host answers; leave it out of the list")
+                raise ValueError(f"holds {name!r}, which every host answers; leave it out of the list")
             raise ValueError(f"holds {name[:40]!r}, which is not one of the fifty standard methods{meant}")
     return tuple(value)
 

@@ -88,12 +88,16 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
         with tempfile.TemporaryDirectory(prefix="agtp-check-") as made:
             aside = _RehearsalCopy(config, Path(made).resolve())
             told_of = {(each.file, each.line) for each in found}
+            said = {(each.file, each.line, each.message) for each in found}
             beyond = aside.restore_problem_names(
                 _check_beyond(config, aside, environ, reading.sections, reactor, remarks)
             )
-            # Values of faulty keys are left out, so that the checks below report them as missing.
+            # Values of faulty keys are left out, so that the checks below report them as missing, or once more.
             found += [
-                each for each in beyond if (each.file, each.line) not in told_of or " is missing" not in each.message
+                each
+                for each in beyond
+                if (each.file, each.line, each.message) not in said
+                and ((each.file, each.line) not in told_of or " is missing" not in each.message)
             ]
             told = [
                 *map(aside.restore_names, remarks),
