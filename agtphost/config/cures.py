@@ -104,7 +104,9 @@ _LITERAL = re.compile(r"\b(?:write|such as|remove|leave|run|did you mean|move|sa
 
 _VARIABLE = re.compile(r"names the environment variable (\w+), which is ")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?", re.ASCII)
-_SIZE = re.compile(r"([0-9]{1,9}) ?([kKmMgG])i?[bB]?", re.ASCII)
+_SIZE = re.compile(r"([0-9]{1,9}) ?([KMG]|[kmg](?=i?[bB]))i?[bB]?", re.ASCII)
+"""Octets; "5m" may be minutes."""
+
 _LONGEST = 60
 """Characters of a text of the file that is shown in another form."""
 
