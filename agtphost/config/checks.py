@@ -335,7 +335,8 @@ def _directories(config: Config) -> Iterator[ConfigFault]:
     for location, directory in places:
         if directory is not None and not directory.is_dir():
             kind = "file, not a directory" if directory.exists() else "directory that does not exist"
-            hint = _place_hint(location, directory, config, "" if directory.exists() else f"run: mkdir -p {directory}")
+            made = directory.exists() or location[1] == "python_path"
+            hint = _place_hint(location, directory, config, "" if made else f"run: mkdir -p {directory}")
             yield ConfigFault(location=location, message=f"names a {kind}: {directory}", hint=hint)
     if endpoints.directory is not None and endpoints.directory == config.folder:
         at = ("endpoints", "directory")
@@ -432,12 +433,10 @@ def _has_transport(server: MCPServerSection) -> bool:
 
 
 def _place_hint(location: Location, absent: Path, config: Config, otherwise: str = "") -> str:
-    """
-    Return a hint with the file or directory that was probably meant: one of a similar name, or of the section's name.
-    """
+    """Return a hint with the file or directory that was probably meant, by its own name or the section's."""
     beside = absent.parent if absent.parent.is_dir() and absent != config.folder else config.folder
-    names = sorted(each.name for each in beside.iterdir() if each != config.file) if beside.is_dir() else []
-    usual = [name for name in names if name.partition(".")[0] == location[0]]
+    names = sorted(each.name for each in beside.iterdir() if each not in (config.file, absent))
+    usual = [name for name in names if name.partition(".")[0] == location[0] and location[1] != "python_path"]
     close = difflib.get_close_matches(absent.name, names, 1)
     if not close and not usual:
         return otherwise

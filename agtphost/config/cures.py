@@ -89,6 +89,12 @@ _TEXTS: Sequence[str] = (
 )
 """Texts of the forms that keys have, from the least to the most particular."""
 
+_OF_URLS = frozenset({"endpoint", "origin"})
+"""Further keys that take URLs."""
+
+_NEEDED_SECRETS = frozenset({"token"})
+"""Secrets without which a table is incomplete."""
+
 _NAMING = frozenset({"port"})
 """Keys whose numbers name something. The bound that is nearest to a wrong one is no better than any other number."""
 
@@ -159,7 +165,8 @@ class CureFinder:
             return "remove this entry with its keys" if isinstance(fault.location[-1], int) else "correct its keys"
         variable = _VARIABLE.match(fault.message)
         if variable is not None:
-            return f"set the variable {variable[1]} for the host, or leave {at[-1]} out"
+            rest = "" if at[-1] in _NEEDED_SECRETS else f", or leave {at[-1]} out"
+            return f"set the variable {variable[1]} for the host{rest}"
         return self._find_tried(fault) or _suggest_untried(str(at[-1]), field, _is_missing(fault))
 
     def _find_tried(self, fault: ConfigFault) -> str:
@@ -231,6 +238,7 @@ class CureFinder:
             if faulty and rest and all(isinstance(each, (str, int, float)) for each in rest):
                 yield rest
             if len(given) == 1 and isinstance(given[0], str) and len(given[0]) <= _LONGEST:
+                yield ["/".join(given[0].split("/")[:3])]  # An origin, of a URL with a path.
                 yield given[0]
         elif isinstance(given, str) and 0 < len(given) <= _LONGEST:
             number, size = _NUMBER.match(given), _SIZE.fullmatch(given)
@@ -239,8 +247,11 @@ class CureFinder:
             elif number is not None:
                 yield float(number[0]) if "." in number[0] else int(number[0])
             yield [given]
-            if "url" in str(at[-1]) and given.partition("://")[0] in ("http", given):
-                yield f"https://{given.removeprefix('http://')}"
+            scheme, _, address = given.rpartition("://")
+            if scheme:
+                yield address.partition("/")[0]
+            if scheme in ("", "http") and ("url" in str(at[-1]) or at[-1] in _OF_URLS):
+                yield f"https://{address}"
             if at[-1] == "name" and (slug := _OTHER.sub("-", given.lower()).strip("-")):
                 yield slug[:32]
 
@@ -301,8 +312,8 @@ def _suggest_untried(key: str, field: FieldInfo | None, absent: bool) -> str:
     if _is_mapping(annotation):
         return f'write {key} = {{ NAME = "value" }}, or leave {key} out'
     if _holds_secret(annotation):
-        variable = key.upper()
-        return f'write {key} = "env:{variable}" and set that variable for the host, or leave {key} out'
+        rest = "" if key in _NEEDED_SECRETS else f", or leave {key} out"
+        return f'write {key} = "env:{key.upper()}" and set that variable for the host{rest}'
     sample = '["..."]' if typing.get_origin(annotation) is tuple else '"..."'
     if absent or (field is not None and field.is_required()):
         return f"write {key} = {sample}"

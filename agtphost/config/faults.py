@@ -266,7 +266,8 @@ def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mappi
             message=f"is not supported by this version, which has no {LATER[name].removeprefix('the ')}",
             hint="remove it",
         )
-    if name in _OF_CLIENTS and (len(location) == 1 or "command" in _keys_at(model, location[:-1])):
+    of_client = isinstance(given, dict) if len(location) == 1 else "command" in _keys_at(model, location[:-1])
+    if name in _OF_CLIENTS and of_client:
         return ConfigFault(location=location, message="is unknown", hint=_OF_CLIENTS[name])
     meant = _closest_key(model, location)
     near = bool(meant) and difflib.SequenceMatcher(None, name, meant).ratio() > _MISSPELLED
@@ -278,6 +279,7 @@ def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mappi
 
 _OF_CLIENTS = {
     "mcpServers": "leave it out, and take an mcp.json of a client over with: agtp import FILE",
+    "profile": "leave it out; profiles are in the client's own configuration: agtp docs client",
     "args": 'leave it out, and write the arguments into command, such as command = ["npx", "-y", "SERVER"]',
 }
 """What to write for keys that MCP clients have in their configuration."""
