@@ -82,7 +82,9 @@ def _explain_empty_list(described: Any) -> str:
     """Return why the list is empty: the host has no MCP server, or this caller may call no tool."""
     hosted = described.get("hosted_protocols", []) if isinstance(described, dict) else None
     if isinstance(hosted, list) and not any(isinstance(e, dict) and e.get("protocol") == "MCP" for e in hosted):
-        return "the host has no tools: it hosts no MCP server"
+        others = ", ".join(sorted({str(e.get("protocol")) for e in hosted if isinstance(e, dict)}))
+        called = f"; what it hosts of {visible(others)} is called with agtp call: agtp call - DISCOVER /tools"
+        return f"the host has no tools: it hosts no MCP server{called if others else ''}"
     return "none of the host's tools may be called by this caller now"
 
 

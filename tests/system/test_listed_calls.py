@@ -284,6 +284,16 @@ def test_what_plan_writes_is_sent_verbatim(host: Host) -> None:
             succeeds(client, host, f"plan {name}", steps[0]["path"], steps[0]["parameters"])
 
 
+def test_what_a_plan_needs_is_what_its_step_lacks(host: Host) -> None:
+    """A message of an A2A agent is no fact of a goal: the step says that it needs one, and works with it."""
+    with asking(host) as client:
+        for goal, needs in (("Send a message to the agent helper", ["message"]), ("Read the card of helper", [])):
+            (step,) = client.call(host.uri, "PLAN", "/", {"goal": goal}).result["ordered_steps"]
+            assert step["needs"] == needs
+            payload = {**step["parameters"]["payload"], **(MESSAGE if needs else {})}
+            succeeds(client, host, goal, step["path"], {**step["parameters"], "payload": payload})
+
+
 def test_what_openapi_describes_is_what_is_called(served: tuple[Host, int]) -> None:
     """Each listed tool is one operation of the gateway: its arguments follow the schema, and so does its answer."""
     host, port = served

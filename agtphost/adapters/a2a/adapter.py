@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from zope.interface import implementer
 
 from agtphost.adapters.a2a import relay
 from agtphost.adapters.a2a.agent import CARD, A2AAgent
-from agtphost.adapters.a2a.bindings import ACTIONS, MEMBER, PAYLOAD_TYPE, bindings_of, list_offered_actions
+from agtphost.adapters.a2a.bindings import (
+    ACTIONS,
+    CONTINUATION,
+    MEMBER,
+    PAYLOAD_TYPE,
+    SEND,
+    bindings_of,
+    list_offered_actions,
+)
 from agtphost.adapters.a2a.dialects import A2aOperation
 from agtphost.adapters.a2a.tasks import state_of, task_in
 from agtphost.adapters.web_adapter import WebAdapter
-from agtphost.contract.binding import Binding
+from agtphost.contract.binding import Binding, Resolution
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.upstream.cancellation import AlreadyOver
 from agtphost.upstream.failures import ErrorAnswer
@@ -35,6 +44,13 @@ class A2AAdapter(WebAdapter[A2AAgent]):
     approve_action = "a2a.card.approve"
     actions = ACTIONS
     unlisted_actions = tuple(relay.ACTIONS)
+
+    def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
+        """Find the agent that a path or payload names; a payload without the message that lists require may go on."""
+        found = super().resolve(action, payload, server)
+        if action != SEND or "message" in found.input:
+            return found
+        return replace(found, binding=replace(found.binding, input_schema=CONTINUATION))
 
     def _bind(self, upstream: A2AAgent) -> Mapping[str, Binding]:
         return bindings_of(upstream, self._links)

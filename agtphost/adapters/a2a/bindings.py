@@ -72,6 +72,7 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
             "inputResponses": {"type": "object"},
             "requestState": {"type": "string", "maxLength": 256},
         },
+        "required": ["message"],
     },
     GET: _TASK,
     CANCEL: _TASK,
@@ -85,6 +86,9 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     },
     **dict.fromkeys(relay.ACTIONS, relay.SCHEMA),
 }
+CONTINUATION = compile_schema({**_SCHEMAS[SEND], "required": []}, role="tool")
+"""The schema of a payload without a message: ``inputResponses`` may have it."""
+
 _COMPILED = {action: compile_schema(schema, role="tool") for action, schema in _SCHEMAS.items()}
 
 

@@ -52,7 +52,7 @@ def unknown_task() -> Refusal:
     return not_found(
         Reason.UNKNOWN_TASK,
         "The caller has no such task with this agent.",
-        remedy="a2a.tasks.list lists the caller's tasks; send the Task-ID of one, or its a2a_task_id.",
+        remedy="a2a.tasks.list lists the caller's tasks; send the Task-ID of one, or its a2a_task_id, as id.",
     )
 
 
