@@ -179,7 +179,7 @@ def stdlib_context(settings: TLSSettings) -> ssl.SSLContext:
         try:
             context.load_cert_chain(settings.cert, settings.key, password=_no_passphrase)
         except (ssl.SSLError, OSError, ValueError) as error:
-            raise unusable_pair(settings) from error
+            raise unusable_pair(settings, error) from error
     return context
 
 
@@ -187,8 +187,17 @@ def _no_passphrase() -> str:
     raise ValueError("keys with a passphrase are not read")
 
 
-def unusable_pair(settings: TLSSettings) -> InvalidCall:
-    """Return the error for a client certificate and key that OpenSSL does not take."""
+def unusable_pair(settings: TLSSettings, error: Exception | None = None) -> InvalidCall:
+    """
+    Return the error for a client certificate and key that OpenSSL does not take.
+
+    :param error: what OpenSSL said.
+    """
+    if "_TOO_SMALL" in str(error) or "_TOO_WEAK" in str(error) or "too small" in str(error):
+        return InvalidCall(
+            f"{settings.cert} has a key or a signature that OpenSSL refuses as too weak.",
+            "Use a certificate with an Ed25519 or P-256 key, or RSA of at least 2,048 bits, signed with SHA-256.",
+        )
     return InvalidCall(
         f"{settings.cert} and {settings.key or settings.cert} are not a certificate and its private key.",
         "Give PEM files that belong together; the key without a passphrase.",

@@ -62,7 +62,7 @@ def _present(context: SSL.Context, cert: Path, key: Path, settings: TLSSettings)
         context.use_privatekey(private)
         context.check_privatekey()
     except (SSL.Error, OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise unusable_pair(settings) from error
+        raise unusable_pair(settings, error) from error
 
 
 class HandshakeNotes:

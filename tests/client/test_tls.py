@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import select
+import shutil
 import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -173,6 +175,16 @@ def test_unusable_files_are_named(
     }
     with pytest.raises(InvalidCall):
         new_client(**{name: files[value] for name, value in options.items()})
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="the openssl command is not installed")
+def test_a_key_that_is_too_weak_is_named_so(new_client: NewClient, tmp_path: Path) -> None:
+    """OpenSSL takes no RSA key of 1,024 bits, although it belongs to its certificate."""
+    key, cert = tmp_path / "weak.key", tmp_path / "weak.pem"
+    words = ["req", "-x509", "-newkey", "rsa:1024", "-nodes", "-keyout", str(key), "-out", str(cert), "-subj", "/CN=a"]
+    subprocess.run(["openssl", *words], capture_output=True, check=True)
+    with pytest.raises(InvalidCall, match="too weak"):
+        new_client(cert=cert, key=key)
 
 
 def test_key_material_is_not_shown(credentials: Credentials, new_client: NewClient, tmp_path: Path) -> None:

@@ -471,7 +471,9 @@ next request waits until it is paid. With 600,000 requests a minute, which is th
 noticeable; a host that
 sets 60 takes an IMPORT of 40 short rows immediately, and not one of 500.
 
-Answers that wait for a slow reader are not on the list, for they end with their connection. A peer that has
+The last head of an HTTP connection, of at most 2,048 octets and with its ``Authorization``, is compared with the next
+one and ends with the connection; it is not on the list either. Answers that wait for a slow reader are not on the list,
+for they end with their connection. A peer that has
 taken nothing for
 ``write_timeout`` is cut. Where more than 1 MiB of an answer waits for it, it has to take 64 KiB in 5 seconds; where
 more than 2 MiB do, something in each second. So one that reads nothing has 2 MiB at the most after one to two seconds,
