@@ -58,7 +58,7 @@ _WRITES = frozenset(
 _PREPOSITIONS = frozenset({"OF", "FOR", "FROM", "TO", "WITH", "IN", "ON", "INTO", "AT", "BY", "BETWEEN", "ABOUT"})
 
 _DIRECTIONS = frozenset({"TO", "OUT", "ON", "BACK", "INTO", "UP"})
-"""Words after the object of GET with which it is no reading: "gets a letter to its reader"."""
+"""Words after the object of GET that make it an act: "gets a letter to its reader"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,7 +191,7 @@ def unusable_pair(settings: TLSSettings, error: Exception | None = None) -> Inva
     """
     Return the error for a client certificate and key that OpenSSL does not take.
 
-    :param error: what OpenSSL said.
+    :param error: the error of OpenSSL.
     """
     if "_TOO_SMALL" in str(error) or "_TOO_WEAK" in str(error) or "too small" in str(error):
         return InvalidCall(
