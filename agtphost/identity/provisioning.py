@@ -460,8 +460,7 @@ def provision_development(
 
     :param state_dir: created for the owner alone if missing.
     :param server_id: in the server's certificate, if it is a host name, and the registrar's name.
-    :param hosted: ``*.agent.json`` descriptions of the agents to host; each
-        gets ``hosted/NAME/genesis.json`` and ``document.json``.
+    :param hosted: descriptions (``*.agent.json``) of agents, each of which gets files in ``hosted/NAME``.
     :param listened: ``[listen] address``, which the server's certificate names too.
     :param now: UTC; None for the present.
     :raises ProvisioningError: naming the file that is in the way.
@@ -482,18 +481,20 @@ def provision_development(
         raise ProvisioningError(str(error)) from error
     demo = state_dir / "agents" / "demo"
     issue_agent(demo, DEMO, registrar, issuer=issuer, authority=authority, now=moment)
-    faulty: list[tuple[Path, str]] = []
+    faulty, named = list[tuple[Path, str]](), dict[str, Path]()
     for path in hosted:
         try:
-            _issue_hosted(state_dir / HOSTED, path, registrar, issuer, moment)
+            _issue_hosted(state_dir / HOSTED, path, registrar, issuer, moment, named)
         except ProvisioningError as error:
             faulty.append((path, str(error)))
     if faulty:
         raise ProvisioningError("\n".join(f"{path}: {why}" for path, why in faulty), faulty)
 
 
-def _issue_hosted(directory: Path, path: Path, registrar: SigningKey, issuer: str, now: datetime) -> None:
+def _issue_hosted(home: Path, path: Path, key: SigningKey, issuer: str, now: datetime, named: dict[str, Path]) -> None:
     description = AgentDescription.read(path.read_bytes(), path.name.removesuffix(DOCUMENT_SUFFIX))
     if not is_agent_name(description.name):
         raise ProvisioningError("name: it is not a label of letters, digits, '-' and '_'")
-    issue_agent(directory / description.name, description, registrar, issuer=issuer, now=now)
+    if named.setdefault(description.name, path) != path:
+        raise ProvisioningError(f"name: {named[description.name].name} describes an agent of that name, too")
+    issue_agent(home / description.name, description, key, issuer=issuer, now=now)

@@ -154,6 +154,15 @@ def test_demo_is_an_active_agent_with_its_certificate(state: Path) -> None:
     assert demo.notes == ()
 
 
+def test_two_descriptions_of_one_name_are_refused(state: Path, tmp_path: Path) -> None:
+    """A copy of a description would replace the agent of the first one at each start."""
+    files = [tmp_path / f"{name}.agent.json" for name in ("helper", "helper copy")]
+    for file in files:
+        file.write_text(json.dumps({"name": "helper", "description": file.name, "archetype": "assistant"}))
+    with pytest.raises(ProvisioningError, match=r"helper copy.agent.json: name: helper.agent.json describes an agent"):
+        provision_development(state, server_id=SERVER_ID, hosted=files, now=NOW)
+
+
 def test_hosted_agents_are_issued_from_their_descriptions(state: Path) -> None:
     """Each description becomes a signed identity that even production rules accept."""
     trusted = [SigningKey.load(state / "registrar.key").public]
