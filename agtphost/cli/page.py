@@ -11,11 +11,12 @@ from agtphost.cli.exchange import open_client, require_success, result_of, signi
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
+from agtphost.cli.ports import free_port
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.key_ring import KeyRing
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.uris import parse
+from agtphost.vocabulary.uris import DEFAULT_PORT, parse
 
 if TYPE_CHECKING:
     from agtphost.client.reply import Reply
@@ -56,7 +57,7 @@ def command(opened: bool, ends: bool, where: Connection, as_json: bool) -> None:
     target = resolve(where, identity=REGISTRAR)
     with open_client(target) as client:
         asked = {"subject": "self", "resource": "/page", "scope": "page:enter"}
-        result = result_of(_require_page(client.call(target.uri, "AUTHORIZE", "/page", asked)))
+        result = result_of(_require_page(client.call(target.uri, "AUTHORIZE", "/page", asked), target.uri))
         keys = KeyRing.copy_of(signing_keys(target, client)).in_use
     url = result.get("url")
     if not isinstance(url, str) or not url.startswith("https://"):
@@ -80,16 +81,25 @@ def command(opened: bool, ends: bool, where: Connection, as_json: bool) -> None:
         click.echo(visible(said), err=True)
 
 
-def _require_page(reply: Reply) -> Reply:
+def propose_page_port(uri: str) -> int:
+    """Return a port for the page of a host: the one after its own, or on this machine the next that is free."""
+    there = parse(uri)
+    port = (there.port or DEFAULT_PORT) % 65_535 + 1
+    return free_port(port) if there.host in LOOPBACK else port
+
+
+def _require_page(reply: Reply, uri: str) -> Reply:
     """
     Return the reply if it is successful.
 
+    :param uri: the host's.
     :raises HostRefused: it is not; the error tells whether the host has no page.
     """
     if reply.reason == Reason.NOT_FOUND:
         raise HostRefused(
             "the host has no operators' page",
-            'Write listen = "ssl:4481:interface=127.0.0.1" under [admin] in its host.toml, and restart it.',
+            f'Write listen = "ssl:{propose_page_port(uri)}:interface=127.0.0.1" under [admin] in its host.toml, '
+            "and restart it.",
             answer={"status": reply.status, **reply.document, "audit_id": reply.audit_id},
         )
     return require_success(reply)
@@ -99,7 +109,7 @@ def _end_sessions(where: Connection, as_json: bool) -> None:
     """End all sessions of the page."""
     target = resolve(where, identity=REGISTRAR)
     with open_client(target) as client:
-        reply = _require_page(client.call(target.uri, "REVOKE", "/page/sessions", {}))
+        reply = _require_page(client.call(target.uri, "REVOKE", "/page/sessions", {}), target.uri)
         ended = result_of(reply)
     if as_json:
         print_json({**ended, "audit_id": reply.audit_id})

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from agtphost.cli.page import propose_page_port
 from agtphost.cli.ports import ADDRESS, free_port
 
 
@@ -19,3 +20,12 @@ def test_chosen_port_is_held_for_the_host() -> None:
         other.bind((ADDRESS, port))
     with socket.create_server((ADDRESS, port)):
         assert free_port(port) != port
+
+
+def test_the_port_proposed_for_a_page_is_not_the_hosts() -> None:
+    """``agtp up`` takes 4481 where 4480 is taken: the page cannot listen there, nor where another program does."""
+    with socket.create_server((ADDRESS, 0)) as host:
+        port = int(host.getsockname()[1])
+        proposed = propose_page_port(f"agtp://localhost:{port}")
+        assert proposed > port
+    assert propose_page_port("agtp://agents.example.com") == 4481
