@@ -52,7 +52,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "document": ("Sign and verify an Identity Document.", "document"),
     },
     "Evidence and keys": {
-        "audit": ("Fetch, walk, verify and export records.", "audit.commands"),
+        "audit": ("Search, count, verify and export records.", "audit.commands"),
         "key": ("Create, show and rotate signing keys.", "key.commands"),
         "cert": ("Issue, show, renew and revoke certificates.", "cert.commands"),
     },
