@@ -91,6 +91,16 @@ class ObservedRecord(NamedTuple):
         return str(self.members.get("caller_id", ""))
 
     @property
+    def counted_caller(self) -> str:
+        """
+        The caller's label for counts; empty where there is none, and where only a header of a stranger named it.
+
+        As in the index of records, a name counts on a host that believes names.
+        """
+        doubted = self.members.get("identity_assurance") == "header" and "caller_principal_id" not in self.members
+        return "" if doubted else self.caller
+
+    @property
     def carrier(self) -> str:
         """The carrier of the request, such as ``quic``; it is empty for TLS."""
         return str(self.members.get("extra", _NOTHING).get("carrier", ""))

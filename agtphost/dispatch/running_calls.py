@@ -54,6 +54,9 @@ class RunningCall:
     caller: str
     """Its label."""
 
+    identity_assurance: str
+    """How surely it is that agent, in the words of records."""
+
     agent_id: str
     """Agent-ID of the addressee; empty where it is the host."""
 
@@ -184,6 +187,7 @@ def _to_running_call(exchange: Exchange) -> RunningCall:
         since=exchange.now,
         caller_id="" if caller is None else caller.agent_id,
         caller="" if caller is None else caller.name,
+        identity_assurance=exchange.assurance.label,
         agent_id="" if agent is None else agent.agent_id,
         method=exchange.method,
         path=exchange.path,

@@ -16,6 +16,7 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.observed_records import ObservedGroup
 from agtphost.audit.watchers import Watcher
 from agtphost.http.access_members import LONGEST_PATH
+from agtphost.vocabulary.display_names import is_unproven
 
 NAMESPACE = "agtphost.access"
 MEMBERS = "access"
@@ -50,6 +51,7 @@ def watch_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
                     "kind": "agtp",
                     "caller": record.caller,
                     "caller_id": record.caller_id,
+                    **({"caller_proven": not is_unproven(record.members)} if record.caller_id else {}),
                     "person": record.person[:LONGEST_PATH],
                     "operator": record.operator,
                     "method": record.method[:LONGEST_PATH],

@@ -173,7 +173,7 @@ class CallCounts:
         """Count the scopes that an operator's entry requires; those of contracts and claims are callers' own words."""
         if record.label in ("", "contracts"):
             return
-        caller = (record.caller or NO_AGENT) if self._agents else ""
+        caller = (record.counted_caller or NO_AGENT) if self._agents else ""
         rule = record.rule
         for scope in record.lacking:
             key = (record.label, str(scope), rule, caller)
@@ -200,7 +200,7 @@ class CallCounts:
         return self.latencies.setdefault(method, Histogram(LATENCY_BOUNDS))
 
     def _count_caller(self, record: ObservedRecord) -> None:
-        count_few(self.callers, record.caller or NO_AGENT, MOST_AGENTS)
+        count_few(self.callers, record.counted_caller or NO_AGENT, MOST_AGENTS)
 
 
 def count_few(counts: dict[str, int], label: str, most: int) -> None:

@@ -12,8 +12,8 @@ from agtphost.page.call_steps import CallSources, describe_rule, draw_steps, lin
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
-from agtphost.page.value_text import in_path, show_value
-from agtphost.vocabulary.display_names import caller_or_unnamed, operator_name
+from agtphost.page.value_text import in_path
+from agtphost.vocabulary.display_names import operator_name
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
 from agtphost.vocabulary.replay import build_decision_query
 from agtphost.vocabulary.status import phrase_of
@@ -87,14 +87,12 @@ def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str
     extra = extra if isinstance(extra, dict) else {}
     status, operator, mark = payload.get("status"), payload.get("operator"), elements.mark_signed
     name = operator_name(payload)
-    agent = elements.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))
-    unnamed = show_value(caller_or_unnamed(payload), 500)
     phrase = phrase_of(status) if isinstance(status, int) else ""
     told: list[tuple[str, Any]] = [
         ("Audit-ID", mark("audit_id", audit_id)),
         ("When", mark("issued_at", payload.get("issued_at"))),
         ("Call", mark("called", call_list.describe_call(payload))),
-        ("Caller", mark("caller_id", agent if payload.get("caller_id") else unnamed)),
+        ("Caller", mark("caller_id", call_list.draw_caller(payload, today.get("agent_name")))),
         *([("Operator", mark("operator", f"{name}, {operator.get('key')}"))] if isinstance(operator, dict) else []),
         ("Identity proof", mark("identity_assurance", payload.get("identity_assurance") or "-")),
         ("On behalf of", mark("acting_principal_id", payload.get("acting_principal_id") or "-")),

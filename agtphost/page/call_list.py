@@ -16,7 +16,7 @@ from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import show_value
-from agtphost.vocabulary.display_names import UNNAMED, caller_name, caller_or_unnamed, display_name, operator_name
+from agtphost.vocabulary.display_names import UNNAMED, caller_name, caller_notes, caller_or_unnamed, display_name
 from agtphost.vocabulary.quantities import lasting
 
 LIVE_COLUMNS = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
@@ -138,7 +138,7 @@ def records(caption: str, reply: PageReply, *, verify: bool = False) -> Tag:
             (
                 elements.call_link(entry.get("audit_id"), mark("issued_at", entry.get("issued_at", "-"))),
                 mark("called", describe_call(entry)),
-                mark("caller_id", _caller(entry, agent)),
+                mark("caller_id", draw_caller(entry, entry.get("caller"), agent)),
                 mark("agent_id", agent(entry.get("chain"), "host", entry.get("agent"))),
                 _status(entry, mark),
                 mark("reason", entry.get("reason") or "-"),
@@ -165,13 +165,18 @@ def _status(entry: Mapping[str, Any], mark: Callable[[str, Any], Any]) -> Any:
     return tags.span(shown, " ", REFUSED) if entry.get("reason") and entry.get("status") else shown
 
 
-def _caller(entry: Mapping[str, Any], agent: Callable[..., Tag]) -> Tag:
-    """Return who called: an agent as a link, an operator by name, or both."""
-    name = operator_name(entry)
-    if not entry.get("caller_id"):
-        return tags.span(elements.isolate(show_value(caller_or_unnamed(entry), 200)))
-    link = agent(entry.get("caller_id"), UNNAMED, entry.get("caller"))
-    return tags.span(link, " (operator ", elements.isolate(show_value(name, 200)), ")") if name else link
+def draw_caller(
+    record: Mapping[str, Any], label: object = None, agent: Callable[..., Tag] = elements.brief_agent
+) -> Tag:
+    """
+    Return who called: an agent as a link, with the notes of lists, or an operator by name.
+
+    :param label: the name of the calling agent, if it is known.
+    """
+    if not record.get("caller_id"):
+        return tags.span(elements.isolate(show_value(caller_or_unnamed(record), 200)))
+    link, notes = agent(record.get("caller_id"), UNNAMED, label), caller_notes(record)
+    return tags.span(link, elements.isolate(show_value(notes, 200))) if notes else link
 
 
 def describe_call(entry: Mapping[str, Any]) -> str:

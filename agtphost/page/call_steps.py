@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 from twisted.web.template import Tag, tags
 
 from agtphost.page import elements
+from agtphost.page.call_list import draw_caller
 from agtphost.page.person_client import PageReply
 from agtphost.page.value_text import show_value
-from agtphost.vocabulary.display_names import caller_or_unnamed
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import phrase_of
 
@@ -95,7 +95,7 @@ def _draw(step: Step) -> Tag:
 
 
 def _receipt_step(payload: Mapping[str, Any], seconds: float | None) -> Step:
-    caller = elements.brief_agent(payload.get("caller_id"), caller_or_unnamed(payload))
+    caller = draw_caller(payload)
     begun = ""
     moment = read_moment(payload.get("issued_at"))
     if seconds is not None and moment is not None:

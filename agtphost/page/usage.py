@@ -52,8 +52,10 @@ class Usage:
         return (*self._numbers(_find(self.calls, kind, key)), *self._times(kind, key))
 
     def facts(self, kind: str, key: str) -> Tag:
-        """Return the numbers of all calls that were asked for, and the latencies of one tool or agent."""
-        return elements.facts(zip(HEADS, (*self._numbers(_sum(self.calls)), *self._times(kind, key)), strict=True))
+        """Return the numbers and latencies of one tool or agent, whose calls alone were asked for."""
+        # A search for an agent finds also what strangers sent in its name, and no count of the agent has that.
+        calls = _find(self.calls, AGENTS, key) if kind == AGENTS else _sum(self.calls)
+        return elements.facts(zip(HEADS, (*self._numbers(calls), *self._times(kind, key)), strict=True))
 
     def ranking(self, kind: str) -> Sequence[Mapping[str, Any]]:
         """Return the tools or agents with the most calls: their ``value``, ``records``, and ``name`` where known."""

@@ -90,6 +90,25 @@ NO_CALLER = "-"
 """The text in lists in place of the caller of an event: the record of the call behind it tells who called."""
 
 
+UNPROVEN = "unproven"
+"""The word in lists for a caller that is known by its Agent-ID header alone: it may be anyone."""
+
+
+def is_unproven(record: Mapping[str, Any]) -> bool:
+    """
+    Return whether nothing proved that the agent which a record names as its caller made the call.
+
+    :param record: a record's payload, or what a list shows of it.
+    """
+    return bool(record.get("caller_id")) and record.get("identity_assurance") in ("header", "none")
+
+
+def caller_notes(record: Mapping[str, Any]) -> str:
+    """Return what lists add to the name of a calling agent: that it is unproven, and the operator; mostly empty."""
+    name = operator_name(record)
+    return (f" ({UNPROVEN})" if is_unproven(record) else "") + (f" (operator {name})" if name else "")
+
+
 def operator_name(record: Mapping[str, Any]) -> str:
     """
     Return the name of the operator whose request a record is about; empty where an agent or a stranger called.
@@ -114,15 +133,15 @@ def person_name(record: Mapping[str, Any]) -> str:
 def caller_name(record: Mapping[str, Any], agent: str) -> str:
     """
     Return who called, for a list: an agent, an operator, an operator's agent, or a person who decided; empty for a
-    stranger.
+    stranger. An agent that is not proven to be the caller is marked as :data:`UNPROVEN`.
 
     :param record: a record's payload, or what a list shows of it.
     :param agent: what the calling agent is called; empty where none called.
     """
+    if agent:
+        return f"{agent}{caller_notes(record)}"
     name = operator_name(record)
-    if not name:
-        return agent or person_name(record)
-    return f"{agent} (operator {name})" if agent else f"{name} (operator)"
+    return f"{name} (operator)" if name else person_name(record)
 
 
 def caller_or_unnamed(record: Mapping[str, Any], agent: str = "") -> str:

@@ -60,6 +60,15 @@ def test_names_that_strangers_invent_take_no_place() -> None:
     assert set(found["tools"]) == {OTHERS, "files.read"} and set(found["agents"]) == {OTHERS, "aa"}
 
 
+def test_a_header_adds_nothing_to_the_latencies_of_an_agent() -> None:
+    """What a stranger sends in an agent's name is a call of no agent; where names are believed, it is the agent's."""
+    latencies = Latencies(Clock())
+    believed = call(0.1, identity_assurance="header", caller_principal_id="Acme")
+    latencies.saw(ObservedGroup([call(0.1, identity_assurance="header"), believed], None))
+    agents = latencies.to_json(9 * DAY, 11 * DAY)["agents"]
+    assert (agents[""]["timed"], agents["aa"]["timed"]) == (1, 1)
+
+
 def test_memory_is_bounded() -> None:
     """Further names are counted together, and of old calls the duration is forgotten."""
     latencies = Latencies(Clock())

@@ -122,10 +122,12 @@ def test_control_without_its_bound_a_label_grows(bound: str, monkeypatch: pytest
 def test_callers_are_told_apart_only_on_demand() -> None:
     """By the label that the operator gave them."""
     silent, telling = CallCounts(KNOWN), CallCounts(KNOWN, agents=True)
+    named = record(caller="desk")
+    named = named._replace(members={**named.members, "caller_id": "aa", "identity_assurance": "header"})
     for counts in (silent, telling):
-        counts.count_group(group(record(caller="desk"), record(caller="desk"), record()))
+        counts.count_group(group(record(caller="desk"), record(caller="desk"), record(), named))
     assert silent.callers == {}
-    assert telling.callers == {"desk": 2, NO_AGENT: 1}
+    assert telling.callers == {"desk": 2, NO_AGENT: 2}, "a header adds nothing to the calls of an agent"
 
 
 def test_a_histogram_counts_each_value_once() -> None:

@@ -92,6 +92,20 @@ def test_an_altered_cell_of_a_list_turns_red(browser: Browser, site: Site, membe
     )
 
 
+def test_a_caller_that_was_only_named_is_compared_with_its_note(browser: Browser, site: Site) -> None:
+    """Where the note is taken away, or the name of the operator behind it is another, the cell turns red."""
+    assert site.host.agtp("call", "-", "QUERY", "/named", "--no-cert").returncode == 1
+    show(browser, site, "/calls?filter=caller:demo+path:/named")
+    result, said = verify(browser, "[data-verify-list]")
+    assert result == "ok" and not wrong_cells(browser), said
+    assert browser.text_of('tr[data-record] [data-shown="caller_id"]') == "demo (unproven)"
+    cell = """document.querySelector('tr[data-record] [data-shown="caller_id"] a').parentNode"""
+    for note in ("", " (operator anna)", " (unproven) (operator anna)"):
+        browser.run(f"{cell}.lastChild.textContent = arguments[0]", note)
+        result, said = verify(browser, "[data-verify-list]")
+        assert result == "bad" and wrong_cells(browser) == ["caller_id"], (note, said)
+
+
 @pytest.fixture
 def one_call(browser: Browser, site: Site) -> str:
     """The path of a call's view, in which nothing was altered: the control."""

@@ -151,3 +151,20 @@ def test_no_preset_is_current_where_the_filter_has_times(page: PageInMemory) -> 
 
     assert current() == ["/calls"] and current(**{"from": "-1h"}) == ["/calls?from=-1h"]
     assert current(filter="from:-1h") == []
+
+
+def test_a_caller_that_was_only_named_is_unproven() -> None:
+    """The lists, the view of one call and the feed say so; latencies do not count such calls as the agent's."""
+    made = PageInMemory()
+    demo = made.host.agent("demo")
+    made.host.endpoint("QUERY", "/orders", lambda context: {"orders": []})
+    made.open()
+    made.host.call("QUERY", "/orders", caller=demo)
+    refused = made.host.call("QUERY", "/orders", headers={"Agent-ID": demo.agent_id})
+    assert refused.status == 401, refused
+    audit_id = refused.reply.audit_id
+    for path in ("/calls", f"/agents/{demo.agent_id}", f"/calls/{audit_id}"):
+        _, body = made.get(path)
+        assert body.count("demo</a> (unproven)") == 1, (path, body)
+    counted = re.findall(r"<dt>(Calls|Refused|Failed)</dt><dd>(.*?)</dd>", made.get(f"/agents/{demo.agent_id}")[1])
+    assert counted == [("Calls", "1"), ("Refused", "0"), ("Failed", "0")]

@@ -71,6 +71,29 @@ def test_tables_and_counts(host: Host) -> None:
     assert hours[0] == "hour,records" and sum(int(line.split(",")[1]) for line in hours[1:]) == 3
 
 
+def test_a_caller_that_was_only_named_is_listed_as_unproven(host: Host, tmp_path: Path) -> None:
+    """Text, JSON, CSV and reports tell a caller that a header named from one that a certificate proved."""
+    assert host.agtp("tools", "call", "files.read_file", "path=welcome.txt", "--no-cert").returncode == 1
+    assert host.agtp("tools", "call", "files.read_file", "path=welcome.txt").returncode == 0
+    words = ("audit", "search", "--tool", "files.read_file")
+    for command in (words, ("audit", "search", "--offline", *words[2:]), ("audit", "walk", "host", *words[2:])):
+        listed = host.agtp(*command).stdout
+        assert listed.count("demo (unproven)") == 1, listed
+        assert {each["caller_proven"] for each in host.agtp_json(*command)} <= {True, False}
+    proven = {each["payload"]["status"]: each["caller_proven"] for each in host.agtp_json(*words)}
+    assert proven == {401: False, 200: True}
+    sent = ("call", "-", "INSPECT", "/", "target=records", "filter=tool:files.read_file", "--as", "registrar")
+    assert {each["status"]: each["caller_proven"] for each in host.agtp_json(*sent)["body"]["result"]["records"]} == proven
+    rows = csv.DictReader(host.agtp(*words, "--csv").stdout.splitlines())
+    assert {row["status"]: row["caller"] for row in rows} == {"401": "demo (unproven)", "200": "demo"}
+    export, page = tmp_path / "all.jsonl", tmp_path / "all.html"
+    assert host.agtp("audit", "export", "-o", str(export)).returncode == 0
+    assert host.agtp("audit", "report", str(export), "-o", str(page)).returncode == 0
+    assert "<td>demo (unproven)</td>" in page.read_text()
+    (refused,) = host.agtp(*words, "--status", "401", "--ids").stdout.split()
+    assert "demo (unproven) called files.read_file" in host.agtp("explain", refused).stdout
+
+
 def test_the_other_commands_take_the_same_filter(host: Host, tmp_path: Path) -> None:
     """walk, export and report select by the same options, or by a text."""
     walked = host.agtp_json("audit", "walk", "host", "--filter", "caller:demo status:404 from:-1h")

@@ -18,7 +18,7 @@ from agtphost.identity import envelope, jws
 from agtphost.identity.key_history import EVENT
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
-from agtphost.vocabulary.display_names import caller_name, display_name
+from agtphost.vocabulary.display_names import caller_name, display_name, is_unproven
 from agtphost.vocabulary.identifiers import is_audit_id
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Entry:
             "seq": self.seq,
             "kind": self.kind,
             "payload": dict(self.payload),
+            **({"caller_proven": not is_unproven(self.payload)} if self.payload.get("caller_id") else {}),
             "format": self.form,
             self.form: self.signed_text,
             "verified": self.signed,

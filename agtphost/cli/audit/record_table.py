@@ -7,7 +7,14 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from agtphost.audit.filters.fields import HOST
-from agtphost.vocabulary.display_names import caller_name, display_name, operator_name, person_name
+from agtphost.vocabulary.display_names import (
+    UNPROVEN,
+    caller_name,
+    display_name,
+    is_unproven,
+    operator_name,
+    person_name,
+)
 
 COLUMNS = (
     *("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified", "operator"),
@@ -57,11 +64,12 @@ def entry_row(
     :param names: labels of agents by Agent-ID.
     """
     caller, event = str(payload.get("caller_id", "")), payload.get("event_type")
+    unproven = f" ({UNPROVEN})" if is_unproven(payload) else ""
     return Row(
         time=str(payload.get("issued_at", "")),
         chain=names.get(chain, chain) or HOST,
         number=str(number),
-        caller=names.get(caller, caller) or person_name(payload),
+        caller=f"{names.get(caller, caller)}{unproven}" or person_name(payload),
         called=str(event or display_name(payload)),
         status=str(payload.get("new_status") or payload.get("status") or ""),
         reason=str(payload.get("reason") or ""),

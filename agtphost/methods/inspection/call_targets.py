@@ -22,7 +22,7 @@ from agtphost.iagtp import CountedBy, IAgentDirectory, IRecordStore, LatestRecor
 from agtphost.identity import envelope
 from agtphost.methods.inspection.inspect import entries
 from agtphost.methods.inspection.record_counts import news_to_json, summary_to_json, to_stamp
-from agtphost.vocabulary.display_names import CONFIRMED_AS, display_name
+from agtphost.vocabulary.display_names import CONFIRMED_AS, display_name, is_unproven
 from agtphost.vocabulary.display_names import call as spoken_call
 from agtphost.vocabulary.identifiers import is_agent_id
 
@@ -214,6 +214,8 @@ def brief(record: StoredRecord) -> dict[str, Any]:
     extra = payload.get("extra")
     called = {name: extra[name] for name in EXTRA if extra.get(name)} if isinstance(extra, dict) else {}
     shown = {name: payload[name] for name in MEMBERS if payload.get(name) not in (None, "")}
+    if "caller_id" in shown:
+        shown["caller_proven"] = not is_unproven(payload)
     return {
         "audit_id": record.audit_id,
         "chain": record.chain,

@@ -96,7 +96,9 @@ class Latencies:
             duration = bisect(_ENDS, record.seconds)
             # Strangers choose other names as they like: each of these would take the place of a known one.
             tool = (record.tool or record.method) if record.label else OTHERS
-            agent = record.caller_id if record.caller or not record.caller_id else OTHERS
+            agent = record.caller_id if record.counted_caller else ""
+            if record.caller_id and not record.caller:
+                agent = OTHERS
             for period in periods:
                 period.add(ALL, "", duration)
                 period.add(TOOL, tool, duration)

@@ -67,6 +67,13 @@ const called_of = (payload) => {
 const operator_of = (payload) =>
   payload.operator !== null && typeof payload.operator === "object" ? String(payload.operator.name ?? "") : "";
 
+/** What views add to the name of a calling agent. */
+const notes_of = (payload) => {
+  const operator = operator_of(payload);
+  const unproven = payload.caller_id && ["header", "none"].includes(payload.identity_assurance);
+  return show(`${unproven ? " (unproven)" : ""}${operator ? ` (operator ${operator})` : ""}`.trim());
+};
+
 /** Whether a place shows an agent: by a link to its Agent-ID, and by the beginning of that, or a name. */
 const is_agent = (place, agent_id) => {
   const link = place.querySelector("a");
@@ -96,8 +103,10 @@ const expected = (place, payload, audit_id) => {
     case "caller_id": {
       const [agent_id, operator] = [payload.caller_id, operator_of(payload)];
       if (!agent_id) return differs(operator ? escape(`${operator} (operator)`) : payload.event_type ? "-" : "unnamed");
-      const named = !operator || text.endsWith(escape(`(operator ${operator})`));
-      return is_agent(place, agent_id) && (named || !place.hasAttribute("data-operator")) ? "" : agent_id;
+      const notes = text.slice(place.querySelector("a")?.textContent.trim().length ?? 0).trim() || "-";
+      const wanted = notes_of(payload);
+      if (is_agent(place, agent_id) && notes === wanted) return "";
+      return wanted === "-" ? agent_id : `${agent_id} ${wanted}`;
     }
     case "agent_id":
       if (!payload.agent_id) return differs("host");
