@@ -126,7 +126,7 @@ def command(
         if verified:
             verify(reply, signing_keys(target, client))
         config = find_config(where) if uri == HERE else where.config
-        near = "" if as_json else close_endpoints(client, target, reply, method, path, config)
+        near = [] if as_json or reply.ok else close_endpoints(client, target, reply.reason, method, path, config)
     if as_json:
         _print_json(reply, verified)
         raise click.exceptions.Exit(int(exit_status_of(reply)))
@@ -136,7 +136,7 @@ def command(
     if verified:
         click.echo(f"record verified: {reply.audit_id}", err=True)
     if not reply.ok:
-        raise refusal(reply, near)
+        raise refusal(reply, f"Did you mean {' or '.join(near)}?" if near else "")
 
 
 def _trace(traceparent: str | None) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -11,8 +11,10 @@ from agtphost.cli import colour
 from agtphost.cli.arguments import pairs
 from agtphost.cli.exchange import inspect, open_client
 from agtphost.cli.failures import ExitStatus, WrongInput
+from agtphost.cli.host_config import find_config
 from agtphost.cli.identities import agent_id_of
-from agtphost.cli.options import Connection, host_options
+from agtphost.cli.near_names import close_endpoints
+from agtphost.cli.options import HERE, Connection, host_options
 from agtphost.cli.output import print_json, to_text
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
@@ -86,11 +88,14 @@ def command(
             asked["input"] = {"action": named, **({} if given is None else {"parameters": given})}
             own = inspect(client, target, asked)
             decision = decision if _unknown(own) else own
+        reason = str((decision.get("refusal") or {}).get("reason") or "")
+        config = find_config(where) if where.host_uri == HERE else where.config
+        close = [] if as_json else close_endpoints(client, target, reason, method, path, config)
     allowed = decision.get("allowed") is True
     if as_json:
         print_json(decision)
     else:
-        colour.tell(render_decision(agent, decision))
+        colour.tell(render_decision(agent, decision, close))
     if not allowed:
         raise click.exceptions.Exit(ExitStatus.REFUSED)
 
@@ -144,8 +149,12 @@ def render_rule(rule: object) -> list[str]:
     return [f"  rule     {rule['at']} {rule.get('key', '')}{default}"]
 
 
-def render_decision(agent: str, decision: Mapping[str, Any]) -> list[str]:
-    """Return the decision as lines for people."""
+def render_decision(agent: str, decision: Mapping[str, Any], close: Sequence[str] = ()) -> list[str]:
+    """
+    Return the decision as lines for people.
+
+    :param close: endpoints with a name like the one that the host does not have; tools are in the decision.
+    """
     method, path, name = (str(decision.get(member) or "") for member in ("method", "path", "name"))
     call = str(decision.get("called") or spoken_call(method, path, name))
     if decision.get("allowed") is True:
@@ -169,6 +178,10 @@ def render_decision(agent: str, decision: Mapping[str, Any]) -> list[str]:
             lines.append(f"  lacks    {to_text(lacking)}")
         if isinstance(details, dict) and details.get("faults"):
             lines.extend(f"  fault    {line}" for line in particulars_of({"faults": details["faults"]}))
+        if isinstance(details, dict) and isinstance(tools := details.get("close_matches"), list):
+            close = [*close, *map(str, tools)]
+        if close:
+            lines.append(f"  close    {', '.join(close)}")
         lines.extend(render_rule(refusal.get("rule")))
         if refusal.get("remedy"):
             lines.append(f"  remedy   {refusal['remedy']}")

@@ -12,7 +12,6 @@ from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
     from agtphost.cli.target import Target
-    from agtphost.client.reply import Reply
     from agtphost.client.sync import Client
 
 MOST = 3
@@ -28,16 +27,17 @@ _PARAMETER = re.compile(r"\{[^{}/]*\}")
 
 
 def close_endpoints(
-    client: Client, target: Target, reply: Reply, method: str, path: str, config: Path | None = None
-) -> str:
+    client: Client, target: Target, reason: str, method: str, path: str, config: Path | None = None
+) -> list[str]:
     """
-    Return a sentence that names endpoints close to the one that a host does not have; empty if none is close.
+    Return endpoints close to the one that a host does not have, the closest first.
 
+    :param reason: of the refusal; empty where the call was not refused.
     :param config: the ``host.toml`` of the host, whose files are read; None: the host is asked, which lists what the
         caller may see.
     """
-    if reply.ok or reply.reason not in NO_ENDPOINT:
-        return ""
+    if reason not in NO_ENDPOINT:
+        return []
     if config is not None:
         # A second request would be one more record of a call that the user did not type.
         known = endpoints_in(config)
@@ -46,8 +46,7 @@ def close_endpoints(
         listed = answer.result if answer.ok and isinstance(answer.result, list) else []
         known = [(str(each.get("method")), str(each.get("path"))) for each in listed if isinstance(each, dict)]
     scores = {f"{verb} {at}": _closeness(verb, at, method, path) for verb, at in known}
-    near = [name for name, score in sorted(scores.items(), key=lambda each: -each[1]) if score >= CLOSENESS][:MOST]
-    return f"Did you mean {' or '.join(near)}?" if near else ""
+    return [name for name, score in sorted(scores.items(), key=lambda each: -each[1]) if score >= CLOSENESS][:MOST]
 
 
 def _closeness(method: str, template: str, wanted_method: str, wanted_path: str) -> float:

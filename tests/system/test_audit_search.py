@@ -83,7 +83,9 @@ def test_a_caller_that_was_only_named_is_listed_as_unproven(host: Host, tmp_path
     proven = {each["payload"]["status"]: each["caller_proven"] for each in host.agtp_json(*words)}
     assert proven == {401: False, 200: True}
     sent = ("call", "-", "INSPECT", "/", "target=records", "filter=tool:files.read_file", "--as", "registrar")
-    assert {each["status"]: each["caller_proven"] for each in host.agtp_json(*sent)["body"]["result"]["records"]} == proven
+    assert {
+        each["status"]: each["caller_proven"] for each in host.agtp_json(*sent)["body"]["result"]["records"]
+    } == proven
     rows = csv.DictReader(host.agtp(*words, "--csv").stdout.splitlines())
     assert {row["status"]: row["caller"] for row in rows} == {"401": "demo (unproven)", "200": "demo"}
     export, page = tmp_path / "all.jsonl", tmp_path / "all.html"

@@ -44,6 +44,10 @@ def test_can(host: Host) -> None:
     assert host.agtp("can", "demo", "DISCOVER", "/methods").returncode == 0
     no = host.agtp("can", "demo", "EXECUTE", "/", "--scope", "documents:query", "action=files.list_files")
     assert no.returncode == 1 and "gate" in no.stdout and "remedy" in no.stdout
+    tool = host.agtp("can", "demo", "files.lst_files")
+    assert tool.returncode == 1 and "  close    files.list_files" in tool.stdout
+    path = host.agtp("can", "demo", "QUERY", "/librari/1")
+    assert path.returncode == 1 and "  close    QUERY /library" in path.stdout, path.stdout
     stranger = host.agtp_json("can", "anyone", "DISCOVER", "/methods")
     assert stranger["allowed"] is True and stranger["assurance"] == "none"
 
