@@ -112,11 +112,13 @@ def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M
                 if details["type"] != "missing" or (*location, details["loc"][-1]) not in removed
             )
             removed.extend(_remove(tree, location) for location, _ in found)
-            # What was meant by a misspelled key is not known either.
+            # What was meant by a misspelled key is not known either, unless the file has that key as well.
             removed.extend(
                 (*location[:-1], meant)
                 for location, details in found
-                if details["type"] == "extra_forbidden" and (meant := _closest_key(model, location))
+                if details["type"] == "extra_forbidden"
+                and (meant := _closest_key(model, location))
+                and _in_file(tree, (*location[:-1], meant))[-1:] != (meant,)
             )
 
 

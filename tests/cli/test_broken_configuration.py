@@ -129,6 +129,15 @@ def test_fault_in_a_needed_key_names_the_options_that_replace_it(
     assert server.seen, named.output
 
 
+@pytest.mark.parametrize("more", ["prot = 3\n", "adress = 5\n", "prot = 3\nadress = 5\n"])
+def test_unknown_key_hides_no_key_that_is_set(run: Run, server: AgtpServer, more: str) -> None:
+    """It cannot have been meant for the port or the address, which the file has as well."""
+    text = SOUND.format(port=server.port).replace("[listen]\n", f'[listen]\n{more}address = "127.0.0.1"\n')
+    Path("host.toml").write_text(text)
+    result = run("reload")
+    assert server.seen and result.stderr.count("warning: ") == 1, result.output
+
+
 def test_unreadable_file_names_the_options_that_replace_it(run: Run, server: AgtpServer) -> None:
     """A directory in place of the file is not read at all; the options take its place."""
     given = ("--uri", f"agtp://127.0.0.1:{server.port}", "--cacert", "state/ca.pem", "--cert", "state/registrar.pem")
