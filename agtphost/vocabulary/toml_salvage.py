@@ -43,7 +43,10 @@ class Salvage:
     """
 
     contradicted: frozenset[Location]
-    """Keys and tables that the file has twice; the document has the first."""
+    """
+    Keys and tables that the file has twice; the document has the first. Of a table, its keys in the second place, but
+    for those with the value that they have in the first.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,11 +124,24 @@ def _drop_contradiction(lines: list[str], statements: list[_Statement], twice: s
         else:
             wrong = middle
     at = wrong - 1
-    twice.add(statements[at].location)
-    after = wrong
-    if statements[at].header:
+    after, first = wrong, statements[at]
+    if first.header:
         after = next((other for other in range(wrong, len(statements)) if statements[other].header), len(statements))
-    return [*statements[:at], *statements[after:]]
+    earlier, dropped = statements[:at], statements[at:after]
+    if first.header and any(each.header and each.location == first.location for each in earlier):
+        dropped = dropped[1:]
+    known = {each.location: each for each in earlier if not each.header}
+    twice.update(
+        each.location
+        for each in dropped
+        if each.location not in known or _value_of(lines, each) != _value_of(lines, known[each.location])
+    )
+    return [*earlier, *statements[after:]]
+
+
+def _value_of(lines: list[str], statement: _Statement) -> object:
+    """Return a key with its value."""
+    return tomllib.loads("\n".join(lines[statement.start : statement.end]))
 
 
 def _header_of(line: str) -> Location | None:

@@ -138,6 +138,24 @@ def test_unknown_key_hides_no_key_that_is_set(run: Run, server: AgtpServer, more
     assert server.seen and result.stderr.count("warning: ") == 1, result.output
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        '[host]\noperator = "x"\n',
+        "[listen]\n[identity]\n",
+        "[listen]\nport = PORT # as above\n",
+        '[host]\nserver_id = "another"\n[host]\ncontact = "x"\n',
+    ],
+)
+def test_table_that_is_there_twice_hides_no_other_key(run: Run, server: AgtpServer, more: str) -> None:
+    """Keys that contradict each other are unknown, not their whole table; equal values contradict nothing."""
+    Path("host.toml").write_text(f"{SOUND}{more}".replace("PORT", "{port}").format(port=server.port))
+    result = run("reload")
+    assert server.seen and result.stderr.count("warning: ") == 1, result.output
+    Path("host.toml").write_text(f"{SOUND}[listen]\nport = 4499\n".format(port=server.port))
+    assert "--uri agtp://" in run("reload").stderr
+
+
 def test_unreadable_file_names_the_options_that_replace_it(run: Run, server: AgtpServer) -> None:
     """A directory in place of the file is not read at all; the options take its place."""
     given = ("--uri", f"agtp://127.0.0.1:{server.port}", "--cacert", "state/ca.pem", "--cert", "state/registrar.pem")
