@@ -96,6 +96,8 @@ def _split(lines: list[str]) -> tuple[list[_Statement], set[Location]]:
             )
         elif line.strip() and not line.lstrip().startswith("#") and _CONFLICT.fullmatch(line) is None:
             key = _KEY.match(line)
+            if key is None and "=" not in line:
+                continue  # Such as an element of a list that is not closed; it takes the place of no key.
             location = () if key is None else (*table, *key[1].split("."))
             end = _end_of_statement(lines, start, tries)
             if end:

@@ -44,6 +44,8 @@ BROKEN = {
     "broken-header": "[metrics\nport = 2\naddress = 'nowhere.example'\n",
     "set-twice": "[metrics]\nurl = 1\nurl = 2\n[metrics]\nx = 1\n",
     "conflict-marks": "<<<<<<< HEAD\n[gateway]\n=======\n[registry]\n>>>>>>> branch\n",
+    "garbage": ")))) !!!\n\\\n",
+    "open-list": '[audit]\nwitnesses = [\n  "agtp://w.example.com",\n  "agtp://v.example.com"\nsigning = true\n',
     "not-utf-8": '[agis]\ntitle = "caf\udce9"\n',
     "word-processor": "[metrics]\nlisten = \u201ctcp:9090\u201d\n",
 }
