@@ -61,7 +61,7 @@ class _Statement:
 
 def salvage(text: str) -> Salvage:
     """Return the sound part of a text that is not TOML."""
-    lines = text.split("\n")
+    lines = text.replace("\r\n", "\n").split("\n")
     statements, lost = _split(lines)
     contradicted: set[Location] = set()
     while True:
@@ -92,7 +92,7 @@ def _split(lines: list[str]) -> tuple[list[_Statement], set[Location]]:
             match = _BROKEN_HEADER.match(line)
             lost.add(() if match is None else tuple(filter(None, match[1].split("."))))
             following = next(
-                (at for at in range(following, len(lines)) if _header_of(lines[at]) is not None), len(lines)
+                (at for at in range(following, len(lines)) if lines[at].lstrip().startswith("[")), len(lines)
             )
         elif line.strip() and not line.lstrip().startswith("#") and _CONFLICT.fullmatch(line) is None:
             key = _KEY.match(line)

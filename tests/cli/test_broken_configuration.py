@@ -158,6 +158,21 @@ def test_table_that_is_there_twice_hides_no_other_key(run: Run, server: AgtpServ
     assert "--uri agtp://" in run("reload").stderr
 
 
+def test_lines_of_another_system_are_lines(run: Run, server: AgtpServer) -> None:
+    """A file with CR LF is as sound as one with LF."""
+    text = f"{SOUND}{BROKEN['no-value']}".format(port=server.port)
+    Path("host.toml").write_bytes(text.replace("\n", "\r\n").encode())
+    result = run("reload")
+    assert server.seen and result.stderr.count("warning: ") == 1, result.output
+
+
+def test_second_broken_header_is_noticed(run: Run, server: AgtpServer) -> None:
+    """Its keys are unknown as well: no default takes their place."""
+    Path("host.toml").write_text("[host]\nserver_id = 'localhost'\n[metrics\nport = 1\n[listen\nport = 4499\n")
+    result = run("status")
+    assert result.exit_code == 2 and "--uri agtp://" in result.stderr, result.output
+
+
 def test_unreadable_file_names_the_options_that_replace_it(run: Run, server: AgtpServer) -> None:
     """A directory in place of the file is not read at all; the options take its place."""
     given = ("--uri", f"agtp://127.0.0.1:{server.port}", "--cacert", "state/ca.pem", "--cert", "state/registrar.pem")
