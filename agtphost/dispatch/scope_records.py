@@ -94,12 +94,23 @@ def _keep_given(value: Mapping[str, Any], kept: frozenset[str]) -> dict[str, dic
 def apply_statements(held: StateTable, directory: AgentDirectory) -> None:
     """Keep the agents of a directory as their newest statements have them, from now on."""
 
+    changing = False
+
     def note_change(key: str, item: StateItem | None) -> None:
         agent = directory.by_id(key)
         if agent is not None and item is not None:
-            directory.replace(_apply(agent, item.value))
+            stated = _apply(agent, item.value)
+            directory.replace(_forget_commitment(stated) if changing else stated)
 
     held.watch(SCOPES, note_change)
+    changing = True
+
+
+def _forget_commitment(agent: Agent) -> Agent:
+    """Return an agent whose certificate is renewed with the statement: that of its files has the scopes of before."""
+    if agent.certificate is None:
+        return agent
+    return replace(agent, certificate=replace(agent.certificate, commitment=None))
 
 
 def _apply(agent: Agent, value: Mapping[str, Any]) -> Agent:

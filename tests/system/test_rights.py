@@ -90,6 +90,8 @@ def test_a_running_client_is_given_a_tool_by_one_command(host: Host) -> None:
         answered = client.call("EXECUTE", "/", execute())
         assert answered.status == 200 and answered.caller_id == agent_id
     assert key.read_bytes() == before
+    asked = host.agtp("can", "runner", TOOL)
+    assert asked.returncode == 0, f"the renewed certificate has the scope, too: {asked.stdout}"
     shown = host.agtp_json("agent", "rights", "runner")
     [scope] = shown["scopes"]
     assert (scope["scope"], scope["from"], scope["operator"]) == ("mcp:tools:execute", "statement", "admin")
