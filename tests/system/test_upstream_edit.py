@@ -19,6 +19,8 @@ def test_an_upstream_is_added_called_and_removed(tmp_path: Path) -> None:
     before = config.read_text()
     server = forking.mcp_server(config.parent / "mcp/files_server.py", config.parent / "mcp/files")
     with running(config) as host:
+        planned = host.agtp("upstream", "add", "--dry-run", "notes", "--", *server)
+        assert planned.returncode == 0 and '"--"' not in planned.stdout, "-- ends the options, as everywhere"
         planned = host.agtp("upstream", "add", "--dry-run", "notes", *server)
         assert planned.returncode == 0 and '+name = "notes"' in planned.stdout, planned.stderr
         assert config.read_text() == before

@@ -69,6 +69,8 @@ def add_command(
       agtp upstream add --import ~/.cursor/mcp.json --dry-run
       agtp upstream add --json files uvx files-mcp
     """
+    # As options end at NAME, click leaves a -- that follows among the words.
+    words = words[1:] if words[:1] == ("--",) else words
     servers: Sequence[ServerEntry] = ()
     protocol = "mcp"
     if imported is not None:
