@@ -43,6 +43,7 @@ def test_a_bad_filter_is_explained_at_its_field(page: PageInMemory) -> None:
         ({"from": "-1h", "until": "-2h"}, "is not after from"),
         ({"filter": "agent:nobody"}, "is not the name of an agent here"),
         ({"status": "9999"}, "is not valid"),
+        ({"until": "9999-12-31T23:59:59-23:59"}, "is not a time"),
     ):
         status, body = page.get("/calls", query)
         view = Page(body)

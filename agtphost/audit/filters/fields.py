@@ -124,7 +124,8 @@ def read_time(name: str, value: str, now: float, *, ends: bool) -> int:
         if moment.tzinfo is None:
             explanation = f"{name} {quote(value)} has no time zone."
             raise FilterError(name, explanation, f"Write {value.upper()}Z for UTC, or {value.upper()}+01:00.")
-        return max((moment - _EPOCH) // timedelta(milliseconds=1), 0)
+        # In UTC, in which answers have it, the year may be one that no time has.
+        return max((moment.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1), 0)
     except (ValueError, OverflowError):
         raise FilterError(name, f"{name} {quote(value)} is not a time.", f"Write {TIME_FORMS}.") from None
 
