@@ -60,6 +60,18 @@ async def draw(visit: PageVisit) -> PageView:
     return PageView(title=f"Tool {tool}", body=body)
 
 
+_PROOFS = {
+    "header": "an Agent-ID in the header",
+    "gateway": "a token or a client certificate",
+    "certificate": "a client certificate",
+}
+
+
+def describe_proof(assurance: object) -> str:
+    """Return what a caller must show that a tool asks for an assurance."""
+    return _PROOFS.get(str(assurance or ""), str(assurance or ""))
+
+
 def _facts(entry: Mapping[str, Any]) -> Tag:
     server = f"{str(entry.get('protocol', '')).lower()}.{entry.get('upstream')}"
     pairs = (
@@ -69,7 +81,7 @@ def _facts(entry: Mapping[str, Any]) -> Tag:
         ("Server's state", elements.state(entry.get("upstream_state"))),
         ("Description", entry.get("description")),
         ("Scopes", ", ".join(map(str, entry.get("required_scopes") or ()))),
-        ("Identity proof", entry.get("min_assurance")),
+        ("Identity proof", describe_proof(entry.get("min_assurance"))),
         ("Approval", "by a person" if entry.get("approval") else "-"),
     )
     return elements.section("Details", elements.facts((name, value) for name, value in pairs if value))

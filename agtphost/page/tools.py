@@ -119,7 +119,7 @@ def _needs(entry: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a call of a tool needs: scopes, how the caller is known, and a person's approval."""
     yield from map(str, entry.get("required_scopes") or ())
     if entry.get("min_assurance"):
-        yield f"proof by {entry['min_assurance']}"
+        yield tool_view.describe_proof(entry["min_assurance"])
     if entry.get("approval"):
         yield "approval by a person"
 

@@ -66,6 +66,12 @@ def test_the_walk_reaches_single_calls_and_agents(walked: dict[str, Page]) -> No
     assert {*VIEWS, "/calls/ID", "/agents/ID"} <= kinds
 
 
+def test_a_tool_says_what_its_caller_must_show(walked: dict[str, Page]) -> None:
+    """In words: the name of the level, such as gateway, means nothing to a person."""
+    tools = [page for path, page in walked.items() if path.startswith("/tools")]
+    assert tools and all("a token or a client certificate" in " ".join(page.said) for page in tools)
+
+
 def test_every_form_goes_where_something_is(walked: dict[str, Page]) -> None:
     """And every one that changes something carries the token of the session."""
     for path, page in walked.items():
