@@ -75,7 +75,7 @@ def section(visit: PageVisit, agent: Mapping[str, Any], reply: PageReply, tools:
             (
                 each.get("allow"),
                 elements.state("expired") if each.get("state") == "expired" else each.get("until") or "-",
-                brief(each.get("by") or CONFIGURED, 16),
+                each.get("operator") or brief(each.get("by") or CONFIGURED, 16),
                 each.get("at") or "-",
                 _take_back(visit, known, back, each) if changes and each.get("by") != CONFIGURED else "-",
             )

@@ -13,6 +13,7 @@ from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import in_path
+from agtphost.vocabulary.display_names import operator_name
 
 BUTTONS = {
     "active": (("deactivate", "Deactivate"), ("deprecate", "Deprecate"), ("revoke", "Revoke for good")),
@@ -214,6 +215,7 @@ def _events(reply: PageReply) -> Tag:
         link = elements.call_link(
             entry.get("audit_id"), str(payload.get("issued_at") or payload.get("timestamp") or "-")
         )
-        rows.append((link, payload.get("event_type"), payload.get("reason"), payload.get("actor")))
+        by = operator_name(payload) or payload.get("actor")
+        rows.append((link, payload.get("event_type"), payload.get("reason"), by))
     table = elements.table("Signed events", ("When", "Event", "Reason", "By"), rows, "Nothing was recorded.")
     return elements.section("History", table)

@@ -41,6 +41,7 @@ def test_an_agent_is_limited_allowed_more_and_freed_by_forms(site: Site, browser
     limited = browser.send(form, ("do", "limit"), things="files.read_file, files.search_text", confirmed="yes")
     assert limited.status == 200 and "may call only files.read_file, files.search_text now" in limited.text
     assert not calls(site)
+    assert ">admin<" in limited.text.partition(">Given by<")[2].partition("</table>")[0], "who gave it"
     assert "limited to files.read_file" in browser.get("/agents").text
     more = limited.page.form("/do/allow")
     allowed = browser.send(more, ("do", "allow"), things="files.list_files", days="7", confirmed="yes")

@@ -202,6 +202,7 @@ def test_an_agent_is_stopped_and_started_again(site: Site, browser: Browser) -> 
     stopped = browser.send(form, ("do", "deactivate"), reason="looks odd")
     assert stopped.status == 200 and "suspended" in stopped.text and "looks odd" in stopped.text
     assert site.host.agtp("tools", "call", "files.list_files").returncode == 1
+    assert ">admin<" in stopped.text.partition(">History<")[2].partition("</table>")[0], "who did it"
     again = browser.send(stopped.page.form("/do/lifecycle"), ("do", "reinstate"), reason="was not")
     assert again.status == 200
     assert site.host.agtp("tools", "call", "files.list_files").returncode == 0
