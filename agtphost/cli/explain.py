@@ -21,10 +21,10 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, to_text
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary.display_names import caller_name, display_name
+from agtphost.vocabulary.display_names import caller_name, display_name, outcome_word
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from agtphost.vocabulary.replay import build_decision_query, claimed_of
-from agtphost.vocabulary.status import Status, phrase_of
+from agtphost.vocabulary.status import phrase_of
 
 if TYPE_CHECKING:
     from agtphost.client.sync import Client
@@ -189,8 +189,7 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = N
         lines.append(f"  alias    {payload['requested_method']} is an alias of {payload.get('method')} here")
     if payload.get("reason"):
         cause = f": {extra['cause']}" if extra.get("cause") else ""
-        word = "held" if payload.get("status") == Status.ACCEPTED else "refused"
-        lines.append(f"  {word:8} {payload['reason']}{cause}")
+        lines.append(f"  {outcome_word(payload):8} {payload['reason']}{cause}")
         if extra.get("scopes"):
             lines.append(f"  lacked   {to_text(extra['scopes'])}")
         lines.extend(render_rule(rule))

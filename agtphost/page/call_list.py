@@ -16,7 +16,14 @@ from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import show_value
-from agtphost.vocabulary.display_names import UNNAMED, caller_name, caller_notes, caller_or_unnamed, display_name
+from agtphost.vocabulary.display_names import (
+    UNNAMED,
+    caller_name,
+    caller_notes,
+    caller_or_unnamed,
+    display_name,
+    outcome_word,
+)
 from agtphost.vocabulary.quantities import lasting
 
 LIVE_COLUMNS = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
@@ -145,7 +152,7 @@ def records(caption: str, reply: PageReply, *, verify: bool = False) -> Tag:
             ),
             {
                 **({"data-record": str(entry.get("audit_id"))} if verify else {}),
-                **({"class": REFUSED} if entry.get("reason") and entry.get("status") else {}),
+                **({"class": REFUSED} if outcome_word(entry) == REFUSED else {}),
             },
         )
         for entry in reply.entries("records")
@@ -161,8 +168,8 @@ def _keep_cell(_member: str, content: Any) -> Any:
 
 def _status(entry: Mapping[str, Any], mark: Callable[[str, Any], Any]) -> Any:
     """Return the status, with a word for a refusal, as a colour alone is not seen by everyone."""
-    shown = mark("status", entry.get("status", "-"))
-    return tags.span(shown, " ", REFUSED) if entry.get("reason") and entry.get("status") else shown
+    shown, word = mark("status", entry.get("status", "-")), outcome_word(entry)
+    return tags.span(shown, " ", word) if word else shown
 
 
 def draw_caller(

@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 from twisted.web.template import Tag, tags
 
 from agtphost.page import elements
-from agtphost.page.call_list import draw_caller
+from agtphost.page.call_list import REFUSED, draw_caller
 from agtphost.page.person_client import PageReply
 from agtphost.page.value_text import show_value
+from agtphost.vocabulary.display_names import outcome_word
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import phrase_of
 
@@ -115,19 +116,20 @@ def _approval_steps(payload: Mapping[str, Any], sources: CallSources) -> list[St
 
 
 def _gate_step(payload: Mapping[str, Any], today: PageReply | None) -> Step:
-    reason = payload.get("reason")
-    outcome = ["Gates: ", tags.strong("refused"), f" as {show_value(reason, 200)}"] if reason else ["Gates: passed"]
+    reason, word = payload.get("reason"), outcome_word(payload)
+    outcome = ["Gates: ", tags.strong(word), f" as {show_value(reason, 200)}"] if word else ["Gates: passed"]
+    refused = word == REFUSED
     if not payload.get("status"):
         return Step(("No gate is asked about an event.",))
     if today is None:
-        return Step((tags.span(*outcome),), refused=bool(reason))
+        return Step((tags.span(*outcome),), refused=refused)
     if not today.ok:
         explained = elements.isolate(show_value(today.explanation, 500))
-        return Step((tags.span(*outcome), "; what they decide now is not shown: ", explained), refused=bool(reason))
+        return Step((tags.span(*outcome), "; what they decide now is not shown: ", explained), refused=refused)
     passed, refusal = today.result.get("passed") or (), today.result.get("refusal")
     now = f"; now {len(passed)} pass" + (" and one refuses" if isinstance(refusal, dict) else "")
     details = tags.details(tags.summary(*outcome, now), *_draw_decision(today, passed, refusal))
-    return Step((details,), refused=bool(reason))
+    return Step((details,), refused=refused)
 
 
 def _draw_decision(reply: PageReply, passed: Sequence[Any], refusal: Any) -> list[Tag]:
@@ -179,9 +181,9 @@ def _answer_step(payload: Mapping[str, Any], seconds: float | None) -> Step:
     if not isinstance(status, int):
         return Step(("Recorded",), when)
     took = "" if seconds is None else f"{seconds * 1000:.1f} ms in all"
-    refused = bool(payload.get("reason"))
-    reason = f", refused: {show_value(payload.get('reason'), 200)}" if refused else ""
-    return Step((f"Answered and recorded: {status} {phrase_of(status)}{reason}",), when, took, refused)
+    word = outcome_word(payload)
+    reason = f", {word}: {show_value(payload.get('reason'), 200)}" if word else ""
+    return Step((f"Answered and recorded: {status} {phrase_of(status)}{reason}",), when, took, word == REFUSED)
 
 
 def _issue_time(reply: PageReply | None) -> str:

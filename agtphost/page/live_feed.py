@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from agtphost.http.bounded_request import BoundedRequest
 from agtphost.page.value_text import show_value
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.display_names import caller_or_unnamed
+from agtphost.vocabulary.display_names import caller_or_unnamed, outcome_word
 from agtphost.vocabulary.lru import keep
 
 log = Logger()
@@ -213,7 +213,7 @@ def line_of(record: Any) -> Mapping[str, Any]:
     caller = caller_or_unnamed(record.members, record.caller or record.caller_id[:12])
     cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)
     href = f"/calls/{record.audit_id}" if record.durable else None
-    kind = {"kind": "refused"} if record.reason else {}
+    kind = {"kind": "refused"} if outcome_word(record.members) == "refused" else {}
     return {"cells": [show_value(cell, 200) for cell in cells], "href": href, "state": str(record.status), **kind}
 
 

@@ -449,7 +449,7 @@ class MemoryStore:
         begins = range(since // width * width, until, width) if since < until else ()
         records, events, refused = (
             Counter(row.issued_at // width * width for row in found if counts(row.facet))
-            for counts in (lambda facet: True, lambda facet: facet.is_event, lambda facet: facet.reason)
+            for counts in (lambda facet: True, lambda facet: facet.is_event, lambda facet: facet.is_refusal)
         )
         slots = [
             Slot(begin=begin, records=records[begin], events=events[begin], refused=refused[begin]) for begin in begins

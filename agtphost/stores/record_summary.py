@@ -91,7 +91,7 @@ class SummaryLook(RecordLook):
         wanted = frozenset(number for number, facet in known.items() if search.matches_facet(facet))
         self._of_any_method = [number for number in wanted if search.needs_method(known[number])]
         self._of_any_caller = [number for number in wanted if search.needs_caller(known[number])]
-        refused = frozenset(number for number in wanted if known[number].reason)
+        refused = frozenset(number for number in wanted if known[number].is_refusal)
         events = frozenset(number for number in wanted if known[number].is_event)
         self._facets = sorted(wanted) if len(wanted) < len(known) else None
         self._set_ways()

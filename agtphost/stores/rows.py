@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from agtphost.errors import DamagedEvidence
 from agtphost.vocabulary.display_names import EVENT, UNKNOWN
+from agtphost.vocabulary.status import Status
 
 
 class StoreError(Exception):
@@ -127,6 +128,11 @@ class Facet(NamedTuple):
     def is_event(self) -> bool:
         """Whether the records are events: every other record has a method or a reason."""
         return not (self.method or self.reason)
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the host refused the calls; one that it holds until a person decides has a reason, too."""
+        return bool(self.reason) and self.status != Status.ACCEPTED
 
     @property
     def call_name(self) -> str:

@@ -235,11 +235,12 @@ class SearchCases:
             found = _summarize(reader, search)
             assert sum(found.facets.values()) == sum(slot.records for slot in found.slots) == expected, search
 
-    def test_events_are_counted_apart(self, store: IChainStore) -> None:
-        """An agent's suspension is a record and no call."""
-        self.written(store, draft(), draft(event="suspended", method="", status=0), draft(), seconds=0)
+    def test_events_and_held_calls_are_counted_apart(self, store: IChainStore) -> None:
+        """An agent's suspension is a record and no call; a call that waits for a person was not refused."""
+        held = draft(status=202, reason="approval-required")
+        self.written(store, draft(), draft(event="suspended", method="", status=0), draft(), held, seconds=0)
         [slot] = _summarize(store.reader(), Search(since=0, until=1_000)).slots
-        assert (slot.records, slot.events, slot.refused) == (3, 1, 0)
+        assert (slot.records, slot.events, slot.refused) == (4, 1, 0)
 
     def test_new_facets_are_those_without_an_earlier_record(self, store: IChainStore) -> None:
         """A facet with a record before the time is not new, although it has one after it."""

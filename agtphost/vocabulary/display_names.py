@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agtphost.vocabulary.status import Status
+
 UPSTREAMS = (
     ("mcp_server", ("mcp_tool", "mcp_resource", "mcp_prompt")),
     ("a2a_agent", ("a2a_action",)),
@@ -107,6 +109,17 @@ def caller_notes(record: Mapping[str, Any]) -> str:
     """Return what lists add to the name of a calling agent: that it is unproven, and the operator; mostly empty."""
     name = operator_name(record)
     return (f" ({UNPROVEN})" if is_unproven(record) else "") + (f" (operator {name})" if name else "")
+
+
+def outcome_word(record: Mapping[str, Any]) -> str:
+    """
+    Return ``refused``, ``held`` for a call that waits for a person, or empty text for a call that was answered.
+
+    :param record: a record's payload, or what a list shows of it.
+    """
+    if not record.get("reason") or not record.get("status"):
+        return ""
+    return "held" if record["status"] == Status.ACCEPTED else "refused"
 
 
 def operator_name(record: Mapping[str, Any]) -> str:

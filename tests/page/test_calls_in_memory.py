@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from twisted.web.template import flattenString
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, StreamEvent
+from agtphost.audit.observed_records import ObservedRecord
+from agtphost.page.call_list import records
+from agtphost.page.call_steps import CallSources, draw_steps
+from agtphost.page.live_feed import line_of
+from agtphost.page.person_client import PageReply
 from agtphost.testing.connection import Answer
 from tests.page.browsing import Page
 from tests.page.page_in_memory import PageInMemory
@@ -70,6 +76,18 @@ def test_refusals_are_marked_in_text_too(page: PageInMemory) -> None:
     view = shown(page, "/calls", filter="agent:demo")
     assert [given.get("class", "") for given in rows_of(view)] == ["refused", ""] * 3
     assert view.said.count("refused") == 3
+
+
+def test_a_held_call_is_not_refused() -> None:
+    """202 with a reason waits for a person: the list, the feed and the steps have another word, and no red."""
+    record = {"method": "EXECUTE", "path": "/", "status": 202, "reason": "approval-required", "audit_id": "a" * 64}
+    found = PageReply(status=200, result={"records": [record]}, document={}, audit_id="")
+    listed = flattenString(None, records("Calls", found)).result.decode()
+    assert "202" in listed and "held" in listed and "refused" not in listed
+    assert "kind" not in line_of(ObservedRecord("a" * 64, "", "", members=record))
+    sources = CallSources(None, None, None, None, found)
+    steps = flattenString(None, draw_steps(record, sources)).result.decode()
+    assert "held" in steps and "refused" not in steps
 
 
 def test_links_keep_the_filter_and_replace_its_times(page: PageInMemory) -> None:

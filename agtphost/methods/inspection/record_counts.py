@@ -23,7 +23,7 @@ def summary_to_json(found: RecordSummary) -> Mapping[str, Any]:
         tools.add(facet.call_name, facet, count)
         agents.add(_caller(facet), facet, count)
         statuses.add(str(facet.status) if facet.status else "", facet, count)
-        if facet.reason:
+        if facet.is_refusal:
             reasons.add(facet.reason, facet, count)
     return {
         "since": to_stamp(found.since),
@@ -79,7 +79,7 @@ class _Sums:
 
     def add(self, value: str, facet: Facet, count: int) -> None:
         self._records[value] += count
-        if facet.reason:
+        if facet.is_refusal:
             self._refused[value] += count
         if facet.status // 100 == 5:
             self._failed[value] += count
@@ -106,7 +106,7 @@ def _operator_value(name: str) -> str:
 
 
 def _refusals(facets: Sequence[Facet]) -> set[tuple[str, str, str, str]]:
-    return {(each.caller_id, each.operator, each.call_name, each.reason) for each in facets if each.reason}
+    return {(each.caller_id, each.operator, each.call_name, each.reason) for each in facets if each.is_refusal}
 
 
 def _find_new(new: set[Any], known: set[Any]) -> list[Any]:
