@@ -72,7 +72,7 @@ def draw_steps(payload: Mapping[str, Any], sources: CallSources) -> Tag:
     seconds = sources.duration.result.get("seconds")
     measured = seconds if isinstance(seconds, (int, float)) else None
     steps = [
-        _receipt_step(payload, measured),
+        _receipt_step(payload, None if sources.today is None else sources.today.result.get("agent_name"), measured),
         *_approval_steps(payload, sources),
         _gate_step(payload, sources.today),
         *_invocation_steps(payload, sources.task),
@@ -95,8 +95,8 @@ def _draw(step: Step) -> Tag:
     return tags.li(*when, *step.content, *took, **({"class": "refused"} if step.refused else {}))
 
 
-def _receipt_step(payload: Mapping[str, Any], seconds: float | None) -> Step:
-    caller = draw_caller(payload)
+def _receipt_step(payload: Mapping[str, Any], label: object, seconds: float | None) -> Step:
+    caller = draw_caller(payload, label)
     begun = ""
     moment = read_moment(payload.get("issued_at"))
     if seconds is not None and moment is not None:

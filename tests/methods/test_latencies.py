@@ -60,6 +60,15 @@ def test_names_that_strangers_invent_take_no_place() -> None:
     assert set(found["tools"]) == {OTHERS, "files.read"} and set(found["agents"]) == {OTHERS, "aa"}
 
 
+def test_an_operator_has_latencies_of_its_own() -> None:
+    """They are under the value that summaries of records have, and not those of callers without a name."""
+    latencies = Latencies(Clock())
+    changed = call(0.1, method="ACTIVATE", extra={}, caller_id="", operator={"name": "anna", "key": "sha256:00"})
+    latencies.saw(ObservedGroup([changed._replace(caller=""), call(0.1, caller_id="")._replace(caller="")], None))
+    agents = latencies.to_json(9 * DAY, 11 * DAY)["agents"]
+    assert {name: found["timed"] for name, found in agents.items()} == {"operator:anna": 1, "": 1}
+
+
 def test_a_header_adds_nothing_to_the_latencies_of_an_agent() -> None:
     """What a stranger sends in an agent's name is a call of no agent; where names are believed, it is the agent's."""
     latencies = Latencies(Clock())

@@ -124,4 +124,4 @@ def walk(
     print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row(names) for entry in entries))
     if not entries and not given and named != HOST:
         # A chain has what an agent answered; what it called is in the chains of others.
-        click.echo(f"{chain} has no records yet; for its calls: agtp audit export --caller {chain}", err=True)
+        click.echo(f"{chain} has no records yet; for its calls: agtp audit search --caller {chain}", err=True)

@@ -21,6 +21,7 @@ from agtphost.audit.observed_records import ObservedGroup
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.methods.inspection.record_counts import operator_value
 from agtphost.methods.inspection.traffic import CLASSES, RATIO, SHORTEST
 from agtphost.vocabulary import times
 from agtphost.vocabulary.lru import keep
@@ -96,7 +97,7 @@ class Latencies:
             duration = bisect(_ENDS, record.seconds)
             # Strangers choose other names as they like: each of these would take the place of a known one.
             tool = (record.tool or record.method) if record.label else OTHERS
-            agent = record.caller_id if record.counted_caller else ""
+            agent = record.caller_id if record.counted_caller else operator_value(record.operator)
             if record.caller_id and not record.caller:
                 agent = OTHERS
             for period in periods:

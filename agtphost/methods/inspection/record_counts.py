@@ -56,7 +56,7 @@ def news_to_json(new: Sequence[Facet], others: Sequence[Facet]) -> Mapping[str, 
         "tools": tools[:MOST_NEW],
         "agents": [{"value": agent} for agent in agents[:MOST_NEW]],
         "refusals": [
-            {"value": caller or _operator_value(operator), "called": what, "reason": why}
+            {"value": caller or operator_value(operator), "called": what, "reason": why}
             for caller, operator, what, why in refusals[:MOST_NEW]
         ],
         "more": max(len(tools) - MOST_NEW, 0) + max(len(agents) - MOST_NEW, 0) + max(len(refusals) - MOST_NEW, 0),
@@ -98,10 +98,11 @@ def _caller(facet: Facet) -> str:
 
 
 def _operator(facet: Facet) -> str:
-    return _operator_value(facet.operator or facet.operator_key)
+    return operator_value(facet.operator or facet.operator_key)
 
 
-def _operator_value(name: str) -> str:
+def operator_value(name: str) -> str:
+    """Return what the calls of an operator are counted under; empty for no operator."""
     return f"operator:{name}" if name else ""
 
 
