@@ -1,7 +1,8 @@
 """
 Take a screenshot of each view at three widths and in two themes: ``python -m tests.page.screenshots DIR``.
 
-The host is the sample host with some calls. What is broken or too wide is printed.
+The host is the sample host with some calls: answered, refused, held for a person, and in the name of an agent. What is
+broken or too wide is printed.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import argparse
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.page import browser as browsers
 from tests.page.browser import Browser
-from tests.page.browsing import Site
+from tests.page.browsing import Site, served
 from tests.page.layout_check import WIDTHS, faults_of_layout
-from tests.page.many_calls import busy
+from tests.page.many_calls import APPROVAL, call_much
 from tests.page.test_browser_journeys import address, enter
-from tests.page.test_browser_views import views
+from tests.page.test_browser_views import full_paths, views
+from tests.page.test_inbox import escalated
 from tests.page.windows import chromium
 
 THEMES = ("light", "dark")
@@ -25,23 +28,23 @@ THEMES = ("light", "dark")
 
 def name_view(path: str) -> str:
     """Return the beginning of the name of a view's screenshots."""
-    parts = path.strip("/").split("/")
-    return (parts[0] or "overview") + ("-one" if len(parts) > 1 else "")
+    found = urlsplit(path)
+    parts = found.path.strip("/").split("/")
+    asked = "bad" if "sttus" in path else found.query.partition("=")[0]
+    return (parts[0] or "overview") + ("-one" if len(parts) > 1 else "") + (f"-{asked}" if asked else "")
 
 
 def take_all(browser: Browser, site: Site) -> Iterator[str]:
     """Take every screenshot, and yield what is wrong."""
-    for path in [*views(browser, site), "/calls?filter=status:4xx+from:-1h", "/calls?filter=sttus:4xx"]:
+    filtered = ("/calls?filter=status:4xx+from:-1h", "/calls?filter=sttus:4xx", "/inbox?show=decided")
+    for path in dict.fromkeys([*views(browser, site), *full_paths(site), *filtered]):
         for width in WIDTHS:
             for theme in THEMES:
                 browser.scheme(theme)
                 browser.wide(width)
                 browser.open(address(site, path))
                 browser.one("html[data-ready]")
-                name = name_view(path.partition("?")[0]) + (
-                    "-filtered" * ("=status" in path) + "-bad" * ("sttus" in path)
-                )
-                browser.screenshot(f"{name}-{width}-{theme}")
+                browser.screenshot(f"{name_view(path)}-{width}-{theme}")
                 yield from (f"{path} {width} {theme}: {each}" for each in faults_of_layout(browser))
 
 
@@ -50,9 +53,13 @@ def main(folder: Path) -> None:
     browsers.SCREENSHOTS = folder
     with (
         tempfile.TemporaryDirectory() as place,
-        busy(Path(place)) as site,
+        served(Path(place), append=APPROVAL, eager=True) as site,
         chromium(Path(place) / "chromium", site.certificate) as browser,
     ):
+        call_much(site)
+        escalated(site, "task-of-views")
+        for words in (("files.delete_note", "name=old"), ("files.list_files", "--no-cert")):
+            site.host.agtp("tools", "call", *words)
         # A scroll bar takes part of the window, and is not in the picture.
         browser.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
         enter(browser, site)
