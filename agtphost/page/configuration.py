@@ -60,7 +60,7 @@ async def _comparison(visit: PageVisit) -> Tag:
     )
     if visit.query_word("compare") != "yes":
         said = tags.p(
-            "The comparison reads the file and all files that it names, as ", tags.code("agtp reload --check")
+            "The comparison reads the file and all files that it names, as ", tags.code("agtp reload --check"), "."
         )
         return elements.section(title, said, ask)
     reply = await visit.ask.ask(METHOD, PATH, {"check": True})
@@ -98,7 +98,7 @@ def outcome(reply: PageReply, taken_words: str) -> list[Tag]:
     if not reply.ok:
         return [elements.refusal_section("Not compared", reply)]
     return [
-        _list(taken_words, reply.result.get("taken"), "nothing: the host runs with what the files say"),
+        _list(taken_words, reply.result.get("taken"), "nothing, as the host runs with what the files say"),
         _list("Needs a restart", reply.result.get("waiting"), "nothing"),
     ]
 

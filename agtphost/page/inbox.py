@@ -149,7 +149,7 @@ def _draw_closed(kinds: Sequence[Kind], replies: Sequence[PageReply], show: str)
         for each in wanted[:most]
     ]
     heads = ("Question", "Outcome", "By", "At", "Reason", "Record")
-    content: list[Any] = [elements.table("As long as the host keeps them", heads, rows, "There are none.")]
+    content: list[Any] = [elements.table("Questions, as long as the host keeps them", heads, rows, "There are none.")]
     if len(wanted) > most:
         content.append(tags.p(tags.a(f"All {len(wanted)}", href="/inbox?show=decided")))
     content += [

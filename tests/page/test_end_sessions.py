@@ -92,7 +92,7 @@ def test_config_says_what_a_reload_would_take(site: Site) -> None:
         assert browser.send(form, ("do", "reload")).status == 400
         done = browser.send(form, ("do", "reload"), confirmed="yes")
         assert done.status == 200 and "Applied:" in done.page.said
-        assert "nothing: the host runs with what the files say" in browser.get("/config?compare=yes").text
+        assert "nothing, as the host runs with what the files say" in browser.get("/config?compare=yes").text
         file.write_text(f"{text}\n[nonsense]\n")
         wrong = browser.get("/config?compare=yes")
         assert wrong.status == 200 and "nonsense" in wrong.text and "the files have faults" in wrong.text
