@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -57,6 +58,7 @@ def test_a_view_says_that_its_host_restarts_and_goes_on(browser: Browser, site: 
     assert site.host.stop() == 0
     browser.run("window.dispatchEvent(new Event('offline'))")
     until(lambda: "The host does not answer" in browser.text)
+    assert re.search(r"was loaded at \d\d:\d\d:\d\d UTC\.", browser.text), "times of the page have a zone"
     browser.screenshot("operating-restart-lost")
     site.host = Host(site.host.config).wait()
     until(lambda: "The host was restarted, which ended your session" in browser.text)

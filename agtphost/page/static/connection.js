@@ -80,7 +80,7 @@ const watch_connection = () => {
     }
     if (!alive) {
       lost = true;
-      say("lost", `The host does not answer. Retrying; this view was loaded at ${loaded.toLocaleTimeString("en-GB")}.`);
+      say("lost", `The host does not answer. Retrying; this view was loaded at ${loaded.toISOString().slice(11, 19)} UTC.`);
       return AGAIN;
     }
     if (!lost) return EVERY;
