@@ -432,4 +432,6 @@ def count_key(facet: Facet, issued_at: int, by: CountedBy) -> str:
         return facet.call_name
     if by is CountedBy.STATUS:
         return str(facet.status)
+    if by is CountedBy.OPERATOR:
+        return facet.operator
     return facet.caller_id or (facet.call_name if facet.is_event else "")

@@ -69,6 +69,9 @@ class CountedBy(Enum):
     AGENT = "agent"
     """Agent-ID of the caller; empty where there was none, or only a claimed one; ``(event)`` for events without one."""
 
+    OPERATOR = "operator"
+    """Name of the operator; empty where none called."""
+
     STATUS = "status"
     HOUR = "hour"
     """The hour in UTC, such as ``2026-11-27T10:00Z``."""

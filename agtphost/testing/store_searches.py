@@ -187,15 +187,17 @@ class SearchCases:
         assert dict(store.reader().last_calls([])) == {}
 
     def test_records_are_counted(self, store: IChainStore) -> None:
-        """Counts by tool, agent, status and hour are those of the records that a search finds."""
+        """Counts by tool, agent, operator, status and hour are those of the records that a search finds."""
         for hour in range(3):
             tool = draft(method="EXECUTE", extra={"mcp_server": "files", "mcp_tool": "read"}, status=200 + hour)
-            self.written(store, tool, draft(caller_id=""), seconds=hour * 7_200 + 30)
+            looked = draft(caller_id="", operator={"name": "anna", "key": "sha256:00"})
+            self.written(store, tool, looked, seconds=hour * 7_200 + 30)
         reader = store.reader()
         for by, search, expected in (
             (CountedBy.TOOL, Search(), {"files.read": 3, "QUERY": 3}),
             (CountedBy.TOOL, Search(since=7_200_000), {"files.read": 2, "QUERY": 2}),
             (CountedBy.AGENT, Search(), {BOB: 3, "": 3}),
+            (CountedBy.OPERATOR, Search(), {"anna": 3, "": 3}),
             (CountedBy.STATUS, Search(tool="files.read"), {"200": 1, "201": 1, "202": 1}),
             (CountedBy.HOUR, Search(caller=BOB), {f"1970-01-01T0{hour}:00Z": 1 for hour in (0, 2, 4)}),
             (CountedBy.HOUR, Search(since=7_200_000, until=7_260_000), {"1970-01-01T02:00Z": 2}),

@@ -31,7 +31,7 @@ def test_names_are_completed(folder: Path) -> None:
         assert completed(name, "--agent", "de") == ["demo"], name
     assert set(completed("search", "--chain", "")) >= {"demo", "librarian", "host"}
     assert "QUERY" in completed("search", "--method", "QU")
-    assert completed("search", "--count", "") == ["tool", "agent", "status", "hour"]
+    assert completed("search", "--count", "") == ["tool", "agent", "operator", "status", "hour"]
 
 
 def test_every_field_is_an_option_of_search(run: Run) -> None:
