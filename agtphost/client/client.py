@@ -167,8 +167,11 @@ class Client(AsyncCalls[AnyConnection]):
             link.abort()
 
     def _limit_connections(self, key: Destination) -> int:
-        draining = sum(place == key for place, _ in self._draining)
-        return super()._limit_connections(key) if draining < MOST_DRAINING else 0
+        return 0 if self._drains_many(key) else super()._limit_connections(key)
+
+    def _drains_many(self, key: Destination) -> bool:
+        """Return whether a call waits for the end of an unwanted answer in place of a handshake."""
+        return sum(place == key for place, _ in self._draining) >= MOST_DRAINING
 
     def _wake(self, key: Destination) -> None:
         waiting = self._waiting.get(key)
@@ -200,8 +203,11 @@ class Client(AsyncCalls[AnyConnection]):
                 self._redial(key)
 
     def _end_drain(self, key: Destination, link: TwistedConnection) -> None:
+        drained_many = self._drains_many(key)
         del self._draining[key, link]
         self._return(key, link)
+        if drained_many and not self._drains_many(key):
+            self._wake_all(key)  # There may be further connections now, and not only one call waits for one.
 
     def _redial(self, key: Destination) -> None:
         """Open the next connection in the background, where a cancelled call has ended the last one."""

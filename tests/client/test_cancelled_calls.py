@@ -138,6 +138,24 @@ async def test_a_call_waits_for_one_of_several_unwanted_answers(site: Site, monk
 
 
 @pytest_twisted.ensureDeferred
+async def test_the_end_of_an_unwanted_answer_lets_all_calls_go_on(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fewer of them there may be connections for all calls that have waited, not for one of them only."""
+    monkeypatch.setattr(client_module, "DRAIN_PATIENCE", 3600.0)
+    dispatcher = WaitingHost()
+    async with Host(site, dispatcher) as host, client_of(site, quic=False) as client:
+        for _ in range(MOST_DRAINING):
+            await cancel_one(client, host, dispatcher, cancelled_by_message=True)
+        calls = [Deferred.fromCoroutine(client.call(uri_of(host), "ECHO")) for _ in range(4)]
+        [waiting] = client._waiting.values()
+        assert len(waiting) == len(calls)
+        dispatcher.finish(b"unwanted")
+        await event(lambda: len(dispatcher.waiting) == MOST_DRAINING - 1 + len(calls))
+        while dispatcher.waiting:
+            dispatcher.finish()
+        assert [(await call).status for call in calls] == [200] * len(calls)
+
+
+@pytest_twisted.ensureDeferred
 async def test_a_client_that_is_closed_waits_for_no_unwanted_answer(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
