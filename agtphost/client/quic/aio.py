@@ -193,7 +193,7 @@ async def connect(
         raise tls.cannot_connect(error, destination) from error
 
     async def open_link(place: Any) -> AsyncioQuicConnection:
-        patience = choose_patience(deadline.remaining(doing), alone=alone)
+        patience = choose_patience(deadline.remaining(doing), alone=alone and place is places[-1])
         session = QuicSession(destination, credentials, limits, place[4], clock(), patience)
         link = AsyncioQuicConnection(session, clock, open, lost)
         channel = open_udp(place)

@@ -349,7 +349,7 @@ def connect(
         raise tls.cannot_connect(error, destination) from error
     silent: ClientError | None = None
     for place in places:
-        patience = choose_patience(deadline.remaining(doing), alone=rival is None)
+        patience = choose_patience(deadline.remaining(doing), alone=rival is None and place is places[-1])
         session = QuicSession(destination, credentials, limits, place[4], clock(), patience)
         try:
             link = BlockingQuicConnection(session, opened(place), clock)

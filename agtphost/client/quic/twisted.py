@@ -195,7 +195,7 @@ async def connect(
 
     async def open_link(host: str) -> TwistedQuicConnection:
         place = (host, destination.port)
-        patience = choose_patience(deadline.remaining(doing), alone=alone)
+        patience = choose_patience(deadline.remaining(doing), alone=alone and host == places[-1])
         session = QuicSession(destination, credentials, limits, place, reactor.seconds(), patience)
         link = TwistedQuicConnection(session, place, reactor, lost)
         try:

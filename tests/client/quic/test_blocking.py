@@ -449,12 +449,13 @@ class SilentSocket:
     A UDP socket of a network that drops UDP; waiting lets the clock of the test go on.
 
     :param is_closed: whether the system reports that nothing listens at the port.
+    :param now: what the clock shows at first.
     """
 
-    def __init__(self, *, is_closed: bool = False) -> None:
+    def __init__(self, *, is_closed: bool = False, now: float = 0.0) -> None:
         self._reports = is_closed
         self.sent: list[bytes] = []
-        self.now = 0.0
+        self.now = now
         self._timeout = 0.0
         self._real = socket.socket(type=socket.SOCK_DGRAM)
         self.is_closed = False
@@ -525,6 +526,33 @@ def test_a_call_without_time_is_not_blamed_on_the_network(site: Site) -> None:
         )
     assert "longer than 0.01 seconds, while connecting" in raised.value.explanation
     assert raised.value.remedy and silent.now == pytest.approx(0.01, abs=0.002)
+
+
+def test_a_call_with_little_time_tries_each_address(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first address of a host that is silent gets half of the time, and the last one the rest."""
+    places = [(socket.AF_INET, socket.SOCK_DGRAM, 0, "", (f"127.0.0.{number}", 4480)) for number in (1, 2)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: places)
+    silent, tried = SilentSocket(), []
+
+    def clock() -> float:
+        return silent.now
+
+    def opened(place: Any) -> SilentSocket:
+        nonlocal silent
+        tried.append((place[4][0], silent.now))
+        silent = SilentSocket(now=silent.now)
+        return silent
+
+    with pytest.raises(Timeout, match="longer than 1 seconds"):
+        connect(
+            Destination("localhost", 4480),
+            credentials_from(site.folder / "root.pem"),
+            CLIENT_LIMITS,
+            Deadline(clock, 1),
+            clock,
+            opened,
+        )
+    assert tried == [("127.0.0.1", 0), ("127.0.0.2", pytest.approx(0.5, abs=0.01))]
 
 
 def closed_port() -> int:
