@@ -120,6 +120,10 @@ class AcceptingFactory(ServerFactory):
         self.refused += 1
         return False
 
+    def is_full(self, address: str) -> bool:
+        """Return whether the listener or a canonical address has all the connections that it may have."""
+        return self._admission.find_full_limit(address) is not None
+
     def may_admit(self, address: str) -> bool:
         """Return whether :meth:`admit` would count a connection from a canonical address."""
         return self._admission.may_admit(address, self._clock.seconds())

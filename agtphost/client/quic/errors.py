@@ -116,6 +116,11 @@ def convert_end(
         return tls.to_refusal(f"alert {_ALERTS.get(alert, alert)}")
     if ended.reason_phrase == _IDLE:
         return to_loss("sent nothing any more", answered=answered)
+    if not is_ready and is_quics_own and by_peer and ended.error_code == QuicErrorCode.CONNECTION_REFUSED:
+        return CannotConnect(
+            "The host takes no more connections: its limit for this address, or for all, is reached.",
+            "End connections that are not needed, or raise connections_per_address in [limits] of its host.toml.",
+        )
     if not is_ready:
         return HandshakeEnded(
             "The server ended the QUIC handshake.", "Check that host and port are those of an AGTP host."

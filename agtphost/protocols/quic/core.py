@@ -22,7 +22,9 @@ from typing import Any
 from aioquic import tls
 from aioquic.buffer import Buffer  # type: ignore[attr-defined]
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.packet import QuicProtocolVersion
+from aioquic.quic.crypto import CryptoPair
+from aioquic.quic.packet import QuicErrorCode, QuicFrameType, QuicPacketType, QuicProtocolVersion
+from aioquic.quic.packet_builder import QuicPacketBuilder
 from cryptography import x509
 
 from agtphost.protocols.own_certificates import OwnCertificates
@@ -220,6 +222,27 @@ class ServerCore(BoundedConnection):
         """Return the client's address once it has shown that it receives there; None before."""
         path = self._network_paths[0] if self._network_paths else None
         return (str(path.addr[0]), int(path.addr[1])) if path is not None and path.is_validated else None
+
+
+def encode_refusal(destination_cid: bytes, source_cid: bytes) -> bytes:
+    """
+    Return the datagram that refuses a connection before any of it is read (RFC 9000 section 5.2.2).
+
+    :param destination_cid: of the client's first packet.
+    :param source_cid: of the same packet.
+    """
+    version, size = QuicProtocolVersion.VERSION_1, 1200
+    keys = CryptoPair()
+    keys.setup_initial(destination_cid, is_client=False, version=version)
+    builder = QuicPacketBuilder(
+        host_cid=destination_cid, peer_cid=source_cid, version=version, is_client=False, max_datagram_size=size
+    )
+    builder.start_packet(QuicPacketType.INITIAL, keys)
+    frame = builder.start_frame(QuicFrameType.TRANSPORT_CLOSE, capacity=4)
+    for number in (QuicErrorCode.CONNECTION_REFUSED, QuicFrameType.PADDING, 0):
+        frame.push_uint_var(number)
+    [datagram], _ = builder.flush()
+    return datagram
 
 
 def key_of_state(material: bytes) -> bytes:

@@ -27,7 +27,7 @@ from agtphost.protocols.admission import canonical_address
 from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import READ_AHEAD
 from agtphost.protocols.pacing import handshakes_of
-from agtphost.protocols.quic.core import ServerCore, configuration_of, reset_token
+from agtphost.protocols.quic.core import ServerCore, configuration_of, encode_refusal, reset_token
 from agtphost.protocols.quic.link import LinkSettings, QuicLink
 from agtphost.protocols.quic.qlog import QlogDirectory
 from agtphost.protocols.server import AGTPServerFactory
@@ -333,11 +333,18 @@ class QuicEndpoint(DatagramProtocol):
             # The client has shown where it is, so its share is its own.
             del self._links[link]
             self.counts.handshakes["limit"] += 1
+            if self._factory.is_full(link.address):  # Else its next datagram may be soon enough.
+                self._refuse(datagram, addr)
             return
         self._half_open.add(link)
         self.use(link, chosen)
         self.use(link, core.host_cid)
         link.receive(datagram, addr)
+
+    def _refuse(self, datagram: bytes, addr: tuple[str, int]) -> None:
+        """Tell a client, which has shown that it receives at its address, that it gets no connection."""
+        header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
+        self.transmit(encode_refusal(header.destination_cid, header.source_cid), addr)
 
     # agtphost.protocols.quic.link.LinkOwner
 

@@ -11,11 +11,13 @@ import pytest
 from aioquic import tls
 from aioquic.buffer import Buffer
 from aioquic.quic.connection import QuicConnection
-from aioquic.quic.packet import pull_quic_header
+from aioquic.quic.packet import QuicErrorCode, pull_quic_header
 from twisted.internet.defer import succeed
 
+from agtphost.client import CannotConnect
 from agtphost.protocols import ConnectionLimits
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, RESET_SECONDS, Code
+from tests.client.quic.sessions import SessionClient, credentials_of
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
@@ -132,6 +134,27 @@ def test_a_replayed_token_opens_no_more_than_an_address_may(site: Site) -> None:
     assert is_answered(network, site)
     network.pass_time(limits.handshake_timeout + 1)
     assert len(host.dispatcher.requests) == 1
+
+
+def test_a_client_without_a_connection_left_is_told_so(site: Site) -> None:
+    """
+    An address with all its connections gets CONNECTION_REFUSED, which costs no handshake, and its clients say so.
+
+    Without an answer they blamed the network after three seconds.
+    """
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(connections_per_address=2))
+    for number in range(2):
+        assert QuicClient(network, site, address=("198.51.100.7", 50_000 + number)).connect().is_connected
+    began = network.clock.seconds()
+    further = SessionClient(network, credentials_of(site), address=("198.51.100.7", 60_000)).connect()
+    assert isinstance(further.session.fault, CannotConnect)
+    assert "takes no more connections" in further.session.fault.explanation
+    assert network.clock.seconds() - began < 0.5
+    assert sum(len(octets) for _, to, octets in network.carried if to == further.address) < 300
+    foreign = QuicClient(network, site, address=("198.51.100.7", 60_001)).connect()
+    assert foreign.closed is not None and foreign.closed.error_code == QuicErrorCode.CONNECTION_REFUSED
+    assert host.endpoint.counts.handshakes == {"limit": 2} and (host.endpoint.links, host.endpoint.half_open) == (2, 0)
 
 
 def test_an_address_without_handshakes_left_costs_none(site: Site) -> None:
