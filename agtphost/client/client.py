@@ -150,8 +150,16 @@ class Client(AsyncCalls[AnyConnection]):
         waiting.append(turn)
         oldest = next((link for place, link in self._draining if place == key), None)
         if oldest is not None:
-            # An unwanted answer holds up no call for long.
-            impatient = self._reactor.callLater(DRAIN_PATIENCE, self._end_unwanted, key, oldest)
+
+            def end_oldest() -> None:
+                # An unwanted answer holds up no call for long.
+                if (key, oldest) in self._draining:
+                    oldest.abort()
+                elif turn in waiting:  # Another call has got its connection: this one looks for the next answer.
+                    waiting.remove(turn)
+                    turn.callback(None)
+
+            impatient = self._reactor.callLater(DRAIN_PATIENCE, end_oldest)
 
             def stop(found: Failure | None) -> Failure | None:
                 if impatient.active():
@@ -160,11 +168,6 @@ class Client(AsyncCalls[AnyConnection]):
 
             turn.addBoth(stop)
         return turn
-
-    def _end_unwanted(self, key: Destination, link: TwistedConnection) -> None:
-        """End a connection that still has an unwanted answer."""
-        if (key, link) in self._draining:
-            link.abort()
 
     def _limit_connections(self, key: Destination) -> int:
         return 0 if self._drains_many(key) else super()._limit_connections(key)

@@ -156,6 +156,30 @@ async def test_the_end_of_an_unwanted_answer_lets_all_calls_go_on(site: Site, mo
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_call_goes_on_where_another_got_the_connection_that_it_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls wait for the oldest unwanted answer, which ends in time for one: the other waits for the next one."""
+    monkeypatch.setattr(connection, "DRAIN_SECONDS", 3600.0)
+    dispatcher = WaitingHost()
+    async with Host(site, dispatcher) as host, client_of(site, quic=False) as client:
+        unwanted = []
+        for number in range(MOST_DRAINING + 1):
+            unwanted.append(Deferred.fromCoroutine(client.call(uri_of(host), "ECHO", cancelled_by_message=True)))
+            await event(lambda expected=number + 1: len(dispatcher.waiting) == expected)
+        for call in unwanted:
+            call.cancel()
+            with pytest.raises(CancelledError):
+                await call
+        calls = [Deferred.fromCoroutine(client.call(uri_of(host), "ECHO")) for _ in range(2)]
+        dispatcher.finish(b"unwanted")
+        await event(lambda: len(dispatcher.requests) == len(unwanted) + len(calls))
+        while dispatcher.waiting:
+            dispatcher.finish()
+        assert [(await call).status for call in calls] == [200] * len(calls)
+
+
+@pytest_twisted.ensureDeferred
 async def test_a_client_that_is_closed_waits_for_no_unwanted_answer(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
