@@ -47,7 +47,7 @@ def call_until_stopped(client: Client, uri: str, results: Results) -> None:
 
 
 @contextmanager
-def calling(state: Path, port: int, seconds: float) -> Iterator[Results]:
+def calling(state: Path, port: int, seconds: float, *, quic: bool = False) -> Iterator[Results]:
     """
     Callers of one client, until the end of the block.
 
@@ -55,7 +55,7 @@ def calling(state: Path, port: int, seconds: float) -> Iterator[Results]:
     """
     demo, results = state / "agents" / "demo", Results()
     with Client(
-        trust=state / "ca.pem", cert=demo / "agent.pem", key=demo / "agent.key", retry_seconds=seconds
+        trust=state / "ca.pem", cert=demo / "agent.pem", key=demo / "agent.key", retry_seconds=seconds, quic=quic
     ) as client:
         uri = f"agtp://localhost:{port}"
         threads = [threading.Thread(target=call_until_stopped, args=(client, uri, results)) for _ in range(CALLERS)]

@@ -9,6 +9,7 @@ import pytest
 from tests import postgres
 from tests.cluster.client_calls import Results, calling
 from tests.cluster.hosts import Cluster, cluster
+from tests.conformance.conftest import QUIC
 from tests.programmes import length
 from tests.system.hosting import until
 from tests.system.trail import marks
@@ -32,11 +33,12 @@ def hand_over(group: Cluster, results: Results, times: int) -> None:
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(60 + 10 * STOPS)
-def test_no_repeatable_call_fails_at_a_hand_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quic", [False, True], ids=["tls", "quic"])
+def test_no_repeatable_call_fails_at_a_hand_over(tmp_path: Path, quic: bool) -> None:
     """SIGTERM under load: every idempotent and every keyed call ends with 200, and no key runs twice."""
-    with cluster(tmp_path, "a", "b") as group:
+    with cluster(tmp_path, "a", "b", append=QUIC if quic else "") as group:
         group.stand_by("b")
-        with calling(group.state("a"), group.hosts["a"].port, 20.0) as results:
+        with calling(group.state("a"), group.hosts["a"].port, 20.0, quic=quic) as results:
             hand_over(group, results, STOPS)
         print(STOPS, "hand-overs:", results.good, "calls,", dict(results.failed), "failed")
         assert not results.failed

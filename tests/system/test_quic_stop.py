@@ -1,0 +1,182 @@
+"""Calls over QUIC while their host stops, is killed or gets other certificates, and while their client moves."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agtphost.client import ClientError, sync
+from agtphost.client.local_identities import certified_agent
+from agtphost.identity.certificates import load_certificate
+from agtphost.vocabulary.quic_codes import CRYPTO_ERROR
+from tests.conformance.conftest import QUIC
+from tests.protocols.quic.blocking import BlockingQuic
+from tests.system.hosting import Host, running, until
+from tests.system.test_quic import request
+from tests.system.trail import database, finish, marks, stored, traced, verified
+
+REVOKED = 44
+"""An alert of TLS."""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    """The sample host with ``BOOK /stay``, which a test may end."""
+    with running(traced(tmp_path, append=QUIC)) as host:
+        yield host
+
+
+def book(client: sync.Client, mark: str, **more: str) -> str:
+    """Make a keyed call that leaves a mark; return the ID of its record."""
+    answer = client.call("BOOK", "/stay", {"mark": mark, **more}, idempotency_key=mark)
+    assert answer.status == 200 and answer.audit_id
+    return answer.audit_id
+
+
+def recorded(host: Host) -> set[str]:
+    """The IDs of all records, after their chains were verified."""
+    records = stored(database(host))
+    assert verified(host, records).faults == []
+    return {each.audit_id for each in records}
+
+
+def test_a_keyed_call_that_runs_is_answered_before_the_stop(host: Host) -> None:
+    """SIGTERM waits for it: its answer arrives, its record is kept, and the host exits with 0."""
+    with sync.Client.of(host.config, quic=True) as client, ThreadPoolExecutor() as pool:
+        call = pool.submit(book, client, "long", awaited="end")
+        until(lambda: marks(host.config)["long"])
+        host.process.send_signal(signal.SIGTERM)
+        until(lambda: "SIGTERM: stopping after the running calls" in host.output)
+        finish(host.config, "end")
+        audit_id = call.result(60)
+    assert host.process.wait(60) == 0, host.output
+    assert audit_id in recorded(host) and marks(host.config) == {"long": 1}
+    assert "Traceback" not in host.output and "Unhandled" not in host.output
+
+
+def test_what_was_acknowledged_outlives_a_kill(host: Host) -> None:
+    """The record of each answer is in the store of a host that was killed while four clients called it."""
+    acknowledged: list[str] = []
+
+    def call_until_killed(number: int) -> None:
+        with sync.Client.of(host.config, quic=True) as client, pytest.raises(ClientError):
+            while True:
+                acknowledged.append(book(client, f"{number}-{len(acknowledged)}"))
+
+    with ThreadPoolExecutor() as pool:
+        callers = [pool.submit(call_until_killed, number) for number in range(4)]
+        until(lambda: len(acknowledged) >= 50)
+        host.kill()
+        for caller in callers:
+            caller.result(120)
+    assert set(acknowledged) <= recorded(host)
+
+
+class Translator(threading.Thread):
+    """An address translator that may forget: it then sends what comes from its client from another address."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self._host = ("127.0.0.1", port)
+        self._near = self._bind("127.0.0.1")
+        self._far = self._bind("127.0.0.1")
+        self._ends = threading.Event()
+        self.uri = f"agtp://127.0.0.1:{self._near.getsockname()[1]}"
+
+    def _bind(self, address: str) -> socket.socket:
+        made = socket.socket(type=socket.SOCK_DGRAM)
+        made.bind((address, 0))
+        made.settimeout(0.01)
+        return made
+
+    def move(self, address: str) -> None:
+        """Forget; from now on the client seems to be at this address."""
+        self._far = self._bind(address)
+
+    def run(self) -> None:
+        client = None
+        while not self._ends.is_set():
+            try:
+                octets, client = self._near.recvfrom(65536)
+                self._far.sendto(octets, self._host)
+            except TimeoutError:
+                pass
+            try:
+                octets = self._far.recv(65536)
+                self._near.sendto(octets, client)
+            except TimeoutError:
+                pass
+
+    def end(self) -> None:
+        self._ends.set()
+        self.join()
+        self._near.close()
+        self._far.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.7"])
+def test_a_keyed_call_whose_client_moves_is_carried_out_once(host: Host, address: str) -> None:
+    """Its answer reaches the client at another port or address, and a repetition runs nothing."""
+    relay = Translator(host.port)
+    relay.start()
+    with sync.Client.of(host.config, uri=relay.uri, quic=True) as client, ThreadPoolExecutor() as pool:
+        call = pool.submit(book, client, "moved", awaited="end", padding="x" * 5000)
+        until(lambda: marks(host.config)["moved"])
+        relay.move(address)
+        finish(host.config, "end")
+        first = call.result(60)
+        assert book(client, "moved", awaited="end", padding="x" * 5000)
+        [open_link] = [each.connection for found in client.client._calls._pool._entries.values() for each in found]
+        assert open_link.has_served
+    relay.end()
+    assert marks(host.config) == {"moved": 1} and first in recorded(host)
+
+
+@pytest.fixture
+def listing_host(host: Host) -> Iterator[Host]:
+    """The same host with a revocation list."""
+    assert host.agtp("cert", "crl").returncode == 0
+    assert host.stop() == 0
+    host.config.write_text(host.config.read_text() + '\n[tls]\nclient_crl = "state/crl.pem"\n')
+    with running(host.config) as again:
+        yield again
+
+
+def test_open_connections_follow_certificates(listing_host: Host) -> None:
+    """Only new clients see the host's new certificate; a client's revoked one is refused on open connections too."""
+    host = listing_host
+    folder, trust = host.state / "agents" / "demo", host.state / "ca.pem"
+
+    def connect() -> BlockingQuic:
+        return BlockingQuic(trust, host.port, certificate=folder / "agent.pem", key=folder / "agent.key")
+
+    def shown(client: BlockingQuic) -> int:
+        core: Any = client._core
+        return int(core.tls._peer_certificate.serial_number)
+
+    asked = request(str(certified_agent(folder / "agent.pem")), 1)
+    with connect() as client:
+        assert client.call(asked).startswith(b"AGTP/1.0 200")
+        renewed = host.config.parent / "renewed.pem"
+        words = ("cert", "issue", "server", "localhost", "--ca", "state/ca.pem", "-o", str(renewed))
+        assert host.agtp(*words).returncode == 0
+        renewed.with_suffix(".key").rename(host.state / "server.key")
+        renewed.rename(host.state / "server.pem")
+        until(lambda: "the changed TLS files are in use" in host.output)
+        with connect() as another:
+            assert another.call(asked).startswith(b"AGTP/1.0 200")
+            assert shown(another) == load_certificate(host.state / "server.pem").serial_number != shown(client)
+        assert client.call(asked).startswith(b"AGTP/1.0 200")
+        before = len(host.output)
+        assert host.agtp("cert", "revoke", str(folder / "agent.pem"), "--reason", "key-compromise").returncode == 0
+        until(lambda: "crl.pem" in host.output[before:])
+        assert client.call(asked).startswith(b"AGTP/1.0 401")
+        with connect() as refused, pytest.raises(ConnectionError, match=f"error_code={CRYPTO_ERROR + REVOKED}"):
+            refused.call(asked)
