@@ -2,8 +2,8 @@
 Values for an endpoint's parameters that a goal names (AGIS v01 section 12, step 4).
 
 A value is proposed only if it is unambiguous: it follows the parameter's name or a phrase of its hints, or it is the
-only member of its enumeration, or the only word that matches its pattern or format. It must match the parameter's
-schema. Nothing is guessed from meaning, and the reader of the proposal decides.
+only member of its enumeration, or the only word that matches its pattern or format and no other parameter's value. It
+must match the parameter's schema. Nothing is guessed from meaning, and the reader of the proposal decides.
 """
 
 from __future__ import annotations
@@ -56,23 +56,26 @@ def goal_values(
     :param hints: phrases by which people name a value: ``{"nights": ["for N nights"]}``.
     """
     words = _words(goal[:LONGEST])
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
+    shaped: dict[str, Any] = {}
     for name, schema in [*properties.items()][:MOST_PARAMETERS]:
         if not isinstance(name, str) or not isinstance(schema, Mapping):
             continue
         # A method is used only if the ones before it found nothing.
         ways = (
-            _find_by_name(name, schema, words),
-            _find_by_hint(words, (hints or {}).get(name, ())),
-            _find_by_shape(schema, words),
+            (named, _find_by_name(name, schema, words)),
+            (named, _find_by_hint(words, (hints or {}).get(name, ()))),
+            (shaped, _find_by_shape(schema, words)),
         )
-        for way in ways:
+        for found, way in ways:
             values = _valid_values(way, schema)
             if len(values) == 1:
                 found[name] = values[0]
             if values:
                 break
-    return found
+    # One date in a goal is not both the arrival and the departure.
+    taken = [*named.values(), *shaped.values()]
+    return named | {name: value for name, value in shaped.items() if taken.count(value) == 1}
 
 
 class Quotation(str):
