@@ -137,6 +137,10 @@ EXPECTED: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("manifest.*",),
         "manifest.signature-verifies",
     ),
+    "agents-listed-without-warning": (
+        ("discovery.agents-*",),
+        "discovery.agents-match-documents discovery.agents-trust-warning",
+    ),
     "handler-published": (
         ("manifest.*",),
         "manifest.endpoint-projection.handler manifest.signature-verifies",

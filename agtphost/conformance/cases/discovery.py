@@ -121,11 +121,12 @@ def agents_recommended(target: Target) -> None:
 
 @CASES.case("agents-trust-warning", "API-045 AGTP-147", Need.HOSTED)
 def agents_warning(target: Target) -> None:
-    """A Tier 1 agent is not listed as incompletely verified; other warnings may occur in any tier."""
+    """Tier 2 agents are listed with a warning, Tier 1 agents without that of Tier 2; others occur in any tier."""
     for entry in target.hosted_agents:
-        if entry.get("trust_tier") == 1:
-            warned = entry.get("trust_warning") == "verification-incomplete"
-            expect(not warned, f"{entry.get('name')} is Tier 1 and has the warning of Tier 2")
+        tier, warning = entry.get("trust_tier"), entry.get("trust_warning")
+        expect(tier != 2 or warning, f"{entry.get('name')} is Tier 2 and has no trust_warning")
+        warned = tier == 1 and warning == "verification-incomplete"
+        expect(not warned, f"{entry.get('name')} is Tier 1 and has the warning of Tier 2")
 
 
 @CASES.case("agents-match-documents", "API-046", Need.HOSTED)
