@@ -609,6 +609,37 @@ def test_a_field_that_is_returned_only_in_a_part_is_no_input() -> None:
     assert [*operation_with(body).table["input_schema"]["properties"]] == ["name"]
 
 
+def test_what_is_sent_in_one_direction_only_is_required_in_that_one() -> None:
+    """Within a field, too: ``readOnly`` of what is sent, ``writeOnly`` of what is returned (gsmtasks.com, osf.io)."""
+    stamp = {"type": "object", "readOnly": True, "properties": {"at": TEXT}}
+    address = {
+        "type": "object",
+        "required": ["city", "geocoded_at", "made", "code"],
+        "properties": {
+            "city": TEXT,
+            "geocoded_at": {**TEXT, "readOnly": True},
+            "made": {"$ref": "#/components/schemas/Stamp"},
+            "code": {**TEXT, "writeOnly": True},
+        },
+    }
+    body = {"type": "object", "properties": {"to": {"$ref": "#/components/schemas/Address"}, "from": address}}
+    operation = {
+        "summary": "Send it",
+        "requestBody": {"content": {"application/json": {"schema": body}}},
+        "responses": {"200": {"description": "It.", "content": {"application/json": {"schema": body}}}},
+    }
+    document = {
+        "openapi": "3.0.3",
+        "paths": {"/things": {"post": operation}},
+        "components": {"schemas": {"Address": address, "Stamp": stamp}},
+    }
+    (made,) = import_openapi(document, CATALOG).endpoints
+    required = {"input_schema": ["city", "code"], "output_schema": ["city", "geocoded_at", "made"]}
+    for member, names in required.items():
+        schema = made.table[member]
+        assert schema["properties"]["from"]["required"] == names == schema["$defs"]["Address"]["required"]
+
+
 def test_a_media_type_with_a_schema_comes_before_one_without() -> None:
     """Zuora's documents have examples under one spelling of JSON and the schema under another."""
     schema = {"type": "object", "properties": {"name": TEXT}}

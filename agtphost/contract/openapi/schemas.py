@@ -49,6 +49,10 @@ _COUNTS = frozenset(
 )
 _TEXTS = frozenset({"title", "description", "contentEncoding", "contentMediaType"})
 _SWITCHES = frozenset({"deprecated", "readOnly", "writeOnly"})
+_ABSENT: Mapping[Role, str] = {"input": "readOnly", "output": "writeOnly"}
+"""The keyword of properties that are not sent in a direction, and so not required there (OpenAPI 3.0)."""
+
+_VALUES = frozenset({"default", "const", "enum"})
 _SILENT = frozenset({"nullable", "example", "examples", "externalDocs", "$comment", "$schema", "definitions", "$defs"})
 """Keywords that are handled elsewhere, or whose loss is not reported."""
 
@@ -100,6 +104,7 @@ class SchemaConverter:
         self._names: dict[str, str] = {}
         self._named: dict[str, str] = {}
         self._converted: dict[str, tuple[Any, Counter[str]]] = {}
+        self._directed: dict[tuple[str, Role], Any] = {}
         self._losses: Counter[str] = Counter()
 
     def take_losses(self) -> Counter[str]:
@@ -121,9 +126,10 @@ class SchemaConverter:
 
         :return: the schema; and a sentence about what had to be left out, or None.
         """
+        schema = self._direct(schema, role)
         for spare in (False, True):
             for reach in REACHES:
-                whole = self._with_definitions(_without_prose(schema) if spare else schema, reach, spare=spare)
+                whole = self._with_definitions(_without_prose(schema) if spare else schema, reach, role, spare=spare)
                 if whole is None or not _compiles(whole, role):
                     continue
                 return whole, _left_out(reach, spare=spare)
@@ -256,7 +262,43 @@ class SchemaConverter:
         self._lose("patterns that cannot be matched in linear time")
         return False
 
+    # Direction
+
+    def _direct(self, schema: Any, role: Role) -> Any:
+        """Return a converted schema that requires no property which is only sent in the other direction."""
+        if isinstance(schema, list):
+            return [self._direct(item, role) for item in schema]
+        if not isinstance(schema, Mapping):
+            return schema
+        found: dict[str, Any] = {}
+        for name, value in schema.items():
+            if name in _NAMED and isinstance(value, Mapping):
+                found[name] = {key: self._direct(inner, role) for key, inner in value.items()}
+            else:
+                found[name] = value if name in _VALUES else self._direct(value, role)
+        properties, required = schema.get("properties"), schema.get("required")
+        if isinstance(properties, Mapping) and isinstance(required, list):
+            found["required"] = [name for name in required if not self._is_absent(properties.get(name), role)]
+            if not found["required"]:
+                del found["required"]
+        return found
+
+    def _is_absent(self, schema: Any, role: Role) -> bool:
+        """Return whether a converted schema, or one that it refers to, is of a property that is not sent."""
+        if not isinstance(schema, Mapping):
+            return False
+        parts = [part for part in (schema, *schema.get("allOf", ())) if isinstance(part, Mapping)]
+        named = (self._named.get(part.get("$ref", "").removeprefix("#/$defs/")) for part in parts)
+        targets = (self._references.follow(self._references.find(name)) for name in named if name is not None)
+        return any(part.get(_ABSENT[role]) is True for part in (*parts, *targets))
+
     # Definitions
+
+    def _directed_definition(self, reference: str, role: Role) -> Any:
+        body = self._definition(reference)
+        if (reference, role) not in self._directed:
+            self._directed[reference, role] = self._direct(body, role)
+        return self._directed[reference, role]
 
     def _definition(self, reference: str) -> Any:
         known = self._converted.get(reference)
@@ -267,7 +309,9 @@ class SchemaConverter:
             self._losses = before
         return known[0]
 
-    def _with_definitions(self, schema: dict[str, Any], reach: int, *, spare: bool) -> dict[str, Any] | None:
+    def _with_definitions(
+        self, schema: dict[str, Any], reach: int, role: Role, *, spare: bool
+    ) -> dict[str, Any] | None:
         """Return the schema with definitions up to ``reach`` references deep; None if they are far too many."""
         definitions: dict[str, Any] = {}
         used: list[str] = []
@@ -282,7 +326,7 @@ class SchemaConverter:
                 if step == reach:
                     definitions[name] = {}
                     continue
-                body = self._definition(self._named[name])
+                body = self._directed_definition(self._named[name], role)
                 used.append(self._named[name])
                 definitions[name] = _without_prose(body) if spare else body
                 further.extend(_referenced_names(body))
