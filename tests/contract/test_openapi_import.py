@@ -689,6 +689,8 @@ def test_the_media_type_of_the_answer_is_asked_for(kind: str, accept: str | None
             True,
         ),
         ({"200": {"description": "Done.", "content": {"application/json": {}}}}, "post", False),
+        ({"default": {"description": "Done."}}, "post", True),
+        ({"default": {"description": "It.", "content": {"application/json": {}}}}, "post", False),
         ({"204": {"description": "Done."}}, "delete", False),
         ({"200": {"description": "Done."}}, "head", False),
         (

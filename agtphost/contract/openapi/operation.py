@@ -167,7 +167,7 @@ class _OperationReader:
                 "upstream_error; use an operation that answers with 2xx"
             )
         response = self._facts.references.follow(table.get(chosen))
-        bodies = {code: self._facts.references.follow(table[code]).get("content") for code in good}
+        bodies = {code: self._facts.references.follow(table.get(code)).get("content") for code in good or ["default"]}
         empty = any(not body for code, body in bodies.items() if str(code) not in NO_BODY)
         self._upstream.empty_response = empty and self._facts.http != "head"
         outcome = _sentence(response.get("description"))
