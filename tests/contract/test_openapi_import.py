@@ -609,6 +609,33 @@ def test_a_field_that_is_returned_only_in_a_part_is_no_input() -> None:
     assert [*operation_with(body).table["input_schema"]["properties"]] == ["name"]
 
 
+@each_row(
+    ("ways", "headers"),
+    [
+        ([["cookie"], ["key"], ["token"]], {"X-Key": "${KEY}"}),
+        ([["cookie", "key"], ["token"]], {"Authorization": "Bearer ${TOKEN}"}),
+        ([["token"], ["key"]], {"Authorization": "Bearer ${TOKEN}"}),
+        ([["cookie"], []], {}),
+    ],
+)
+def test_of_several_ways_to_authenticate_one_by_header_is_taken(ways: list[list[str]], headers: dict[str, str]) -> None:
+    """The session cookie of intellifi.nl's pages comes first, and a host has none."""
+    schemes = {
+        "cookie": {"type": "apiKey", "in": "cookie", "name": "sid"},
+        "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+        "token": {"type": "http", "scheme": "bearer"},
+    }
+    document = {
+        "openapi": "3.0.3",
+        "paths": {"/things": {"get": {"responses": {}}}},
+        "security": [{key: [] for key in way} for way in ways],
+        "components": {"securitySchemes": schemes},
+    }
+    (made,) = import_openapi(document, CATALOG).endpoints
+    assert made.table["handler"].get("headers", {}) == headers
+    assert not [said for said in made.reviews if "not sent in a header" in said]
+
+
 def test_what_is_sent_in_one_direction_only_is_required_in_that_one() -> None:
     """Within a field, too: ``readOnly`` of what is sent, ``writeOnly`` of what is returned (gsmtasks.com, osf.io)."""
     stamp = {"type": "object", "readOnly": True, "properties": {"at": TEXT}}

@@ -179,33 +179,44 @@ class Upstream:
     # Credentials
 
     def read_security(self) -> None:
-        """Add the credentials of the first alternative, as placeholders."""
+        """Add the credentials of the first alternative that header fields can carry, as placeholders."""
         asked = self.facts.operation.get("security", self.facts.document.get("security"))
         if not isinstance(asked, list) or not asked or not isinstance(asked[0], Mapping):
             return
         if len(asked) > 1:
             self.losses["further ways to authenticate"] += 1
         schemes = self.facts.references.find("#/components/securitySchemes")
-        for name in asked[0]:
-            scheme = self.facts.references.follow(schemes.get(name) if isinstance(schemes, Mapping) else None)
-            self._credential(str(name), scheme)
+        known = schemes if isinstance(schemes, Mapping) else {}
+        ways = [
+            {str(name): self.facts.references.follow(known.get(name)) for name in way}
+            for way in asked
+            if isinstance(way, Mapping)
+        ]
+        chosen = next((way for way in ways if all(map(_is_in_header, way.values()))), ways[0])
+        for name, scheme in chosen.items():
+            self._credential(name, scheme)
 
     def _credential(self, name: str, scheme: Mapping[str, Any]) -> None:
         variable = re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") or "CREDENTIAL"
         if variable[0].isdigit():
             variable = f"CREDENTIAL_{variable}"
-        kind, place, named = scheme.get("type"), scheme.get("in"), scheme.get("name")
-        if kind == "apiKey" and place == "header" and not any(header_name_faults(named)):
-            self.headers[str(named)] = f"${{{variable}}}"
-        elif kind == "http" and str(scheme.get("scheme")).lower() == "basic":
-            self.headers["Authorization"] = f"Basic ${{{variable}}}"
-        elif kind in ("http", "oauth2", "openIdConnect"):
-            self.headers["Authorization"] = f"Bearer ${{{variable}}}"
-        else:
+        if not _is_in_header(scheme):
             self.losses["credentials that do not go into a header"] += 1
             self.reviews.append(f"[handler.headers] the upstream requires {name!r}, which is not sent in a header")
             return
+        if scheme.get("type") == "apiKey":
+            self.headers[str(scheme.get("name"))] = f"${{{variable}}}"
+        else:
+            basic = scheme.get("type") == "http" and str(scheme.get("scheme")).lower() == "basic"
+            self.headers["Authorization"] = f"{'Basic' if basic else 'Bearer'} ${{{variable}}}"
         self.reviews.append(f"[handler.headers] the host sends one credential, ${{{variable}}}, for all callers")
+
+
+def _is_in_header(scheme: Mapping[str, Any]) -> bool:
+    """Return whether a header field carries the credential of a security scheme."""
+    if scheme.get("type") == "apiKey":
+        return scheme.get("in") == "header" and not any(header_name_faults(scheme.get("name")))
+    return scheme.get("type") in ("http", "oauth2", "openIdConnect")
 
 
 def _split(segment: str) -> Sequence[tuple[str, bool]]:
