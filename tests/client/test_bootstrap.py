@@ -8,12 +8,13 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import pytest_twisted
 
+from agtphost.client import bootstrap, requests
 from agtphost.client.bootstrap import (
     ABSENT_SECONDS,
     FAILED_SECONDS,
@@ -25,16 +26,30 @@ from agtphost.client.bootstrap import (
     NoNamespace,
 )
 from agtphost.client.errors import CannotConnect, ClientError
+from agtphost.vocabulary import uris
 from agtphost.vocabulary.addresses import AddressPolicy
 from agtphost.vocabulary.uris import parse
 from tests.client.credentials import Credentials, Pair
 from tests.client.drivers import Driver
 from tests.client.scripted_host import ScriptedHost, echo
 from tests.rows import each_row
+from tests.system.hosting import free_port
 
 NewClient = Callable[..., Driver]
 LOOPBACK = AddressPolicy([ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128")])
 NAMED = "agtp://localhost/agents/librarian"
+
+
+@pytest.fixture(autouse=True)
+def usual_port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Make a port the usual one on which nobody listens: on 4480 this machine may have a host."""
+    port = free_port()
+    with monkeypatch.context() as patch:
+        for module in (uris, bootstrap):
+            patch.setattr(module, "DEFAULT_PORT", port)
+        requests._parse_text.cache_clear()
+        yield port
+    requests._parse_text.cache_clear()
 
 
 class Domain:
@@ -124,13 +139,15 @@ FAILURES: dict[str, bytes] = {
 
 @pytest.mark.parametrize("case", FAILURES)
 @pytest_twisted.ensureDeferred
-async def test_anything_else_is_only_no_advice(credentials: Credentials, new_client: NewClient, case: str) -> None:
+async def test_anything_else_is_only_no_advice(
+    credentials: Credentials, new_client: NewClient, case: str, usual_port: int
+) -> None:
     """AGTP-128: where the document is not to be had, AGTP is dialled as the URI says; redirects are not followed."""
     with Domain(credentials, FAILURES[case]) as domain:
         async with new_client(bootstrap=domain.policy, connect_timeout=2.0) as client:
             with pytest.raises(CannotConnect) as error:
                 await client.resolve(NAMED)
-            assert "localhost:4480" in str(error.value)
+            assert f"localhost:{usual_port}" in str(error.value)
         assert len(domain.asked) == 1
 
 

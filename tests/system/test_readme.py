@@ -15,7 +15,7 @@ import pytest
 
 from tests import forking
 from tests.system.bridging import FIXTURE
-from tests.system.hosting import BIN, newcomer, running, sample
+from tests.system.hosting import BIN, free_port, newcomer, running, sample
 from tests.system.test_docs import checked
 from tests.system.up_host import Up, typed, up
 
@@ -191,7 +191,8 @@ def test_every_piece_of_configuration_is_read(snippet: str, tmp_path: Path, monk
     npx.chmod(0o755)
     monkeypatch.setenv("PATH", f"{npx.parent}:{os.environ['PATH']}")
     file = tmp_path / "host.toml"
-    file.write_text(f'[host]\nserver_id = "localhost"\nprofile = "development"\n\n{snippet}\n')
+    listen = "" if "[listen]" in snippet else f"[listen]\nport = {free_port()}\n\n"
+    file.write_text(f'[host]\nserver_id = "localhost"\nprofile = "development"\n\n{listen}{snippet}\n')
     done = checked(file)
     assert done.exit_code == 0, done.output
     key = re.findall(r"^([a-z_]+) =", snippet, flags=re.MULTILINE)[-1]
