@@ -435,7 +435,8 @@ def _has_transport(server: MCPServerSection) -> bool:
 def _place_hint(location: Location, absent: Path, config: Config, otherwise: str = "") -> str:
     """Return a hint with the file or directory that was probably meant, by its own name or the section's."""
     beside = absent.parent if absent.parent.is_dir() and absent != config.folder else config.folder
-    names = sorted(each.name for each in beside.iterdir() if each not in (config.file, absent))
+    there = beside.iterdir() if beside.is_dir() else ()  # A program's configuration may have no folder.
+    names = sorted(each.name for each in there if each not in (config.file, absent))
     usual = [name for name in names if name.partition(".")[0] == location[0] and location[1] != "python_path"]
     close = difflib.get_close_matches(absent.name, names, 1)
     if not close and not usual:
