@@ -11,7 +11,7 @@ import click
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.host_config import NO_HOST, find_config
-from agtphost.cli.options import HOST_TOML, Connection, json_option
+from agtphost.cli.options import Connection, host_file, json_option, named_file
 from agtphost.cli.output import print_json, visible
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary.foreign_errors import explain
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=HOST_TOML, required=False, metavar="[HOST.TOML]")
+@host_file
 @click.option("--ask", is_flag=True, help="Also start the MCP servers, and compare their tools with the rules.")
 @json_option
-def command(file: Path | None, ask: bool, as_json: bool) -> None:
+def command(file: Path | None, named: Path | None, ask: bool, as_json: bool) -> None:
     """
     Validate a host.toml and every file that it names; list all problems with file, line and hint.
 
@@ -39,7 +39,7 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
       agtp check --ask
       agtp check --json
     """
-    path = find_config(Connection(config=file))
+    path = find_config(Connection(config=named_file(file, named)))
     if path is None:
         raise WrongInput("no host.toml is named", NO_HOST)
     # This command alone imports all modules of a host.

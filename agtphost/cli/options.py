@@ -38,6 +38,26 @@ HOST_TOML = _HostToml(path_type=Path)
 """The type of ``--config``."""
 
 
+def host_file(command: F) -> F:
+    """Give a command the argument ``[HOST.TOML]``, and ``--config`` as another way to write it: ``file``, ``named``."""
+    option = click.option("--config", "-c", "named", type=HOST_TOML, metavar="FILE", help=HOST_TOML_HELP)
+    return click.argument("file", type=HOST_TOML, required=False, metavar="[HOST.TOML]")(option(command))
+
+
+HOST_TOML_HELP = "The host.toml, or its directory."
+
+
+def named_file(file: Path | None, named: Path | None) -> Path | None:
+    """
+    Return the ``host.toml`` that a command of :func:`host_file` was given; None if it was given none.
+
+    :raises agtphost.cli.failures.CommandError: it was given two.
+    """
+    if file is not None and named is not None and file != named:
+        raise WrongInput("two host.toml are named", "Give one, as an argument or with --config.")
+    return file or named
+
+
 def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
     if value:
         context.meta[JSON_MODE] = True

@@ -9,12 +9,11 @@ import click
 
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import NO_HOST, find_config, load_config
-from agtphost.cli.options import HOST_TOML, Connection, json_option
+from agtphost.cli.options import Connection, host_file, json_option, named_file
 
 
 @click.command()
-@click.argument("file", type=HOST_TOML, required=False, metavar="[HOST.TOML]")
-@click.option("--config", "-c", "named", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
+@host_file
 @click.option("--pid-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the process number to a file.")
 @click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the log to a file.")
 @json_option
@@ -34,9 +33,7 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
       agtp run my-host/host.toml
       agtp run --config my-host --log-file my-host/host.log
     """
-    if file is not None and named is not None:
-        raise WrongInput("two host.toml are named", "Give one, as an argument or with --config.")
-    path = find_config(Connection(config=file or named))
+    path = find_config(Connection(config=named_file(file, named)))
     if path is None:
         raise WrongInput("no host.toml is named", NO_HOST)
     if as_json:

@@ -8,13 +8,13 @@ import click
 
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import NO_HOST, find_config, load_config
-from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.options import Connection, host_file, json_option, named_file
 
 
 @click.command()
-@click.argument("file", type=EXISTING, required=False, metavar="[HOST.TOML]")
+@host_file
 @json_option
-def command(file: Path | None, as_json: bool) -> None:
+def command(file: Path | None, named: Path | None, as_json: bool) -> None:
     """
     Print the document to serve at https://DOMAIN/.well-known/agtp.
 
@@ -29,7 +29,7 @@ def command(file: Path | None, as_json: bool) -> None:
     from agtphost.config.presence import NoPresence, bootstrap_facts
     from agtphost.http.bootstrap_document import DomainFacts, encode_document
 
-    path = find_config(Connection(config=file))
+    path = find_config(Connection(config=named_file(file, named)))
     if path is None:
         raise WrongInput("no host.toml is named", NO_HOST)
     config = load_config(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -67,6 +68,57 @@ def test_a_command_that_takes_no_configuration_says_so(run: Run) -> None:
     """A ``--config`` in front of a command that has none is not ignored."""
     result = run("--config", "host.toml", "docs")
     assert result.exit_code == 2 and "--config does not apply to agtp docs" in result.stderr
+
+
+WITHOUT_HOST_FILE = """
+up, init, restore, docs, completion
+client disconnect, client ls
+delegation issue, delegation show, genesis issue, genesis verify, document sign, document verify
+key new, key show, cert issue, cert show
+openapi import, agis fmt, agis from-openapi, agis import, agis schema, agis to-mcp, agis to-openapi, agis validate
+catalog diff, catalog fetch, catalog pin
+"""
+"""The commands that read no ``host.toml``, or make one."""
+
+
+def _commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _commands(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+def test_each_command_that_reads_a_host_file_takes_it_as_an_option() -> None:
+    """Only the commands that read no ``host.toml`` have no ``--config``."""
+    without = {
+        " ".join(words)
+        for words, command in _commands(agtp)
+        if not any("--config" in each.opts for each in command.params)
+    }
+    assert without == {each.strip() for line in WITHOUT_HOST_FILE.split("\n") for each in line.split(",")} - {""}
+
+
+def test_a_host_file_is_taken_before_and_after_each_command(run: Run) -> None:
+    """Parsing ends at the same values, wherever ``--config`` stands; an equal argument beside it is no second file."""
+    for words, command in _commands(agtp):
+        options = [each for each in command.params if "--config" in each.opts]
+        if not options:
+            continue
+        for at in range(len(words) + 1):
+            result = run(*words[:at], "--config", "absent/host.toml", *words[at:])
+            wrong = ("does not apply", "No such option", "two host.toml", "unexpected extra argument")
+            assert not any(each in result.stderr for each in wrong), (words, at, result.stderr)
+
+
+@pytest.mark.parametrize("word", ["check", "run", "wellknown"])
+def test_two_host_files_are_refused(run: Run, word: str) -> None:
+    """One is meant, and it is not known which."""
+    result = run(word, "one.toml", "--config", "two.toml")
+    assert result.exit_code == 2 and "two host.toml are named" in result.stderr
 
 
 SCHEMA: dict[str, Any] = {
