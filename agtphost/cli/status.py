@@ -18,7 +18,7 @@ from agtphost.cli.standby_status import STANDBY, rows_of_standby, standby_fields
 from agtphost.cli.store_risks import store_risks
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary.quantities import lasting, size
+from agtphost.vocabulary.quantities import lasting, plural, size
 
 if TYPE_CHECKING:
     from agtphost.cli.target import Target
@@ -180,14 +180,15 @@ def _rows_of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "host", f"{seen.get('server_id')}, agtphost {seen.get('version')}, at {seen['uri']}"
     yield "up for", lasting(seen.get("uptime") or 0)
     ledger = "low on disk" if seen.get("low") else "healthy" if seen.get("healthy") else "failing"
-    yield "ledger", f"{ledger}, {seen['records']} records"
+    yield "ledger", f"{ledger}, {plural(seen['records'], 'record')}"
     yield "checkpoint", _checkpoint(seen.get("checkpoint_age"))
     for name, age in (seen.get("witness_ages") or {}).items():
         yield f"witness {name}", "has seen all" if not age else f"is {lasting(age)} behind"
     if seen.get("free_octets") is not None:
         yield "free disk", size(seen["free_octets"])
-    yield "last minute", f"{seen.get('recent_calls')} calls, {seen.get('recent_refusals')} of them refused"
-    yield "now", f"{seen.get('connections')} connections, {seen.get('waiting')} calls that wait"
+    calls, connections, waiting = (seen.get(name) or 0 for name in ("recent_calls", "connections", "waiting"))
+    yield "last minute", f"{plural(calls, 'call')}, {seen.get('recent_refusals')} of them refused"
+    yield "now", f"{plural(connections, 'connection')}, {plural(waiting, 'call that waits', 'calls that wait')}"
     if quic := seen.get("quic"):
         yield "by QUIC", f"{quic.get('connections')} of the connections, {quic.get('streams')} requests on them"
     yield "agents", _render_counts(seen.get("agents") or {})
@@ -195,8 +196,8 @@ def _rows_of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for each in seen.get("upstreams") or ():
         states[str(each.get("state"))] = states.get(str(each.get("state")), 0) + 1
     yield "upstreams", _render_counts(states)
-    open_items = {f"{name}s": count for name, count in (seen.get("open_items") or {}).items()}
-    yield "to decide", _render_counts(open_items)
+    open_items = (seen.get("open_items") or {}).items()
+    yield "to decide", ", ".join(plural(count, name) for name, count in open_items) or "none"
 
 
 def _rows_of_stopped(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -212,7 +213,7 @@ def _rows_of_stopped(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         ("serves", "serving", str),
         ("records", "records", str),
         ("newest record", "newest_record", str),
-        ("checkpoint", "checkpoint", lambda covered: f"covers {covered} records"),
+        ("checkpoint", "checkpoint", lambda covered: f"covers {plural(covered, 'record')}"),
         ("free disk", "free_octets", size),
     )
     for title, name, shown in plain:

@@ -129,11 +129,6 @@ def term(field: str, value: str) -> str:
     return join_terms([(field, value)])
 
 
-def plural(count: int, one: str, many: str = "") -> str:
-    """Return a number with its word."""
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
-
-
 def unbroken(text: str) -> Tag:
     """Return a short text that stays on one line."""
     return tags.span(show_value(text, 64), class_="nowrap")

@@ -18,7 +18,7 @@ from agtphost.page.time_range import MOST_CHARACTERS, TimeRange
 from agtphost.page.value_text import ago, octets, show_value
 from agtphost.vocabulary import times
 from agtphost.vocabulary.display_names import EVENT, UNNAMED, caller_name
-from agtphost.vocabulary.quantities import lasting
+from agtphost.vocabulary.quantities import lasting, plural
 
 DECIDERS_ONLY = "Only operators and registrars, who decide, see what waits for a decision."
 """Shown to viewers instead of the items."""
@@ -120,15 +120,15 @@ def _status_line(
         well = not vitals.result.get("obstacles")
         parts.append(elements.state("ready" if well else "not ready"))
     if running.ok:
-        parts.append(elements.plural(_count(running), "call waits", "calls wait"))
+        parts.append(plural(_count(running), "call waits", "calls wait"))
     if lists:
         waiting = sum(_count(each) for each in lists)
-        parts.append(elements.plural(waiting, "item waits for a decision", "items wait for a decision"))
+        parts.append(plural(waiting, "item waits for a decision", "items wait for a decision"))
     if counted.ok:
         slots = counted.entries("slots")
         calls = sum(calls_of_slot(slot) for slot in slots)
         refused = sum(int(slot.get("refused") or 0) for slot in slots)
-        parts.append(f"{elements.plural(calls, 'call')}, {refused:,} refused")
+        parts.append(f"{plural(calls, 'call')}, {refused:,} refused")
     overall = latency.result.get("all")
     if isinstance(overall, dict):
         parts += [f"{name.partition(' ')[0]} latency {_milliseconds(overall.get(key))}" for name, key in _KEYS]
@@ -302,7 +302,7 @@ def _inbox(upstreams: PageReply, lists: Sequence[PageReply]) -> Tag:
     )
     counts = [(_count(reply), *words) for reply, words in zip(lists, what, strict=False)]
     counts.append((len(changed_definitions(upstreams)), "definition changed", "definitions changed"))
-    items = [tags.li(tags.a(elements.plural(count, one, many), href="/inbox")) for count, one, many in counts if count]
+    items = [tags.li(tags.a(plural(count, one, many), href="/inbox")) for count, one, many in counts if count]
     said = [] if lists else [tags.p(DECIDERS_ONLY)]
     empty = tags.p("Nothing waits for a person." if lists else "No definition changed.", class_="empty")
     return elements.section("Inbox", tags.ul(*items) if items else empty, *said)

@@ -1,4 +1,4 @@
-"""Durations and sizes as text for people, in one unit each."""
+"""Durations, sizes and counts as text for people."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ def size(octets: float) -> str:
             break
         octets /= 1_024
     return f"{octets:.0f} {unit}" if unit == "octets" else f"{octets:.1f} {unit}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a number with its word: ``1 call``, ``2 calls``."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"

@@ -68,6 +68,7 @@ def test_what_is_told_of_a_running_host(host: Host) -> None:
     assert after["agents"] == {"active": 2} and after["uptime"] > 0 and after["server_id"] == "localhost"
     shown = host.agtp("status").stdout
     assert "ledger       healthy, " in shown and "agents       2 active" in shown
+    assert "\nnow          1 connection, 0 calls that wait\n" in shown, "one is not many"
 
 
 def test_who_is_told_what(host: Host) -> None:
