@@ -27,8 +27,8 @@ def _read_entries(config: Config) -> Iterator[Operator]:
         try:
             key = each.load()
         except (KeyFormatError, OSError) as error:
-            # A reload was refused for it before; a host in memory has no files.
-            log.warn("[[operator]] {name} has no key: {why}", name=each.name, why=explain(error))
+            # A reload was refused for it before; a host in memory has no files. `agtp check` reports it as a problem.
+            log.warn("[[operator]] {name} has no key: {why}", name=each.name, why=explain(error), is_problem=True)
             continue
         if key is None:
             yield Operator(name=each.name, key=str(each.key), role=role)

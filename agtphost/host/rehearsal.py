@@ -77,7 +77,8 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
     @implementer(ILogObserver)
     def note(event: Any) -> None:
         level = event.get("log_level")
-        if level is not None and level >= LogLevel.warn:
+        # A warning with ``is_problem`` is about a fault that the check of the configuration reports.
+        if level is not None and level >= LogLevel.warn and not event.get("is_problem"):
             # The foreign text that a message translates is for the log of a start.
             form = (event.get("log_format") or "").replace("; original: {original}", "")
             remarks.append(formatEvent({**event, "log_format": form}))

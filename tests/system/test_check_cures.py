@@ -489,6 +489,14 @@ def type_cures(config: Path, mistake: Mistake) -> str:
     return f"still wrong after six rounds: {said}"
 
 
+def test_an_operator_without_a_key_file_is_reported_once(tmp_path: Path) -> None:
+    """It is an error; the warning of a start about the same fault is no note beside it."""
+    config = sample(tmp_path)
+    ROWS["operator's file elsewhere"].wrong(config)
+    checked = agtp("check", str(config))
+    assert (checked.returncode, checked.stderr.count("admin")) == (2, 1), checked.stderr
+
+
 @pytest.mark.programme
 def test_what_is_called_sound_starts(tmp_path: Path) -> None:
     """
