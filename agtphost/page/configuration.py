@@ -11,7 +11,7 @@ from agtphost.page import elements
 from agtphost.page.form_fields import Fields, FormRequest, require_button, require_confirmation
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
-from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.person_client import PageReply, PersonClient, gather_replies
 from agtphost.page.value_text import show_value
 from agtphost.vocabulary.reasons import Reason
 
@@ -122,7 +122,7 @@ def reload(fields: Fields) -> FormRequest:
     return FormRequest(method=METHOD, path=PATH, given={}, done="The configuration was reloaded.", show=_answer)
 
 
-def _answer(reply: PageReply) -> PageView:
+async def _answer(reply: PageReply, _: PersonClient) -> PageView:
     body: list[Any] = [*outcome(reply, "Applied")]
     if reply.audit_id:
         body.append(tags.p("Record: ", elements.call_link(reply.audit_id)))

@@ -32,7 +32,7 @@ class FormRequest:
     rights_of: str = ""
     """The Agent-ID with whose rights the request is judged; empty for the person's own."""
 
-    show: Callable[[PageReply], PageView] | None = None
+    show: Callable[[PageReply, PersonClient], Awaitable[PageView]] | None = None
     """Draws the view of the answer; None: a success leads back, with :attr:`done` as its message."""
 
     further: Sequence[FormRequest] = ()

@@ -26,7 +26,7 @@ async def perform(act: FormRequest, ask: PersonClient, fields: Fields) -> PageVi
     replies = [(each, await _send(each, ask)) for each in (act, *act.further)]
     reply = replies[0][1]
     if act.show is not None:
-        return act.show(reply)
+        return await act.show(reply, ask)
     if len(replies) > 1:
         if all(each.ok for _, each in replies):
             return f"{len(replies)} decisions are on record."

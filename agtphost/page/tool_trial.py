@@ -18,7 +18,7 @@ from agtphost.page.form_fields import (
 )
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
-from agtphost.page.person_client import PageReply
+from agtphost.page.person_client import PageReply, PersonClient
 from agtphost.page.value_text import in_path
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -68,8 +68,10 @@ def try_tool(fields: Fields) -> FormRequest:
         raise MalformedForm(str(error)) from None
     payload = {"tool": tool, "arguments": arguments}
 
-    def show(reply: PageReply) -> PageView:
-        return _answer(reply, tool, agent_id, path)
+    async def show(reply: PageReply, ask: PersonClient) -> PageView:
+        known = (await ask.inspect("agents", agent_id=agent_id, limit=1)).entries("agents")
+        name = known[0].get("name") if known else None
+        return _answer(reply, tool, elements.brief_agent(agent_id, label=name), path)
 
     return FormRequest(
         method="EXECUTE",
@@ -81,11 +83,11 @@ def try_tool(fields: Fields) -> FormRequest:
     )
 
 
-def _answer(reply: PageReply, tool: str, agent_id: str, path: str) -> PageView:
+def _answer(reply: PageReply, tool: str, agent: Tag, path: str) -> PageView:
     pairs: list[tuple[str, Any]] = [
         ("Answer", elements.state("ok" if reply.ok else "refused")),
         ("Status", f"{reply.status} {reply.reason}".rstrip()),
-        ("Judged with the rights of", elements.brief_agent(agent_id)),
+        ("Judged with the rights of", agent),
         ("Record", elements.call_link(reply.audit_id) if reply.audit_id else "-"),
     ]
     if not reply.ok:

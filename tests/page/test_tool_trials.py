@@ -62,6 +62,7 @@ def test_the_record_of_a_trial_names_the_operator_and_is_in_no_agents_chain(site
     before = chain_length(site, librarian)
     answer = tried(site, browser, "files.list_files")
     assert answer.status == 200 and "ok" in answer.page.said, answer.text
+    assert "demo" in answer.page.said, "the agent is named as everywhere"
     payload = record_of(site, answer)
     assert payload["operator"]["name"] and payload["caller_id"] == "" and payload["agent_id"] == ""
     assert payload["identity_assurance"] == "none" and "caller_principal_id" not in payload
