@@ -63,6 +63,7 @@ class Feeds:
     def __init__(self) -> None:
         self.connections = count(1)
         self.over = threading.Event()
+        self.seen = threading.Event()
 
     def flood(self) -> Iterator[bytes]:
         for number in range(5_000):
@@ -74,6 +75,13 @@ class Feeds:
     def broken(self) -> Iterator[bytes]:
         """Ends after one event each time; the browser is asked to come back soon."""
         yield b"retry: 50\n\n" + event(next(self.connections))
+
+    def wait_for_one(self) -> Iterator[bytes]:
+        """Sends one event once the test has seen the empty table."""
+        yield b"retry: 60000\n\n"
+        self.seen.wait(60)
+        yield event(1)
+        self.over.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +97,15 @@ def site(feeds: Feeds) -> Iterator[str]:
         "/": FORM + CHART,
         "/flood": FEED.format("/live/flood"),
         "/broken": FEED.format("/live/broken"),
+        "/empty": FEED.format("/live/empty"),
         "/inline": "<script>document.title = 'let in'</script><p style='color: red'>Inline.</p>",
         "/elsewhere": "<img alt='' src='https://elsewhere.invalid/x.png'>",
         "/error": "<form data-enter='' method='post' action='/enter'><p>No field for the token.</p></form>",
         "/gone": "<img alt='' src='/static/gone.png'>",
         "/unlabelled": "<form><input name='reason'></form><p style=''>Text</p>",
     }
-    with serving(views, {"/live/flood": feeds.flood, "/live/broken": feeds.broken}) as address:
+    events = {"/live/flood": feeds.flood, "/live/broken": feeds.broken, "/live/empty": feeds.wait_for_one}
+    with serving(views, events) as address:
         yield address
 
 
@@ -157,6 +167,17 @@ def test_a_flood_is_two_hundred_rows_and_a_number(browser: Browser, site: str) -
     assert not browser.all("tbody img") and not browser.all("tbody script")
     browser.run("document.querySelector('button[aria-pressed]').click()")
     assert browser.attribute_of("button[aria-pressed]", "aria-pressed") == "true"
+    browser.quiet()
+
+
+def test_an_empty_feed_says_that_no_call_came(browser: Browser, site: str, feeds: Feeds) -> None:
+    """An empty table alone does not tell whether the feed works; the sentence goes with the first row."""
+    visit(browser, f"{site}/empty")
+    browser.one('table[data-feed="open"]')
+    said = "return document.querySelector('p.feed').textContent"
+    assert browser.run(said) == "Live. No call was recorded since this view was loaded."
+    feeds.seen.set()
+    until(lambda: browser.run(said) == "Live")
     browser.quiet()
 
 

@@ -40,7 +40,9 @@ const follow = (table) => {
     const rows = waiting.splice(0).slice(-MOST_ROWS).reverse();
     if (missed) rows.push(skipped(missed));
     missed = 0;
+    const first = !body.rows.length && rows.length;
     body.prepend(...rows);
+    if (first && table.dataset.feed === "open") say_open();
     while (body.rows.length > MOST_ROWS) body.rows[body.rows.length - 1].remove();
   };
 
@@ -56,12 +58,15 @@ const follow = (table) => {
     if (!paused && !frame) show();
   });
 
+  /** An empty table does not tell whether nothing happened or nothing works. */
+  const say_open = () => said(body.rows.length ? "Live" : "Live. No call was recorded since this view was loaded.", "open");
+
   const source = new EventSource(table.dataset.live);
   const said = (text, name) => {
     state.textContent = text;
     table.dataset.feed = name;
   };
-  source.addEventListener("open", () => said("Live", "open"));
+  source.addEventListener("open", say_open);
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) said("The feed has ended. Reload the page to continue.", "ended");
     else said("Reconnecting ...", "again");
