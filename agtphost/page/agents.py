@@ -14,6 +14,7 @@ from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import in_path
 from agtphost.vocabulary.display_names import operator_name
+from agtphost.vocabulary.quantities import plural
 
 BUTTONS = {
     "active": (("deactivate", "Deactivate"), ("deprecate", "Deprecate"), ("revoke", "Revoke for good")),
@@ -51,7 +52,7 @@ async def draw(visit: PageVisit) -> PageView:
         for entry in reply.entries("agents")
     ]
     heads = ("Name", "State", "Role", *usage.HEADS, "Last call", "Rights", "Certificate, days left", "Sessions")
-    caption = f"{reply.result.get('count')} agents, with their calls of the {usage.range_words(since)}"
+    caption = f"{plural(reply.result.get('count') or 0, 'agent')}, with their calls of the {usage.range_words(since)}"
     body: list[Any] = [form, elements.table(caption, heads, rows, "There are none.")]
     if used.note:
         body.append(tags.p(used.note))

@@ -16,6 +16,7 @@ from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import show_value
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.quantities import plural
 
 ASSURANCES = (("certificate", "Certificate"), ("header", "Header alone"), ("gateway", "Gateway"))
 MOST_MEMBERS = 40
@@ -80,7 +81,8 @@ def _find_agent(visit: PageVisit, known: PageReply) -> tuple[str, Tag | None]:
         )
         for each in entries
     ]
-    caption = f"{known.result.get('count')} agents have {named} in their name: which is meant?"
+    many = plural(known.result.get("count") or 0, "agent has", "agents have")
+    caption = f"{many} {named} in the name: which is meant?"
     none = "no agent has that in its name."
     content: list[Any] = [elements.table(show_value(caption, 400), ("Name", "Agent-ID", "State"), rows, none)]
     if known.continuation:

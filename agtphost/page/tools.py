@@ -13,7 +13,7 @@ from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import show_value
-from agtphost.vocabulary.quantities import lasting
+from agtphost.vocabulary.quantities import lasting, plural
 
 STATES = ("on", "changed", "invalid", "rules-unmatched", "disabled")
 """The states of a tool: whether it may be called, or why not."""
@@ -76,7 +76,7 @@ def _tools(
     if not reply.ok:
         return elements.section("Tools", form, elements.refusal_section("Not shown", reply))
     heads = ("Tool", "State", *usage.HEADS, "Description", "Needs", "Definition")
-    caption = f"{reply.result.get('count')} tools, with their calls of the {usage.range_words(since)}"
+    caption = f"{plural(reply.result.get('count') or 0, 'tool')}, with their calls of the {usage.range_words(since)}"
     rows = [_tool(entry, used) for entry in reply.entries("tools")]
     content: list[Any] = [form, elements.table(caption, heads, rows, "There are none.")]
     if used.note:

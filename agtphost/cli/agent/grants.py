@@ -23,6 +23,7 @@ from agtphost.cli.output import print_json, print_table, visible
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import scopes, times
+from agtphost.vocabulary.quantities import plural
 
 if TYPE_CHECKING:
     pass
@@ -187,7 +188,9 @@ def confirm_first_limit(target: Target, agent: str, things: Sequence[str]) -> No
     name, count = shown.get("label") or shown.get("agent_id"), shown.get("may_call_count")
     unlisted = [str(each) for each in shown.get("unlisted_servers") or ()]
     further = f" and what {', '.join(unlisted)} has" if unlisted else ""
-    said = f"until now {name} may call {count} things{further}; after this only these: {', '.join(things)}"
+    said = (
+        f"until now {name} may call {plural(count or 0, 'thing')}{further}; after this only these: {', '.join(things)}"
+    )
     if not on_terminal():
         raise WrongInput(
             f"these would be the first limits of {name}: {said}",

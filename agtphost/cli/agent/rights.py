@@ -14,6 +14,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, to_text, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
+from agtphost.vocabulary.quantities import plural
 
 SHOWN = 20
 """Callable things that are printed; ``--json`` has all that the host lists."""
@@ -70,7 +71,8 @@ def _render(shown: Mapping[str, Any]) -> Iterator[str]:
     if unlisted:
         rest += f"; further what {', '.join(unlisted)} has, which is not listed yet"
     limited = "by its grants" if shown.get("narrowed") else "as its scopes allow; it has no grants"
-    yield f"  may call   {count} things, {limited}" + (f": {to_text(list(names[:SHOWN]))}{rest}" if names else "")
+    listed = f": {to_text(list(names[:SHOWN]))}{rest}" if names else ""
+    yield f"  may call   {plural(count, 'thing')}, {limited}{listed}"
 
 
 def _source(scope: Mapping[str, Any]) -> str:

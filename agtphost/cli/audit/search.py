@@ -29,6 +29,7 @@ from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import envelope
 from agtphost.stores.record_search import CountedBy
 from agtphost.vocabulary import times
+from agtphost.vocabulary.quantities import plural
 
 if TYPE_CHECKING:
     from agtphost.audit.drafts import StoredRecord
@@ -281,4 +282,4 @@ def _print_counts(
         write_table(csv.writer(sys.stdout), shown, (counted, "records"))
         return
     print_table((counted.upper(), "RECORDS"), shown)
-    click.echo(f"{sum(counts.values())} records")
+    click.echo(plural(sum(counts.values()), "record"))
