@@ -19,6 +19,10 @@ IMPORTS: Mapping[str, str] = {
 """Names that a scaffold uses, and the modules that they are imported from."""
 
 
+MARK = "\ufeff"
+"""The byte order mark that some editors write at the beginning of a file."""
+
+
 def bound_names(text: str) -> frozenset[str]:
     """
     Return the names that a module binds at its top level.
@@ -32,10 +36,14 @@ def add_function(text: str, addition: str, name: str) -> str:
     """
     Return the text of a module with definitions added at its end, and the imports that they need.
 
+    The ends of lines are those of the module, and a byte order mark stays.
+
     :param addition: Python definitions that use names of :data:`IMPORTS`.
     :param name: of the added function.
     :raises ModuleEditError: the module is not Python, has the function already, or binds one of the names otherwise.
     """
+    mark, end = text[: text.startswith(MARK)], "\r\n" if "\r\n" in text else "\n"
+    text = text.removeprefix(MARK).replace("\r\n", "\n").replace("\r", "\n")
     tree = _parse(text)
     bound = _bindings(tree)
     if name in bound:
@@ -48,9 +56,8 @@ def add_function(text: str, addition: str, name: str) -> str:
             needed.setdefault(module, []).append(word)
         elif bound[word] != module:
             raise ModuleEditError(f"uses the name {word} for something else")
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
+    # Not splitlines: for Python, a form feed or U+2028 ends no line.
+    lines = [f"{line}\n" for line in text.removesuffix("\n").split("\n")] if text else []
     place = _end_of_imports(tree)
     added = [f"from {module} import {', '.join(sorted(words))}\n" for module, words in sorted(needed.items())]
     if added and place and not _is_import(tree, place):
@@ -58,12 +65,12 @@ def add_function(text: str, addition: str, name: str) -> str:
     edited = "".join((*lines[:place], *added, *lines[place:])).rstrip("\n")
     edited = f"{edited}\n\n\n{addition}" if edited else addition
     _parse(edited)
-    return edited
+    return mark + edited.replace("\n", end)
 
 
 def _parse(text: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return ast.parse(text.removeprefix(MARK))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         raise ModuleEditError(f"is not Python{f' (line {line})' if line else ''}") from error
@@ -90,8 +97,11 @@ def _names_bound_by(node: ast.stmt) -> Iterator[str]:
     for each in ast.walk(node):
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
             yield each.id
-        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.MatchAs)) and each.name:
             yield each.name
+        elif isinstance(each, ast.alias) and each.name not in IMPORTS:
+            # Of TypedDict in a try or under TYPE_CHECKING a second import does no harm.
+            yield (each.asname or each.name).partition(".")[0]
 
 
 def _end_of_imports(tree: ast.Module) -> int:
