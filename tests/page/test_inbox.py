@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from agtphost.client.sync import Client
 from tests import forking
-from tests.page.browsing import Site, served
+from tests.page.browsing import Answer, Browser, Form, Site, served
 from tests.system.hosting import ETC, until
 
 SERVER = Path(__file__).parents[1] / "system" / "changing_server.py"
@@ -95,6 +97,37 @@ def test_who_asks_has_its_name_in_the_inbox_and_in_the_overview(site: Site) -> N
     assert f"{demo[:12]}..." not in shown
     assert f'href="/agents/{demo}"' in shown
     assert "demo" in browser.get("/").text.partition("Waits longest")[2].partition("</table>")[0]
+
+
+def test_two_decisions_in_the_same_instant_are_one(site: Site) -> None:
+    """Accept and reject are pressed together in two windows: one counts, and the other says that it came second."""
+    for number in range(8):
+        known = escalated(site, f"task-together-{number}")
+        pages = [site.browser(), site.browser()]
+        forms = [each.get("/inbox").page.form("/do/decide", target_id=known) for each in pages]
+        answers = decide_together(pages, forms)
+        made = [at for at, each in enumerate(answers) if each.status == 200]
+        assert len(made) == 1, [each.text for each in answers]
+        late = answers[1 - made[0]]
+        assert late.status == 409 and "already-decided" in late.text, late.text
+        words = ("QUERY", "/escalations", f"escalation_id={known}", "--as", "registrar")
+        (entry,) = site.host.agtp_json("call", "-", *words)["body"]["result"]["escalations"]
+        assert entry["status"] == DECISIONS[made[0]]
+
+
+DECISIONS = ("accepted", "rejected")
+
+
+def decide_together(pages: Sequence[Browser], forms: Sequence[Form]) -> list[Answer]:
+    """Press both buttons in two threads that wait for each other; the answers, in the order of the pages."""
+    start = threading.Barrier(2)
+
+    def decide(at: int) -> Answer:
+        start.wait()
+        return pages[at].send(forms[at], ("do", DECISIONS[at]), reason=f"of {at}")
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(decide, range(2)))
 
 
 def test_what_was_decided_already_is_told(site: Site) -> None:

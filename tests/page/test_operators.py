@@ -91,10 +91,16 @@ def test_a_revoked_certificate_is_refused_on_an_open_connection_and_page(tmp_pat
     with served(tmp_path, prepare=prepare) as site, client(site, "anna") as anna:
         browser = site.browser("--cert", "anna.pem")
         assert anna.call(site.host.uri, "INSPECT", "/", {"target": "chains"}).ok
+        agent = json.loads((site.host.state / "agents/demo/document.json").read_text())["agent_id"]
+        open_page = browser.get(f"/agents/{agent}")
         words = ("--ca", "state/ca.pem", "--crl", "state/crl.pem")
         assert site.host.agtp("cert", "revoke", "anna.pem", *words).returncode == 0
         assert site.host.agtp("reload").returncode == 0
+        late = browser.send(open_page.page.form("/do/lifecycle"), ("do", "deactivate"), reason="a late one")
+        assert late.status == 401, late.text
         assert browser.get("/").status == 401
+        state = site.host.agtp_json("agent", "show", "demo")["status"]
+        assert state == "active", "an action of a page that is still open changes nothing"
         assert not anna.call(site.host.uri, "INSPECT", "/", {"target": "chains"}).ok
 
 
