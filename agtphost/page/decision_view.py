@@ -57,7 +57,10 @@ async def draw(visit: PageVisit) -> PageView:
         if wrong:
             body.append(tags.p(wrong, role="alert", class_="refused"))
         else:
-            body.append(_answer(await visit.ask.ask("INSPECT", "/", asked)))
+            names = [each.get("name") for each in known.entries("agents") if each.get("agent_id") == agent]
+            caller = elements.brief_agent(agent, "anyone", names[0] if names else None)
+            call = f"Tool {chosen.tool}" if chosen.tool else f"{method} {path}"
+            body.append(_answer(await visit.ask.ask("INSPECT", "/", asked), caller, call))
     return PageView(title="Check access", body=body)
 
 
@@ -171,12 +174,16 @@ def _given_input(visit: PageVisit, schema: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _answer(reply: PageReply) -> Tag:
+def _answer(reply: PageReply, caller: Tag, call: str) -> Tag:
     if not reply.ok:
         return elements.refusal_section("Not asked", reply)
     said, refusal = reply.result, reply.result.get("refusal")
     allowed = said.get("allowed") is True
-    pairs: list[tuple[str, Any]] = [("Answer", elements.state("yes" if allowed else "no"))]
+    pairs: list[tuple[str, Any]] = [
+        ("Agent", caller),
+        ("Call", elements.isolate(show_value(call, 400))),
+        ("Answer", elements.state("yes" if allowed else "no")),
+    ]
     if isinstance(refusal, dict):
         pairs += [
             ("Status", f"{refusal.get('status')} {refusal.get('reason')}"),

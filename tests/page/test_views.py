@@ -175,6 +175,8 @@ def test_can_is_asked_by_a_form(site: Site, browser: Browser) -> None:
     assert "in.text" in form.fields
     demo = json.loads((site.host.state / "agents/demo/document.json").read_text())["agent_id"]
     answer = browser.get(f"/can?method=ECHO&path=/text&agent={demo}&in.text=hello")
+    decision = answer.text.partition("<h2>Decision</h2>")[2]
+    assert ">demo</a>" in decision and "ECHO /text" in decision, "the decision names its agent and its call"
     assert "yes" in answer.page.said
     refused = browser.get("/can?method=ECHO&path=/text")
     assert "anonymous" in refused.page.said
