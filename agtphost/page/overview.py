@@ -244,7 +244,10 @@ def _news(reply: PageReply) -> Tag:
     tools = reply.result.get("tools")
     found: list[Tag] = [
         *(tags.li("Agent ", _agent(entry)) for entry in reply.entries("agents")),
-        *(tags.li("Tool ", elements.isolate(show_value(tool, 200))) for tool in tools or ()),
+        *(
+            tags.li("Tool ", _link_since_yesterday(str(tool), "filter", elements.term("tool", str(tool))))
+            for tool in tools or ()
+        ),
     ]
     refused = [
         tags.li(
@@ -252,10 +255,7 @@ def _news(reply: PageReply) -> Tag:
             " by ",
             _agent(entry),
             ": ",
-            tags.a(
-                elements.isolate(show_value(entry.get("reason"), 200)),
-                href=f"/calls?reason={elements.in_query(entry.get('reason'))}&from=-24h",
-            ),
+            _link_since_yesterday(str(entry.get("reason")), "reason", str(entry.get("reason"))),
         )
         for entry in reply.entries("refusals")
     ]
@@ -268,6 +268,14 @@ def _news(reply: PageReply) -> Tag:
         tags.ul(*refused) if refused else tags.p("No call was refused for the first time.", class_="empty"),
         *([tags.p(f"And {more} more.")] if more else []),
     )
+
+
+def _link_since_yesterday(text: str, name: str, value: str) -> Tag:
+    """Return a link to the calls of the last day that have a value."""
+    link: Tag = tags.a(
+        elements.isolate(show_value(text, 200)), href=f"/calls?{name}={elements.in_query(value)}&from=-24h"
+    )
+    return link
 
 
 def _longest(running: PageReply, lists: Sequence[PageReply]) -> Tag:

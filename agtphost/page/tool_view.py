@@ -82,7 +82,7 @@ def _facts(entry: Mapping[str, Any]) -> Tag:
         ("Description", entry.get("description")),
         ("Scopes", ", ".join(map(str, entry.get("required_scopes") or ()))),
         ("Identity proof", describe_proof(entry.get("min_assurance"))),
-        ("Approval", "by a person" if entry.get("approval") else "-"),
+        ("Approval", "by a person" if entry.get("approval") else "not needed"),
     )
     return elements.section("Details", elements.facts((name, value) for name, value in pairs if value))
 

@@ -138,6 +138,8 @@ def test_the_view_of_a_tool_tells_calls_callers_and_definition(site: Site, brows
     page = browser.get("/tools/mcp.files.list_files").page
     assert {"Calls", "Who may call it", "Definition", "Try it", "Pinned"} <= set(page.said)
     assert "The present definition is the pinned one." in page.said
+    new = browser.get("/").text.partition("New today")[2]
+    assert 'href="/calls?filter=tool%3Afiles.list_files&amp;from=-24h"' in new, "a new tool leads to its calls"
     assert browser.get("/tools/mcp.files.none").status == 404
     assert browser.get("/tools/nothing").status in (404, 422)
     assert "files.list_files" in browser.get("/tools?range=-1h").text
