@@ -33,7 +33,7 @@ SINGLE_FIELDS: Final = (
 LONGEST: Final = 2_100
 """Characters of a filter that are sent: more than the host takes, so that it says what is wrong with a longer one."""
 
-NAMING_READS: Final = frozenset({"operator", "method", "endpoint", "path", "reads"})
+NAMING_READS: Final = frozenset({"method", "endpoint", "path", "reads"})
 """Fields of a filter that may be about reads of operators: one with such a field shows them."""
 
 ALL: Final = "all"

@@ -68,7 +68,10 @@ def test_reads_of_operators_are_hidden_by_default(page: PageInMemory) -> None:
     view = shown(page, "/calls", filter="agent:demo")
     assert len(rows_of(view)) == 6 and "Show them" in view.said
     assert len(rows_of(shown(page, "/calls", reads="all"))) > 6
-    for query in ({"filter": "operator:anna"}, {"method": "INSPECT"}, {"filter": "reads:all"}, {"path": "/page"}):
+    changes = shown(page, "/calls", filter="operator:anna")
+    assert not rows_of(changes) and "Show them" in changes.said, "what an operator changed is not among its reads"
+    everything = {"filter": "operator:anna", "reads": "all"}
+    for query in (everything, {"method": "INSPECT"}, {"filter": "reads:all"}, {"path": "/page"}):
         assert rows_of(shown(page, "/calls", **query)), query
 
 
