@@ -80,3 +80,22 @@ def test_a_search_for_a_rare_text_ends_and_goes_on(
     assert "/needle" in run(*asked, "--all").output
     assert "go on" not in run(*asked, "--before", "4", "-n", "1").output
     store.close()
+
+
+def test_a_search_that_shows_the_newest_says_that_there_may_be_more(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for files and scripts, on standard error; not where the number was asked for, or all were found."""
+    store = open_store(f"sqlite:{tmp_path / 'records.sqlite3'}", create=True)
+    for number in range(30):
+        write_drafts(store, draft(path="/hay" if number < 10 else "/straw"), seconds=1_000 + number)
+    monkeypatch.setattr("agtphost.cli.audit.search.open_records", lambda config: nullcontext(store.reader()))
+    monkeypatch.setattr("agtphost.cli.audit.search.signing_keys", lambda host: KEYS)
+    asked = ("audit", "search", "--offline")
+    said = "these are the newest 20, and older records may match: go on with --before 11, give -n, or --all for all"
+    for words in ((), ("--csv",), ("--ids",), ("--json",)):
+        done = run(*asked, *words)
+        assert done.exit_code == 0 and said in done.stderr and said not in done.stdout, done.output
+    for words in (("-n", "20"), ("--all",), ("path:/hay",)):
+        assert "older records" not in run(*asked, *words).output
+    store.close()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from agtphost.cli.audit.entries import Entry, entry_of
 from agtphost.cli.audit.filter_options import NUMBER_OPTION, filter_options, read_filter, to_search
@@ -140,6 +141,17 @@ def search_command(
             "give --from, or look at all with --all",
             err=True,
         )
+    elif len(found) == number and not everything and _has_default("number"):
+        click.echo(
+            f"these are the newest {number}, and older records may match: go on with --before {found[-1].number}, "
+            "give -n, or --all for all",
+            err=True,
+        )
+
+
+def _has_default(name: str) -> bool:
+    """Return whether an option of the command that runs was left out."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT
 
 
 class _Host:
