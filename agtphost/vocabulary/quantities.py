@@ -21,6 +21,7 @@ def size(octets: float) -> str:
     return f"{octets:.0f} {unit}" if unit == "octets" else f"{octets:.1f} {unit}"
 
 
-def plural(count: int, one: str, many: str = "") -> str:
-    """Return a number with its word: ``1 call``, ``2 calls``."""
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+def plural(count: object, one: str, many: str = "") -> str:
+    """Return a number with its word: ``1 call``, ``2 calls``; what another host says in place of one stays as it is."""
+    shown = f"{count:,}" if isinstance(count, int) else str(count)
+    return f"{shown} {one if count == 1 else many or f'{one}s'}"

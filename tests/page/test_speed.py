@@ -24,6 +24,7 @@ from agtphost.identity.provisioning import AgentDescription, issue_agent, regist
 from agtphost.page.elements import ROWS
 from agtphost.page.views import VIEWS
 from agtphost.stores import open_store
+from agtphost.vocabulary.quantities import plural
 from tests import forking
 from tests.audit.drafting import payload
 from tests.measuring import measured
@@ -171,7 +172,8 @@ def test_tools_are_looked_for(browser: Browser) -> None:
         ("state=changed&name=work-", 0),
     ):
         said = browser.get(f"/tools?{words}").page.said
-        assert any(each.startswith((f"{count} tools,", f"{count} tools:")) for each in said), words
+        named = plural(count, "tool")
+        assert any(each.startswith((f"{named},", f"{named}:")) for each in said), words
 
 
 def test_any_agent_can_be_asked_about(browser: Browser) -> None:
