@@ -130,13 +130,15 @@ def test_a_keyed_call_whose_client_moves_is_carried_out_once(host: Host, address
         call = pool.submit(book, client, "moved", awaited="end", padding="x" * 5000)
         until(lambda: marks(host.config)["moved"])
         relay.move(address)
+        # What a client sends shows the host where it is; a silent one sends a PING after 15 seconds.
+        assert book(client, "noticed")
         finish(host.config, "end")
         first = call.result(60)
         assert book(client, "moved", awaited="end", padding="x" * 5000)
         [open_link] = [each.connection for found in client.client._calls._pool._entries.values() for each in found]
         assert open_link.has_served
     relay.end()
-    assert marks(host.config) == {"moved": 1} and first in recorded(host)
+    assert marks(host.config) == {"moved": 1, "noticed": 1} and first in recorded(host)
 
 
 @pytest.fixture
