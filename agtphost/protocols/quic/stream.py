@@ -9,6 +9,8 @@ from twisted.python.failure import Failure
 
 from agtphost.errors import RemoteProtocolError
 from agtphost.protocols.connection import ServerConnection
+from agtphost.protocols.connection_states import Wait
+from agtphost.protocols.limits import closing_seconds
 from agtphost.vocabulary.quic_codes import Code
 from agtphost.vocabulary.reasons import Reason
 
@@ -38,6 +40,19 @@ class StreamConnection(ServerConnection):
     def has_surplus(self) -> bool:
         """Whether octets arrived after the request."""
         return not self._reads and bool(self._wire.buffered_octets)
+
+    def expect(self, wait: Wait) -> None:
+        """Set the deadline: a whole answer waits for its client as long as the connection may be idle."""
+        super().expect(wait)
+        if wait is Wait.CLOSE:
+            # The stream ends with its answer, the connection does not. Its client may be out of reach for a moment.
+            self.deadline = max(self.deadline, self._seconds() + self._limits.idle_timeout)
+
+    def drain(self) -> None:
+        """End the connection as one of TLS: a host that stops waits only briefly for a client out of reach."""
+        super().drain()
+        if self._wait is Wait.CLOSE:
+            self.deadline = min(self.deadline, self._seconds() + closing_seconds(self._last, self._limits))
 
     def end_input(self) -> None:
         """Answer a request that ends before it is complete, or end where there is none."""

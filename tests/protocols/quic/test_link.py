@@ -315,6 +315,47 @@ def test_drain_answers_what_is_owed(site: Site) -> None:
     assert len(dispatcher.requests) == 1
 
 
+def test_an_answer_waits_for_a_client_that_is_out_of_reach(site: Site) -> None:
+    """For as long as a connection may be idle, and no longer: a client that moved says so with its next PING."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    host = QuicHost(network, site, dispatcher, limits=ConnectionLimits(idle_timeout=30))
+    client = QuicClient(network, site).connect()
+
+    def answer_during_outage(seconds: int) -> int:
+        number = client.call()
+        network.run(lambda: dispatcher.waiting)
+        network.silent_until = network.clock.seconds() + seconds
+        dispatcher.answer()
+        for _ in range(seconds):
+            network.pass_time(1)
+            host.factory.sweep()
+        return number
+
+    assert client.wait(answer_during_outage(15))[0].startswith(OK)
+    answer_during_outage(40)
+    assert (host.endpoint.streams, host.endpoint.links) == (0, 0)
+
+
+def test_a_host_that_stops_waits_briefly_for_an_unreachable_client(site: Site) -> None:
+    """As on TLS: an answer that its client does not acknowledge holds up a stop for three seconds."""
+    network = Network()
+    dispatcher = FakeDispatcher()
+    host = QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    client.call()
+    network.run(lambda: dispatcher.waiting)
+    network.silent_until = network.clock.seconds() + 3600
+    dispatcher.answer()
+    network.pass_time(1)
+    host.endpoint.drain()
+    assert host.endpoint.streams == 1
+    for _ in range(5):
+        network.pass_time(1)
+        host.factory.sweep()
+    assert host.endpoint.streams == 0
+
+
 def test_idle_connection_is_closed(site: Site) -> None:
     """A connection without calls is closed after the idle timeout, however often the client sends PING."""
     network = Network()

@@ -11,6 +11,7 @@ from twisted.internet.task import LoopingCall
 
 from agtphost.client.quic.session import PING_SECONDS
 from agtphost.protocols import ServerTLS
+from agtphost.protocols.listener import SWEEP_INTERVAL
 from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire.quic.connection import BoundedConnection
 from tests.programmes import length
@@ -82,8 +83,12 @@ def try_seed(site: Site, identity: Identity, tls: ServerTLS, seed: int, bad: flo
     keep_open = LoopingCall(lambda: (client.core.send_ping(0), client.flush()))  # As clients of this project do.
     keep_open.clock = network.clock
     keep_open.start(PING_SECONDS, now=False)
+    sweeping = LoopingCall(host.factory.sweep)  # As every listener does.
+    sweeping.clock = network.clock
+    sweeping.start(SWEEP_INTERVAL)
     client.wait(*names, seconds=120)
     keep_open.stop()
+    sweeping.stop()
     assert client.closed is None, f"seed {seed}: {client.closed}"
     for stream, number in names.items():
         head, _, body = client.answers[stream].partition(b"\r\n\r\n")
