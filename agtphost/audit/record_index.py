@@ -93,7 +93,10 @@ def index_record(payload: Mapping[str, object]) -> RecordIndex:
             claimed = payload["identity_assurance"] == "header"
     status = ("status" in payload and payload["status"]) or 0
     values = (agent, UNPROVEN_TEXT if claimed else caller, status, known_method, tool, reason, person, name, key)
-    facet = _known[values] if values in _known else _make_facet(values)
+    try:
+        facet = _known[values]
+    except KeyError:
+        facet = _make_facet(values)
     path = str(payload["path"]) if "path" in payload else ""
     called_by = bytes.fromhex(str(caller)) if claimed else facet.caller
     return tuple.__new__(RecordIndex, (facet, method, path, called_by, session, task))
