@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agtphost.audit.record_index import digest_facet
+from agtphost.stores.record_blocks import RecentRecords
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
-from agtphost.stores.rows import DamagedRow, Facet
+from agtphost.stores.rows import DamagedRow, Facet, RecordRow
 
 MOST_IN_MEMORY = 20_000
 """Facets whose numbers a writer keeps in memory, of some 600 octets each."""
@@ -29,8 +30,21 @@ class FacetNumbers:
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
         self._known: dict[Facet, int] = {}
-        self.uncommitted = False
-        """Whether the present transaction has added rows."""
+        self.recent = RecentRecords()
+        """What is remembered of the records that were appended, for their blocks."""
+        self._added_facets = self._appended = False
+
+    def number_records(self, records: Sequence[RecordRow]) -> list[int]:
+        """Return the number of each record's facet, for records that are to be appended and follow each other."""
+        known = self._known
+        try:
+            # Almost always, and without a function call for each record.
+            numbers = [known[record.facet] for record in records]
+        except KeyError:
+            numbers = [self.find(record.facet) for record in records]
+        self._appended = True
+        self.recent.add(records[0].number, numbers, [record.issued_at for record in records])
+        return numbers
 
     def find(self, facet: Facet) -> int:
         """Return the number of a facet; add its row if there is none."""
@@ -43,7 +57,7 @@ class FacetNumbers:
         if row is None:
             row = self._execute(_NEXT).fetchone()
             self._execute(_ADD, (row[0], digest, *facet))
-            self.uncommitted = True
+            self._added_facets = True
         if type(row[0]) is not int:
             raise DamagedRow("facet", str(row[0]), "number is of the wrong type")
         if len(self._known) >= MOST_IN_MEMORY:
@@ -51,12 +65,20 @@ class FacetNumbers:
         self._known[facet] = row[0]
         return row[0]
 
+    def note_commit(self) -> None:
+        """Keep what the transaction has added."""
+        self._added_facets = self._appended = False
+
     def note_rollback(self) -> None:
         """Forget the numbers of rows that are not there any more."""
-        if self.uncommitted:
+        if self._added_facets:
             self.forget()
+        elif self._appended:
+            self.recent.forget()
+            self._appended = False
 
     def forget(self) -> None:
-        """Forget every number, as another writer may have replaced the store."""
+        """Forget everything, as another writer may have replaced the store."""
         self._known.clear()
-        self.uncommitted = False
+        self.recent.forget()
+        self._added_facets = self._appended = False

@@ -133,7 +133,7 @@ class SQLiteStore:
 
     def commit(self) -> None:
         self._execute("COMMIT")
-        self._facets.uncommitted = False
+        self._facets.note_commit()
         octets, self._octets = self._octets, 0
         self._folding.note_commit(octets, self._connection)
 
@@ -179,8 +179,9 @@ class SQLiteStore:
         return number
 
     def append(self, records: Sequence[RecordRow]) -> None:
-        find = self._facets.find
-        self._insert_all(_RECORDS, 16, [(*record[:15], find(record.facet)) for record in records])
+        numbers = self._facets.number_records(records)
+        rows = [(*record[:15], number) for record, number in zip(records, numbers, strict=True)]
+        self._insert_all(_RECORDS, 16, rows)
         self._octets += sum([len(record.signed) for record in records])
 
     def _insert_all(self, into: str, columns: int, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
@@ -402,7 +403,7 @@ class SQLiteStore:
             return False
         self._execute("BEGIN IMMEDIATE")
         try:
-            more = write_blocks(self._execute)
+            more = write_blocks(self._execute, self._facets.recent)
             self._execute("COMMIT")
         except BaseException:
             self.rollback()

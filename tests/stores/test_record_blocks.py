@@ -238,3 +238,43 @@ def test_a_block_has_twelve_octets_a_record() -> None:
     assert len(block.facets) + len(block.times) == 12 * record_blocks.BLOCK and not block.sums
     few = make_block(0, [(number, number % MOST_SUMS + 1, at) for number, _, at in rows])
     assert len(few.sums) == 8 * MOST_SUMS
+
+
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=postgres.needed)])
+def test_a_writer_reads_no_record_for_its_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    """It remembers what it appended, but for what it rolled back: that is read, and the blocks are right."""
+    make_small(monkeypatch)
+    store = open_at(tmp_path, database)
+    made: list[int] = []
+    make = record_blocks.make_block
+    monkeypatch.setattr(record_blocks, "make_block", lambda number, rows: made.append(number) or make(number, rows))
+    write_drafts(store, *(draft(ALICE, status=200 + number) for number in range(6)))
+    store.index_blocks()
+    assert not made
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "commit", lambda: store.no_such_method())
+        with pytest.raises(AttributeError):
+            write_drafts(store, *(draft(BOB, status=403) for _ in range(5)))
+    write_drafts(store, *(draft(ALICE, status=404) for _ in range(7)))
+    store.index_blocks()
+    assert made == [1]
+    with store.tables() as rows:
+        assert not list(check_tables(rows, Expected(keys=KEYS, now=2_000)))
+    assert RecordBlocks(store.reader()._rows).end == 13
+    store.close()
+
+
+def test_recent_records_have_no_gap() -> None:
+    """Records after a gap begin anew, and what nobody asks for is dropped."""
+    recent = record_blocks.RecentRecords()
+    recent.add(1, [7] * 4_000, [1] * 4_000)
+    recent.add(5_000, [8] * 200, [2] * 200)
+    assert recent.take_block(0) is None
+    recent.add(1, [7] * 4_096, [1] * 4_096)
+    found = recent.take_block(0)
+    assert found is not None and unpack("I", found.facets)[4_095] == 7 and recent.take_block(0) is None
+    for first in range(4_097, 100_000, 1_000):
+        recent.add(first, [9] * 1_000, [3] * 1_000)
+        assert len(recent._facets) <= record_blocks.MOST_RECENT + 1_000

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.record_blocks import lacks_blocks, write_blocks
 
 INDEXED_RECORDS: Final = "(SELECT number, i.facet, p.issued_at FROM record_index i JOIN record p USING (number))"
@@ -17,6 +18,7 @@ class BlockWriting(ABC):
     """The part of a store that writes blocks."""
 
     _execute: Callable[..., Any]
+    _facets: FacetNumbers
 
     @abstractmethod
     def _own_transaction(self) -> AbstractContextManager[None]:
@@ -26,4 +28,4 @@ class BlockWriting(ABC):
         if not lacks_blocks(self._execute, INDEXED_RECORDS):
             return False
         with self._own_transaction():
-            return write_blocks(self._execute, INDEXED_RECORDS)
+            return write_blocks(self._execute, self._facets.recent, INDEXED_RECORDS)

@@ -201,7 +201,7 @@ class PostgresStore(BlockWriting):
         if result.command_status != b"COMMIT":
             raise DatabaseError(f"{self.name}: the transaction was rolled back")
         self._lease.note_commit(sent)
-        self._facets.uncommitted = False
+        self._facets.note_commit()
         self._reading = False
         self._news += 1
         self._committed = self._base = self._last
@@ -282,8 +282,8 @@ class PostgresStore(BlockWriting):
         return number
 
     def append(self, records: Sequence[RecordRow]) -> None:
-        find = self._facets.find
-        rows = [(*record[:15], find(record.facet)) for record in records]
+        numbers = self._facets.number_records(records)
+        rows = [(*record[:15], number) for record, number in zip(records, numbers, strict=True)]
         self._execute(statements.ADD_RECORDS, [list(column) for column in zip(*rows, strict=True)])
         self._last = max(self._last, *[record.number for record in records])
         self._issued_at = max(self._issued_at, *[record.issued_at for record in records])
