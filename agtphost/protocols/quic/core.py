@@ -10,11 +10,14 @@ What the library lacks or does otherwise, as of 1.7.2:
   more calls at a time than it may waits for round trips.
 - It takes names of servers of any length and with any octets.
 - Its tokens of stateless resets are random, so that nothing can be reset after a restart.
+- It asks a client that moved to prove its address only where the congestion window has room, which packets to the
+  address before may fill for good; and it does not ask again where the answer is lost.
 """
 
 from __future__ import annotations
 
 import hmac
+import math
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
@@ -109,6 +112,8 @@ class ServerCore(BoundedConnection):
         self.server_name: str | None = None
         """The name that the client asked for by SNI, in lower case."""
 
+        self._challenged: Any = None  # the path that was asked for a proof of its address
+        self._challenged_at = 0.0
         self.packets_lost = 0
         """Packets that the client did not acknowledge in time."""
 
@@ -216,6 +221,46 @@ class ServerCore(BoundedConnection):
             stream.sender._buffer = bytearray()
 
     # The connection
+
+    def datagrams_to_send(self, now: float) -> list[tuple[bytes, Any]]:
+        """Return the datagrams that have to be sent, with a request of proof where the client's address is new."""
+        path = self._network_paths[0]
+        asks, is_proven = now >= self._challenge_due, path.is_validated and path is self._challenged
+        if asks:
+            path.local_challenge_sent = False
+            # A client that repeats a packet until it is acknowledged gets a challenge each time.
+            space = self._spaces[tls.Epoch.ONE_RTT]
+            space.ack_at = None if space.ack_at is None else min(space.ack_at, now)
+        if asks or is_proven:
+            # Packets to the address before do not count for the new one (RFC 9000 section 9.4): a probe may exceed the
+            # congestion window, and its acknowledgement shows that they are lost.
+            self._probe_pending |= not self._is_full
+            self._challenged = None
+        found = super().datagrams_to_send(now)
+        if asks and path.local_challenge_sent:
+            self._challenged, self._challenged_at = path, now
+        return found
+
+    def get_timer(self) -> float | None:
+        """Return when :meth:`handle_timer` is to be called."""
+        due = super().get_timer()
+        path = self._network_paths[0] if self._network_paths else None
+        if path is not None and path.local_challenge_sent and not self._amplification_blocked_timers()[1]:
+            due = min(math.inf if due is None else due, self._challenge_due)
+        return due
+
+    @property
+    def _challenge_due(self) -> float:
+        """
+        Return when the client is to be sent a PATH_CHALLENGE.
+
+        It is repeated until it is answered (RFC 9000 section 13.3), no sooner than an Initial packet would be (RFC 9000
+        section 8.2.1).
+        """
+        path = self._network_paths[0]
+        if path.is_validated or not self._handshake_complete:
+            return math.inf
+        return self._challenged_at + self._loss.get_probe_timeout() if path.local_challenge_sent else 0.0
 
     @property
     def address(self) -> tuple[str, int] | None:

@@ -107,15 +107,15 @@ _CURVES = {
 }
 
 _CONNECTION = (
-    *("_close_event", "_close_pending", "_crypto_buffers", "_crypto_streams"),
+    *("_amplification_blocked_timers", "_close_event", "_close_pending", "_crypto_buffers", "_crypto_streams"),
     *("_handle_crypto_frame", "_handle_new_connection_id_frame", "_handle_reset_stream_frame"),
     *("_handle_retire_connection_id_frame", "_handle_stream_frame"),
     *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
-    *("_network_paths", "_parse_transport_parameters", "_peer_cid", "_peer_cid_available", "_quic_logger"),
-    *("_remote_max_idle_timeout", "_remote_max_streams_bidi"),
+    *("_network_paths", "_parse_transport_parameters", "_peer_cid", "_peer_cid_available"),
+    *("_probe_pending", "_quic_logger", "_remote_max_idle_timeout", "_remote_max_streams_bidi"),
     *("_replenish_connection_ids", "_send_probing_frames", "_serialize_transport_parameters"),
-    *("_state", "_streams"),
+    *("_spaces", "_state", "_streams"),
     *("_write_connection_limits", "_write_new_connection_id_frame", "_write_stream_limits"),
 )
 _CONTEXT = (
@@ -125,7 +125,8 @@ _CONTEXT = (
 _RECOVERY = (
     *("_cc", "_on_packets_lost", "_pto_count", "bytes_in_flight", "congestion_window", "get_probe_timeout", "spaces"),
 )
-_SPACE = ("ack_eliciting_in_flight", "sent_packets")
+_SPACE = ("ack_at", "ack_eliciting_in_flight", "sent_packets")
+_PATH = ("bytes_received", "bytes_sent", "is_validated", "local_challenge_sent")
 _SENDER = (
     *("_buffer", "_buffer_fin", "_buffer_start", "_buffer_stop", "_reset_error_code"),
     *("highest_offset", "is_finished", "next_offset"),
@@ -146,7 +147,7 @@ def find_fault() -> str:
     parts: tuple[tuple[object, tuple[str, ...]], ...] = (
         *((connection, _CONNECTION), (getattr(connection, "_loss", connection), _RECOVERY)),
         *((tls.Context(is_client=False), _CONTEXT), (stream.sender, _SENDER), (stream.receiver, _RECEIVER)),
-        *((stream, ("is_finished",)), (QuicPacketSpace(), _SPACE)),
+        *((stream, ("is_finished",)), (QuicPacketSpace(), _SPACE), (quic.QuicNetworkPath(("", 0)), _PATH)),
     )
     for part, names in parts:
         for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,32 @@ def test_packets_that_are_not_acknowledged_are_few(site: Site, cause: Callable[[
     if cause is widen_by_one:
         assert MOST_PACKETS - 100 < kept <= MOST_PACKETS + 2 * MOST_ACKNOWLEDGEMENTS
     else:
-        assert in_flight <= 400_000 + (MOST_PROBES + 1) * 1_200 and kept <= 500
+        # One packet in eight that only acknowledges asks for an acknowledgement, if it has such a number.
+        assert in_flight <= 400_000 + (MOST_PROBES + 1) * 1_200 and kept <= 600
+
+
+@pytest.mark.parametrize("size", [0, 1_150])
+def test_addresses_that_prove_nothing_get_little(site: Site, size: int) -> None:
+    """
+    Challenges count for the three octets that an address gets for each that came from it.
+
+    They exceed the congestion window, so the packets that the host holds for them are few.
+    """
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(200_000)))))
+    client = SilentClient(network, site, host)
+    client.send(b"\x0b\0" + number(len(ask())) + ask())
+    for count in range(MOST_PACKETS + 200):
+        client.send(PING + bytes(size), (FIRST[0], 40_000 + count % 6))
+    allowed: Counter[int] = Counter()
+    for origin, to, octets in network.carried:
+        if origin == HOST:
+            allowed[to[1]] -= len(octets)
+            assert to == FIRST or allowed[to[1]] >= 0
+        else:
+            allowed[origin[1]] += 3 * len(octets)
+    assert MOST_PACKETS < len(client.space().sent_packets) <= MOST_PACKETS + 2 * MOST_ACKNOWLEDGEMENTS
+    assert (client.link.is_gone, is_answered(network, site)) == (False, True)
 
 
 def test_end_of_a_connection_is_no_more_than_an_address_may_get(site: Site) -> None:

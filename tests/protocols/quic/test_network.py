@@ -28,6 +28,8 @@ CALLS = 4, 6
 LONGEST = 1_500, 3_000
 """Names that the longest answer repeats: more octets than a connection may send before the first acknowledgement."""
 
+MOVED = ("203.0.113.9", 40_000)
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Identity]:
@@ -42,6 +44,29 @@ class ProbingConnection(BoundedConnection):
         super().__init__(configuration, 0)
 
 
+@pytest.mark.parametrize("lost", ["nothing", "challenge", "response", "response and acknowledgement"])
+def test_a_client_that_moved_gets_its_answer_within_a_second(site: tuple[Site, Identity], lost: str) -> None:
+    """It is asked to prove its address until it has, however many packets to the one before are lost."""
+    network = Network()
+    host = QuicHost(network, site[0], FakeDispatcher())
+    client = QuicClient(network, site[0], core=ProbingConnection).connect()
+    number = client.call()
+    network.pass_time(1)  # The client learns that the handshake is over.
+    network.silent_until = network.clock.seconds() + 20
+    client.rebind(MOVED)
+    host.dispatcher.answer(b"x" * 27_000)
+    network.pass_time(20)
+    client.core.send_ping(0)
+    client.flush()
+    if lost == "challenge":
+        network.silent_until = network.clock.seconds() + network.delay * 1.05
+    elif lost != "nothing":
+        network.run(lambda: any(to == MOVED for _, to, _ in network.carried))
+        # The response is sent when the challenge arrives, and the acknowledgement a millisecond later.
+        network.silent_until = network.clock.seconds() + network.delay + (0.0015 if "and" in lost else 0.0005)
+    assert client.wait(number, seconds=1)[0].endswith(b"x" * 27_000)
+
+
 @pytest.mark.programme
 @pytest.mark.parametrize(("first", "bad"), [(0, 0.02), (1, 0.15)])
 def test_no_answer_is_lost_or_doubled(site: tuple[Site, Identity], first: int, bad: float) -> None:
@@ -53,12 +78,17 @@ def test_no_answer_is_lost_or_doubled(site: tuple[Site, Identity], first: int, b
     tls = ServerTLS.load(site[0].files)
     # Of two seeds that follow each other a rate gets one in turn, so that it gets odd and even ones.
     for seed in range(0, length(*SEEDS), 2):
-        try_seed(*site, tls, seed + (first + seed // 2) % 2, bad)
+        try_seed(*site, tls, seed + (first + seed // 2) % 2, bad, length(*CALLS), length(*LONGEST))
 
 
-def try_seed(site: Site, identity: Identity, tls: ServerTLS, seed: int, bad: float) -> None:
+@pytest.mark.parametrize("seed", [61])
+def test_an_answer_follows_a_client_that_moved_in_an_outage(site: tuple[Site, Identity], seed: int) -> None:
+    """A seed of the long run that stopped: the client was not asked to prove its address."""
+    try_seed(*site, ServerTLS.load(site[0].files), seed, 0.15, CALLS[1], LONGEST[1])
+
+
+def try_seed(site: Site, identity: Identity, tls: ServerTLS, seed: int, bad: float, calls: int, longest: int) -> None:
     """One seed: calls of several sizes, one cancelled, an outage, a change of address, the end of the connection."""
-    calls, longest = length(*CALLS), length(*LONGEST)
     network = Network(seed, loss=bad, doubled=bad, corrupted=bad / 2, jitter=0.05)
 
     def answer(request: Any, peer: Any, interim: Any) -> Any:
