@@ -92,11 +92,12 @@ MOST_PROBES = 8
 MOST_AMPLIFICATION = 3
 """Octets that an address gets for each that came from it, until it is proven (RFC 9000 section 8.1)."""
 
-LONGEST_PROBE = 8.0
-"""Seconds between two probes of a peer that acknowledges nothing, unless the path itself is slower."""
-
-LONGEST_HANDSHAKE_PROBE = 3.0
-"""The same until the handshake is confirmed: a host gives it ten seconds, in which several probes may be lost."""
+LONGEST_PROBE = 3.0
+"""
+Seconds between two probes of a peer that acknowledges nothing, unless the path itself is slower: the pause of RFC 8085
+section 3.1.3 where nothing comes back. Of the probes in the ten seconds of a handshake, and in what an outage leaves of
+an idle timeout, several may be lost.
+"""
 
 _MAX_UDP_PAYLOAD_SIZE = 0x03
 """A transport parameter (RFC 9000 section 18.2)."""
@@ -312,7 +313,7 @@ class BoundedConnection(quic.QuicConnection):
     # Time
 
     def handle_timer(self, now: float) -> None:
-        """Act on the timer, and send again after :data:`LONGEST_PROBE` at the latest, sooner within the handshake."""
+        """Act on the timer, and send again after :data:`LONGEST_PROBE` at the latest."""
         loss: Any = self._loss
         probes = loss._pto_count
         super().handle_timer(now)
@@ -320,9 +321,8 @@ class BoundedConnection(quic.QuicConnection):
             # A probe of the handshake alone: a host that has completed it has no keys for that any more, and would not
             # learn of a client's new address.
             self.send_ping(0)
-        longest = LONGEST_PROBE if self._handshake_confirmed else LONGEST_HANDSHAKE_PROBE
         # The idle timeout bounds for how long (RFC 9002 section 6.2.1).
-        while loss._pto_count and loss.get_probe_timeout() * 2**loss._pto_count > longest:
+        while loss._pto_count and loss.get_probe_timeout() * 2**loss._pto_count > LONGEST_PROBE:
             loss._pto_count -= 1
 
     # Windows
