@@ -29,7 +29,13 @@ def take(source: Path, target: Path, on_progress: Progress = lambda done, pages:
     """
     if not source.is_file():
         raise StoreError(f"{source} does not exist; name the file of a store")
-    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    # Held until the copy is closed: closing a descriptor of a file takes SQLite's locks on it away.
+    descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+
+    def flush_step(_status: int, left: int, pages: int) -> None:
+        os.fsync(descriptor)  # As in agtphost.vocabulary.regular_files: a commit of the host would wait for all of it.
+        on_progress(pages - left, pages)
+
     try:
         with closing(open_reader(connect, str(source))) as reader, closing(sqlite3.connect(target)) as copy:
             assert isinstance(reader, sqlite3.Connection)
@@ -37,15 +43,13 @@ def take(source: Path, target: Path, on_progress: Progress = lambda done, pages:
             # One moment for all steps: without it each commit of the host would begin the copy anew.
             reader.execute("BEGIN")
             reader.execute("SELECT max(number) FROM record").fetchone()
-            reader.backup(copy, pages=PAGES, progress=lambda _, left, pages: on_progress(pages - left, pages))
+            reader.backup(copy, pages=PAGES, progress=flush_step)
             reader.execute("ROLLBACK")
             # The copy is one file without a write-ahead log; opening it as a store adds one.
             copy.execute("PRAGMA journal_mode=DELETE").fetchone()
+        os.fsync(descriptor)
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"{source} cannot be copied: {explain_failure(str(source), error)}") from error
-    descriptor = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)
     return version

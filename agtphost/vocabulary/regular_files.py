@@ -1,11 +1,24 @@
-"""Reading of files that an operator names, which may be a pipe or a device by mistake."""
+"""Files that an operator names: read what may be a pipe or a device by mistake, and write long ones next to a host."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
+FLUSHED_OCTETS: Final = 4 * 1024 * 1024
+"""
+Octets of a long file that are written before they are flushed to disk.
+
+Linux keeps half a minute of writes in memory. With a journal in the usual mode of ext4, a commit of the host then waits
+until all of that is on disk: 11 of 5,000 commits took more than 30 ms during an export of 1.4 GB, and 1 with flushes.
+"""
 
 _PASSED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Descriptors that a shell passes by name: ``agtp check <(...)``."""
@@ -32,3 +45,29 @@ def read_octets(path: Path, most: int = -1) -> bytes:
             return stream.read(most)
     finally:
         os.close(descriptor)
+
+
+class PacedWriter(io.BufferedWriter):
+    """
+    A stream to a new, long file, which is flushed to disk every :data:`FLUSHED_OCTETS`.
+
+    :param descriptor: of the file; closed with the stream.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(io.FileIO(descriptor, "w"))
+        self._unflushed = 0
+
+    def write(self, octets: Buffer, /) -> int:
+        """Write octets, and flush them to disk if it is time."""
+        written = super().write(octets)
+        self._unflushed += written
+        if self._unflushed >= FLUSHED_OCTETS:
+            self.flush_to_disk()
+        return written
+
+    def flush_to_disk(self) -> None:
+        """Have all that was written on disk, as at the end of the file."""
+        self.flush()
+        os.fsync(self.fileno())
+        self._unflushed = 0

@@ -29,6 +29,7 @@ from agtphost.cli.progress import show_progress
 from agtphost.cli.target import signing_keys
 from agtphost.client.local_host import LocalHost
 from agtphost.stores import Search, Selection
+from agtphost.vocabulary.regular_files import PacedWriter
 
 if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader
@@ -135,8 +136,9 @@ def _write(output: Path, lines: Iterable[bytes]) -> None:
     with local_file(output, doing="written"):
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with PacedWriter(descriptor) as stream:
             stream.writelines(lines)
+            stream.flush_to_disk()
     except BaseException:
         with contextlib.suppress(OSError):
             output.unlink()

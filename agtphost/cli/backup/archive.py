@@ -20,6 +20,7 @@ from agtphost.identity import jws
 from agtphost.identity.keys import Signer, VerifyingKey
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.regular_files import PacedWriter
 
 FORMAT = "agtphost-backup/1"
 MARK, LIST = "agtphost-backup", "manifest.jws"
@@ -42,7 +43,7 @@ class BackupWriter:
 
     def __init__(self, file: Path) -> None:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        self._stream = os.fdopen(descriptor, "wb")
+        self._stream = PacedWriter(descriptor)
         self._tar = tarfile.TarFile(fileobj=self._stream, mode="w", format=tarfile.PAX_FORMAT)
         self.entries: dict[str, dict[str, Any]] = {}
         self._add_octets(MARK, f"{FORMAT}\n".encode())
@@ -72,8 +73,7 @@ class BackupWriter:
         payload = jsontext.encode({"format": FORMAT, **manifest, "files": self.entries})
         self._add_octets(LIST, jws.compact(jws.protected_header(signer, TYPE), payload, signer).encode())
         self._tar.close()
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        self._stream.flush_to_disk()
         self.close()
 
     def close(self) -> None:
