@@ -67,7 +67,7 @@ class StandbyHost:
         """
         Serve the probes and wait; fires with whether this host has the lease, after the probes have stopped.
 
-        A port of the probes that cannot be bound is logged as an error: this host can take over all the same.
+        A port of the probes that cannot be bound is logged and tried again: this host can take over all the same.
         """
         self._manager.startService()
         if self._probes is not None:

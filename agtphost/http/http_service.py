@@ -17,6 +17,7 @@ from twisted.internet.interfaces import (
     IProtocolNegotiationFactory,
     IReactorTime,
 )
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.server import Site
@@ -43,6 +44,9 @@ MOST_REQUESTS = 1000
 
 IDLE_SECONDS = 60.0
 """Seconds between two requests."""
+
+RETRY_SECONDS = 5.0
+"""Seconds until a port that could not be bound is tried again."""
 
 HTTP_LIMITS = ConnectionLimits(
     connections=MOST_CONNECTIONS, requests_per_connection=MOST_REQUESTS, idle_timeout=IDLE_SECONDS
@@ -131,14 +135,36 @@ class HttpService(ListeningService):
             raise ConfigurationError([Problem(message=message, hint=hint, original=original)]) from None
         factory = HttpFactory(self._mounts, limits, reactor, access)
         super().__init__(endpoint, self._renewable, factory, reactor, limits.drain_timeout)
+        self._is_refused = False
+        self._retrying = LoopingCall(self._retry)
+        self._retrying.clock = reactor
 
     @property
     def port(self) -> int:
         """Return the port of the listener; 0 before it listens."""
         return int(getattr(self.address, "port", 0))
 
+    def startService(self) -> None:
+        """
+        Begin to listen; a port that cannot be bound is logged once, and tried again until it can.
+
+        The other listeners serve all the same: a host does not go down, and a standby can take over, because another
+        program has the port of its metrics.
+        """
+        super().startService()
+        self._retrying.start(RETRY_SECONDS, now=False)
+
+    def _retry(self) -> None:
+        if self._port is not None:
+            self._retrying.stop()
+        elif self._is_refused:
+            self._listening = None
+            self._listen()
+
     def stopService(self) -> Deferred[None]:
         """Stop as :class:`ListeningService` does, and end the streams that only wait for news."""
+        if self._retrying.running:
+            self._retrying.stop()
         stopping = super().stopService()
         for end in self._enders:
             end()
@@ -158,12 +184,13 @@ class HttpService(ListeningService):
     def _note_failure(self, failure: Failure) -> None:
         error = failure.value
         assert error is not None
-        # The other listeners serve all the same.
-        for what in self._what:
+        is_known, self._is_refused = self._is_refused, True
+        for what in () if is_known else self._what:
             log.error(
-                "{what} cannot be served on {where}: {why}; original: {original}",
+                "{what} cannot be served on {where}: {why}; the next try is in {seconds:.0f} s; original: {original}",
                 what=what,
                 where=place_of(self._endpoint),
                 why=explain(error),
+                seconds=RETRY_SECONDS,
                 original=original_of(error),
             )

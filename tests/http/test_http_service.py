@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from twisted.internet.defer import DeferredQueue
 from twisted.internet.threads import deferToThread
+from twisted.logger import capturedLogs
 from twisted.web.resource import Resource
 
-from agtphost.http import bounded_request
+from agtphost.http import bounded_request, http_service
 from agtphost.http.bounded_request import BoundedRequest, tail_of
 from agtphost.http.http_service import HTTP_LIMITS
 from tests.http.mounted import service_of
@@ -189,3 +191,40 @@ async def test_who_reads_nothing_is_read_no_more_and_cut(started: tuple[Start, E
 
     assert await deferToThread(ask)
     assert echo.rendered < 500
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_port_that_is_taken_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is logged once, and served when the other program has gone; other listeners of the host serve all the same."""
+    monkeypatch.setattr(http_service, "RETRY_SECONDS", 0.05)
+    tries: DeferredQueue[None] = DeferredQueue()
+    with capturedLogs() as logged:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            service = service_of(Echo(), f"tcp:{port}:interface=127.0.0.1")
+            listen = service._listen
+
+            def listen_counted() -> None:
+                listen()
+                tries.put(None)
+
+            monkeypatch.setattr(service, "_listen", listen_counted)
+            service.startService()
+            for _ in range(4):
+                await tries.get()
+            assert service.address is None
+        while service.address is None:
+            await tries.get()
+    assert service.port == port
+    await service.stopService()
+    assert len([line for line in logged if "cannot be served" in str(line["log_format"])]) == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_service_that_ends_tries_no_more() -> None:
+    """A standby's probes end before those of the host that it becomes begin."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        service = service_of(Echo(), f"tcp:{other.getsockname()[1]}:interface=127.0.0.1")
+        service.startService()
+        await service.stopService()
+        assert not service._retrying.running and service.address is None
