@@ -64,18 +64,27 @@ class CrossOrigin:
     wait: Callable[[str], float] = lambda address: 0.0
     """Returns the seconds until an address may send another preflight; 0 if it may now."""
 
-    def admit(self, request: BoundedRequest, origin: str) -> bytes | None:
+    def allow_reading(self, request: BoundedRequest, origin: str) -> None:
         """
         Let a page read the answer, if its origin is listed.
 
         :param origin: of the page; empty if the request names none.
-        :return: the body of the answer to a preflight; None for every other request.
+        """
+        if origin in self.origins:
+            put = request.responseHeaders.put
+            put("Access-Control-Allow-Origin", origin)
+            put("Access-Control-Expose-Headers", ", ".join(self.rules().exposed))
+
+    def answer_preflight(self, request: BoundedRequest, origin: str) -> bytes | None:
+        """
+        Answer a preflight for a page whose origin is listed.
+
+        :param origin: as for :meth:`allow_reading`.
+        :return: the body of the answer; None for every other request.
         """
         if origin not in self.origins:
             return None
-        rules, put = self.rules(), request.responseHeaders.put
-        put("Access-Control-Allow-Origin", origin)
-        put("Access-Control-Expose-Headers", ", ".join(rules.exposed))
+        rules = self.rules()
         method = field_of(request, "access-control-request-method")
         if request.method != b"OPTIONS" or method is None:
             return None

@@ -150,6 +150,10 @@ class Mounts(Resource):
             if len(values) > 1 and (field := name.lower().decode("ascii", "replace")) in SINGLE_FIELDS:
                 said = f"The header field {field} occurs {len(values)} times, and may occur only once."
                 return refuse(request, 400, Reason.REPEATED_HEADER, said)
+        sharing = None if mount is None else mount.cross_origin
+        if sharing is not None:
+            # Of refusals too, so that a page can tell that its Host is not served here.
+            sharing.allow_reading(request, _read_field(request, "origin"))
         if not request.uri.startswith(b"/"):
             said = "This server is not a proxy: the request target must begin with a slash."
             return refuse(request, 400, Reason.INVALID_REQUEST_LINE, said)
@@ -162,8 +166,8 @@ class Mounts(Resource):
             return refuse(request, 421, Reason.NOT_ENTITLED, said, remedy=self._naming_hint(mount))
         if mount is None:
             return refuse(request, 404, Reason.NOT_FOUND, "There is nothing at this path.")
-        if mount.cross_origin is not None:
-            answered = mount.cross_origin.admit(request, _read_field(request, "origin"))
+        if sharing is not None:
+            answered = sharing.answer_preflight(request, _read_field(request, "origin"))
             if answered is not None:
                 return answered
         return self._refuse_unusual(mount, request, authority)
