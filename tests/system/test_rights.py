@@ -186,6 +186,27 @@ def test_the_first_limit_is_asked_about(host: Host) -> None:
     assert done.returncode == 0 and done.stdout.startswith("older had no grants before")
 
 
+def test_the_kind_of_a_thing_may_stand_before_it(host: Host) -> None:
+    """As `agtp agent limit NAME tool X`; a thing of another kind is refused with the command that takes it."""
+    issue(host, "kinds", "*:*")
+    done = host.agtp("agent", "limit", "kinds", "tool", TOOL, "endpoint", "ECHO", "/text", "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [grant["allow"] for grant in json.loads(done.stdout)["grants"]] == [TOOL, "ECHO /text"]
+    assert host.agtp("agent", "allow", "kinds", "scope", "booking:rooms", "--yes").returncode == 0
+    for words, remedy in (
+        (("limit", "kinds", "scope", "booking:rooms"), "agtp agent ungrant kinds booking:rooms"),
+        (("limit", "kinds", "booking:rooms"), "agtp agent allow kinds booking:rooms"),
+        (("limit", "kinds", "tool"), "tool files.read_file"),
+        (("limit", "kinds", "tool", "endpoint", "ECHO /text"), "tool files.read_file"),
+        (("allow", "kinds", "tool", "booking:rooms"), "tool files.read_file"),
+        (("allow", "kinds", "scope", TOOL), "scope booking:rooms"),
+        (("grant", "kinds", "endpoint", TOOL), "endpoint 'QUERY /books/{id}'"),
+    ):
+        refused = host.agtp("agent", *words)
+        assert refused.returncode != 0 and remedy in refused.stderr, (words, refused.stderr)
+    assert len(host.agtp_json("agent", "grants", "kinds")[0]["grants"]) == 2, "no refused command changed anything"
+
+
 def test_allow_gives_a_limited_agent_all_that_an_endpoint_calls(host: Host) -> None:
     """A recipe needs a grant of each step; one command gives them."""
     issue(host, "reader", "documents:query", "booking:room")

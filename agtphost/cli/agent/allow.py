@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agtphost.cli.agent.grants import agent_argument, end_of, things_argument
+from agtphost.cli.agent.grants import agent_argument, end_of, read_things, things_argument
 from agtphost.cli.agent.restatement import (
     Restated,
     find_files,
@@ -58,6 +58,7 @@ def allow_command(
       files.read_file       a tool, or another form that `agtp agent limit` takes
       'QUERY /books/{id}'   an endpoint, by its path as DISCOVER /methods shows it
       mcp:tools:execute     a scope
+    The word tool, endpoint or scope may stand before it.
 
     \b
     Examples:
@@ -65,7 +66,7 @@ def allow_command(
       agtp agent allow demo 'QUERY /books/{id}' --for 7d
       agtp agent allow demo booking:rooms --json
     """
-    end = end_of(until, lasting)
+    end, things = end_of(until, lasting), read_things(things)
     target = resolve(where, identity=REGISTRAR)
     shown = read_rights(target, agent, things)
     confirm_unasked(shown.get("unasked"), yes=yes, question="Give it all the same?")

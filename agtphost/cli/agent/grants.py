@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from agtphost.cli.output import print_json, print_table, visible
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import scopes, times
+from agtphost.vocabulary.grants import upstream_of
 from agtphost.vocabulary.quantities import plural
 
 if TYPE_CHECKING:
@@ -68,6 +69,43 @@ def _complete_things(context: click.Context, _: click.Parameter, incomplete: str
 
 agent_argument = click.argument("agent", metavar="AGENT", shell_complete=_complete_agents)
 things_argument = click.argument("things", metavar="THING...", nargs=-1, required=True, shell_complete=_complete_things)
+
+
+# Things
+
+_IsKind = Callable[[str], bool]
+
+KINDS: dict[str, tuple[_IsKind, str]] = {
+    "tool": (lambda thing: upstream_of(thing) is not None, "files.read_file"),
+    "endpoint": (lambda thing: " /" in thing, "'QUERY /books/{id}'"),
+    "scope": (scopes.is_token, "booking:rooms"),
+}
+"""Words that may stand before a THING, each with a test of whether a THING is of that kind, and a sample."""
+
+
+def read_things(words: Sequence[str]) -> tuple[str, ...]:
+    """
+    Return the things that a command line names, without the words that say what kind of thing follows.
+
+    After ``endpoint``, method and path may be two words.
+
+    :raises WrongInput: a word has no thing of its kind after it.
+    """
+    things: list[str] = []
+    kind, rest = "", list(words)
+    while rest:
+        word = rest.pop(0)
+        if word in KINDS:
+            kind = word
+            if not rest or rest[0] in KINDS:
+                raise WrongInput(f"no thing follows {kind!r}", f"Write, for instance: {kind} {KINDS[kind][1]}")
+            continue
+        if kind == "endpoint" and rest and rest[0].startswith("/") and " " not in word:
+            word = f"{word} {rest.pop(0)}"
+        if kind and not KINDS[kind][0](word):
+            raise WrongInput(f"{word!r} is not of the kind {kind!r}", f"Write, for instance: {kind} {KINDS[kind][1]}")
+        things.append(word)
+    return tuple(things)
 
 
 # Times
@@ -138,6 +176,7 @@ def limit_command(
       'QUERY /books/*'      all endpoints whose paths begin with /books/; '* /books/*' for every method
       SUMMARIZE             what the host itself answers with that method
       '*'                   everything
+    The word tool or endpoint may stand before it.
 
     \b
     Examples:
@@ -145,7 +184,7 @@ def limit_command(
       agtp agent limit demo files.read_file 'QUERY /books/*' --for 7d --yes
       agtp agent limit demo SUMMARIZE --until 2027-01-31 --as operator --yes --json
     """
-    end = end_of(until, lasting)
+    end, things = end_of(until, lasting), limits_of(agent, things)
     target = resolve(where, identity=REGISTRAR)
     if not yes:
         confirm_first_limit(target, agent, things)
@@ -173,7 +212,24 @@ def grant_command(
       agtp agent grant demo files.read_file 'QUERY /books/*' --for 7d
       agtp agent grant demo SUMMARIZE --until 2027-01-31 --as operator --json
     """
+    things = limits_of(agent, things)
     _grant(resolve(where, identity=REGISTRAR), agent, things, end_of(until, lasting), as_json=as_json)
+
+
+def limits_of(agent: str, words: Sequence[str]) -> tuple[str, ...]:
+    """
+    Return the things that an agent is to be limited to.
+
+    :raises WrongInput: one is a scope, or see :func:`read_things`.
+    """
+    things = read_things(words)
+    for thing in things:
+        if scopes.is_token(thing):
+            raise WrongInput(
+                f"a limit names tools and endpoints, and {thing} is a scope",
+                f"Take a scope with `agtp agent ungrant {agent} {thing}`; `agtp agent allow {agent} {thing}` gives it.",
+            )
+    return things
 
 
 def confirm_first_limit(target: Target, agent: str, things: Sequence[str]) -> None:
