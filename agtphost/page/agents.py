@@ -12,7 +12,7 @@ from agtphost.page import agent_rights, call_list, elements, sessions, usage
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
-from agtphost.page.value_text import in_path
+from agtphost.page.value_text import days_left, in_path
 from agtphost.vocabulary.display_names import operator_name
 from agtphost.vocabulary.quantities import plural
 
@@ -46,7 +46,7 @@ async def draw(visit: PageVisit) -> PageView:
             *used.cells(usage.AGENTS, str(entry.get("agent_id"))),
             last.get(str(entry.get("agent_id")), "-"),
             _rights(entry, grants),
-            entry.get("certificate_days"),
+            days_left(entry.get("certificate_days")),
             entry.get("sessions"),
         )
         for entry in reply.entries("agents")
@@ -179,7 +179,7 @@ def _facts(agent: Mapping[str, Any]) -> Tag:
         ("Description", agent.get("description")),
         ("Owner", agent.get("owner_id")),
         ("Role", "hosted" if agent.get("hosted") else "caller"),
-        ("Certificate, days left", agent.get("certificate_days")),
+        ("Certificate, days left", days_left(agent.get("certificate_days"))),
         ("Sessions within half an hour", agent.get("sessions")),
         ("Keys of HTTP clients", ", ".join(map(str, agent.get("http_clients") or ())) or "-"),
         ("Successor", agent.get("successor_agent_id") or "-"),

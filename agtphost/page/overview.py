@@ -169,11 +169,11 @@ def _calls(chosen: TimeRange, counted: PageReply, latency: PageReply) -> Tag:
     heads = ("Calls", "Refused", *LATENCIES)
     by_tool = [
         (_tool(entry, chosen), *_numbers(entry, tools if isinstance(tools, dict) else {}))
-        for entry in counted.entries("tools")
+        for entry in _calls_of(counted, "tools")
     ]
     by_agent = [
         (_agent(entry), *_numbers(entry, agents if isinstance(agents, dict) else {}))
-        for entry in counted.entries("agents")
+        for entry in _calls_of(counted, "agents")
     ]
     why = [(_reason(entry, chosen), entry.get("records")) for entry in counted.entries("reasons")]
     content += [
@@ -182,6 +182,11 @@ def _calls(chosen: TimeRange, counted: PageReply, latency: PageReply) -> Tag:
         elements.table("Why calls were refused", ("Reason", "Calls"), why, "No call was refused."),
     ]
     return elements.section("Calls", *content)
+
+
+def _calls_of(counted: PageReply, kind: str) -> list[Mapping[str, Any]]:
+    """Return the numbers of calls by tool or by agent, without those that count events."""
+    return [entry for entry in counted.entries(kind) if entry.get("value") != EVENT]
 
 
 def _draw_measurement(latency: PageReply) -> Tag:
@@ -213,19 +218,11 @@ def _calls_link(text: str, chosen: TimeRange, **given: str) -> Tag:
 
 def _tool(entry: Mapping[str, Any], chosen: TimeRange) -> Any:
     name = str(entry.get("value") or "")
-    if _is_event(entry):
-        return name
     return _calls_link(name, chosen, filter=elements.term("tool" if "." in name else "method", name))
-
-
-def _is_event(entry: Mapping[str, Any]) -> bool:
-    return entry.get("value") == EVENT
 
 
 def _agent(entry: Mapping[str, Any]) -> Any:
     value = str(entry.get("value") or "")
-    if _is_event(entry):
-        return value
     if value.startswith(OPERATOR):
         return tags.span(elements.isolate(show_value(value.removeprefix(OPERATOR), 200)), " (operator)")
     return elements.brief_agent(value, UNNAMED, entry.get("name"))

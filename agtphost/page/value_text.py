@@ -70,6 +70,15 @@ def _seconds(stamp: object) -> float | None:
         return None
 
 
+def days_left(days: object) -> str:
+    """Return the days of a certificate for people: whole ones, ``less than 1``, ``ended``; ``-`` without one."""
+    if not isinstance(days, (int, float)):
+        return "-"
+    if days <= 0:
+        return "ended"
+    return f"{int(days):,}" if days >= 1 else "less than 1"
+
+
 def octets(count: object) -> str:
     """Return a size with one unit."""
     if not isinstance(count, (int, float)):

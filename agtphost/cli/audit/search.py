@@ -30,6 +30,7 @@ from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import envelope
 from agtphost.stores.record_search import CountedBy
 from agtphost.vocabulary import times
+from agtphost.vocabulary.display_names import EVENT, UNKNOWN
 from agtphost.vocabulary.quantities import plural
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ PAGE = 200
 
 MOST_LOOKS = 40
 """Answers of one command without ``--all``: 120,000 records are read for a text that hardly any record has."""
+
+WITHOUT_NAME = {EVENT: "events, not calls", UNKNOWN: "unknown methods"}
+"""Words for the names under which a host counts records that have no tool, method or caller."""
 
 COUNTED = tuple(each.value for each in CountedBy)
 
@@ -289,7 +293,7 @@ def _print_counts(
         )
         print_json({"count": counted, "counts": list(listed)})
         return
-    shown = [(names.get(value, value) or "none", number) for value, number in ordered]
+    shown = [(WITHOUT_NAME.get(value) or names.get(value, value) or "none", number) for value, number in ordered]
     if as_csv:
         write_table(csv.writer(sys.stdout), shown, (counted, "records"))
         return
