@@ -6,8 +6,11 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,3 +140,36 @@ def test_everything_that_shows_records_shows_the_operator(site: Site, tmp_path: 
     assert "nobody" not in browser.get("/calls").text
     shown = browser.get(f"/calls/{entry['audit_id']}").text
     assert entry["payload"]["operator"]["key"] in shown
+
+
+def test_two_operators_who_decide_in_the_same_instant_are_told_apart(tmp_path: Path) -> None:
+    """One decision counts; the other operator learns who decided, and the records name each of them."""
+    with served(tmp_path, append='\n[mcp.server.tools.delete_note]\napproval = "required"\n', prepare=certify) as site:
+        demo = site.host.state / "agents" / "demo"
+        for number in range(6):
+            call = {"tool": "files.delete_note", "arguments": {"name": f"note-{number}"}}
+            given = {"action": "mcp.tools.call", "payload_type": "application/vnd.mcp.tools+json", "payload": call}
+            with Client(trust=site.trust, cert=demo / "agent.pem", key=demo / "agent.key") as caller:
+                asked = caller.call(site.host.uri, "EXECUTE", "/", given)
+            known = asked.document["approval_id"]
+            names = ("anna", "ben")
+            start = threading.Barrier(2)
+
+            def decide(name: str, status: str, known: str = known, start: Any = start) -> Any:
+                with client(site, name) as own:
+                    own.call(site.host.uri, "QUERY", "/approvals", {"approval_id": known})
+                    start.wait()
+                    said = {"target_id": known, "status": status, "reason": name}
+                    return own.call(site.host.uri, "CONFIRM", "/", said)
+
+            with ThreadPoolExecutor(2) as pool:
+                answers = dict(zip(names, pool.map(decide, names, ("accepted", "rejected")), strict=True))
+            (first,) = [name for name in names if answers[name].ok]
+            (late,) = {*names} - {first}
+            refused = answers[late]
+            assert (refused.status, refused.reason) == (409, "already-decided"), refused.document
+            assert f"by {first}" in refused.explanation and refused.document["decided_by"], refused.document
+            found = [
+                each["payload"] for each in site.host.agtp_json("audit", "search", "--method", "CONFIRM", "-n", "2")
+            ]
+            assert {each["operator"]["name"]: each["status"] for each in found} == {first: 200, late: 409}, found
