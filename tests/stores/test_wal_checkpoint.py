@@ -48,6 +48,42 @@ def test_the_log_stays_short_without_sqlites_own_folding(tmp_path: Path) -> None
     assert longest_log(tmp_path) < MOST
 
 
+def test_many_short_commits_count_as_well(tmp_path: Path) -> None:
+    """Each writes eight pages for one record, and no commit has to copy the log: the thread does before."""
+    store = sqlite_store(tmp_path)
+    store._connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()
+    # Durability is the disk's matter; what the log has is not.
+    store._connection.execute("PRAGMA synchronous=OFF").fetchall()
+    writer = group_writer(store)
+    longest = 0
+    for _ in range(1_500):
+        sealed(writer, draft())
+        await_thread(store)
+        longest = max(longest, (tmp_path / "records.sqlite3-wal").stat().st_size)
+    store.close()
+    assert longest < MOST
+
+
+def test_a_log_that_the_thread_has_copied_is_left_by_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was committed in the meantime, so the log begins anew without a commit that waits for the disk."""
+    begun = []
+    begin = WalCheckpointer._begin
+    monkeypatch.setattr(WalCheckpointer, "_begin", lambda self: (begun.append(self), begin(self)))
+    store = sqlite_store(tmp_path)
+    statements: list[str] = []
+    store._connection.set_trace_callback(statements.append)  # type: ignore[attr-defined]
+    writer = group_writer(store)
+    for _ in range(600):
+        sealed(writer, draft())
+        await_thread(store)
+    store._connection.set_trace_callback(None)  # type: ignore[attr-defined]
+    store.close()
+    assert len(begun) >= 3 and len(statements) > 600
+    assert not [each for each in statements if "wal_checkpoint" in each]
+
+
 def test_state_items_count_as_well(tmp_path: Path) -> None:
     """A record of 300 octets may come with a megabyte of items."""
     store = sqlite_store(tmp_path)
