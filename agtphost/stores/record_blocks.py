@@ -229,10 +229,14 @@ class RecordBlocks:
             low += len(part)
         return found
 
+    def has_sums_of(self, low: int, high: int) -> bool:
+        """Return whether a whole block is within a range, so that its sums are read in place of its records."""
+        return -(-(low - 1) // BLOCK) < (high - 1) // BLOCK
+
     def count(self, low: int, high: int) -> Counter[int]:
         """Count the records of a range by facet."""
         first, last = -(-(low - 1) // BLOCK), (high - 1) // BLOCK
-        if first >= last:
+        if not self.has_sums_of(low, high):
             sums = Counter(self.facets_of(low, high))
         else:
             sums = Counter(self.facets_of(low, first * BLOCK + 1))

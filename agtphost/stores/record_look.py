@@ -407,7 +407,7 @@ class RecordLook:
         first = self._first_since(hour * HOUR, self._low, self._at)
         # An hour can have any number of records.
         bottom = max(first, self._at - self._widest)
-        if self._narrow and bottom < self._blocks.end >= self._at:
+        if self._narrow and self._at <= self._blocks.end and not self._blocks.has_sums_of(bottom, self._at):
             facets = self._blocks.facets_of(bottom, self._at)
             matching = sum(map(wanted.__contains__, facets))
         else:
