@@ -346,7 +346,7 @@ def _upstreams(reply: PageReply) -> Tag:
     if not reply.ok:
         return elements.refusal_section("Servers", reply)
     rows = [
-        (entry.get("name"), entry.get("protocol"), elements.state(entry.get("state")), entry.get("reason"))
+        (entry.get("name"), entry.get("protocol"), elements.state(entry.get("state")), entry.get("reason") or "-")
         for entry in reply.entries("upstreams")
     ]
     return elements.section(
