@@ -13,7 +13,7 @@ import itertools
 import re
 import tomllib
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Union
 
@@ -128,14 +128,22 @@ class CureFinder:
     :param tree: its tables.
     :param folder: its directory.
     :param trial: None if proposals cannot be tried.
+    :param faults: what ``trial`` returns for the tables as they are.
     """
 
-    def __init__(self, model: type[BaseModel], tree: dict[str, Any], folder: Path, trial: Trial | None = None) -> None:
+    def __init__(
+        self,
+        model: type[BaseModel],
+        tree: dict[str, Any],
+        folder: Path,
+        trial: Trial | None = None,
+        faults: Iterable[ConfigFault] = (),
+    ) -> None:
         self._model = model
         self._tree = tree
         self._folder = folder
         self._trial = trial
-        self._known: set[tuple[Location, str]] | None = None
+        self._known = {(each.location, each.message) for each in faults}
         self._tried = 0
 
     def complete(self, fault: ConfigFault) -> str:
@@ -216,8 +224,6 @@ class CureFinder:
         if self._trial is None or self._tried >= _MOST_TRIALS:
             return 0
         self._tried += 1
-        if self._known is None:
-            self._known = {(each.location, each.message) for each in self._trial(copy.deepcopy(self._tree))}
         changed = copy.deepcopy(self._tree)
         if not _replace(changed, at, value):
             return 0

@@ -45,7 +45,7 @@ class HostFile:
         return self.document.tree
 
     def problems(
-        self, faults: Iterable[ConfigFault], model: type[BaseModel] = Config, trial: Trial | None = None
+        self, faults: Collection[ConfigFault], model: type[BaseModel] = Config, trial: Trial | None = None
     ) -> list[Problem]:
         """
         ``faults`` with their keys, file and lines, in file order.
@@ -53,7 +53,7 @@ class HostFile:
         :param model: the class of the file, for hints.
         :param trial: validates proposals, so that hints are of those that are sound.
         """
-        cures = CureFinder(model, self.tree, self.file.parent, trial)
+        cures = CureFinder(model, self.tree, self.file.parent, trial, faults)
         found = [
             Problem(
                 message=f"{subject(fault.location, self.tree)} {fault.message}{self._other_line(fault)}",
