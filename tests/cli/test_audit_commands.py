@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from agtphost.identity.jws import parse_unverified
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import RecordReader, Selection, open_store
 from agtphost.stores.connection import connect
+from agtphost.vocabulary import regular_files
 from tests.cli.conftest import Run
 from tests.cli.server import AgtpServer, Answer, Exchange
 
@@ -246,6 +248,17 @@ def test_an_export_verifies_anywhere(run: Run, store: Path, folder: Path) -> Non
     assert "was not checked" in unknown.stdout
     other = run("audit", "verify", "--file", "records.jsonl", "--signing-key", "state/registrar.key")
     assert other.exit_code == 4
+
+
+def test_a_long_export_is_flushed_piece_by_piece(
+    run: Run, store: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the host at the same disk would wait for all of it otherwise."""
+    flushed: list[int] = []
+    monkeypatch.setattr(regular_files, "FLUSHED_OCTETS", 1_000)
+    monkeypatch.setattr(regular_files.os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))
+    assert run("audit", "export", "-o", "records.jsonl").exit_code == 0
+    assert len(flushed) >= RECORDS and flushed[-1] == (folder / "records.jsonl").stat().st_size
 
 
 def test_a_changed_export_is_status_4(run: Run, store: Path, folder: Path) -> None:
