@@ -3,8 +3,8 @@ Blocks of facets and times: what counts read in place of records.
 
 A block has, for 4,096 records, the number of each one's facet and its time, 12 octets a record, and the sums by facet.
 Records never change, so a block that was written stays right. The host writes blocks now and then, of what it remembers
-of the records that it appended; the records after the last block are read in the table of records. ``agtp audit verify`` compares blocks with what was signed
-(:mod:`agtphost.audit.block_check`).
+of the records that it appended; the records after the last block are read in the table of records. ``agtp audit
+verify`` compares blocks with what was signed (:mod:`agtphost.audit.block_check`).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class RecentRecords:
     """
     Facets and times of the records that a writer appended last, so that it need not read them back for their blocks.
 
-    Whoever rolls back, or finds that another one wrote, calls :meth:`forget`.
+    A store that rolls back, or finds that another process wrote, calls :meth:`forget`.
     """
 
     def __init__(self) -> None:
