@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from aioquic.quic import events
@@ -92,11 +93,11 @@ class LinkSettings:
     owner: LinkOwner
     window: int
     strict_request_line: bool = False
-    one_request: ConnectionLimits = field(init=False)
-    """The limits of a stream."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "one_request", self.limits.model_copy(update={"requests_per_connection": 1}))
+    @cached_property
+    def one_request(self) -> ConnectionLimits:
+        """The limits of a stream; its age is that of the connection."""
+        return self.limits.model_copy(update={"requests_per_connection": 1, "connection_age": math.inf})
 
 
 class QuicLink:
@@ -458,8 +459,7 @@ class QuicLink:
         """Act on the deadlines of the streams, and on the idleness and age of the connection."""
         for each in tuple(self._streams.values()):
             each.connection.sweep(now)
-        if now >= self._expires:
-            self._draining = True
+        self._draining |= now >= self._expires
         is_idle = not self._streams and now - self._active >= self._settings.limits.idle_timeout
         if is_idle:
             self.core.close(Code.DONE)

@@ -44,7 +44,7 @@ class StreamConnection(ServerConnection):
     def expect(self, wait: Wait) -> None:
         """Set the deadline: a whole answer waits for its client as long as the connection may be idle."""
         super().expect(wait)
-        if wait is Wait.CLOSE:
+        if wait is Wait.CLOSE and not self._spent:  # It is spent where the host stops.
             # The stream ends with its answer, the connection does not. Its client may be out of reach for a moment.
             self.deadline = max(self.deadline, self._seconds() + self._limits.idle_timeout)
 

@@ -337,8 +337,9 @@ def test_an_answer_waits_for_a_client_that_is_out_of_reach(site: Site) -> None:
     assert (host.endpoint.streams, host.endpoint.links) == (0, 0)
 
 
-def test_a_host_that_stops_waits_briefly_for_an_unreachable_client(site: Site) -> None:
-    """As on TLS: an answer that its client does not acknowledge holds up a stop for three seconds."""
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_host_that_stops_waits_briefly_for_an_unreachable_client(site: Site, is_answered: bool) -> None:
+    """As on TLS: an answer that its client does not acknowledge holds up a stop for three seconds, begun or not."""
     network = Network()
     dispatcher = FakeDispatcher()
     host = QuicHost(network, site, dispatcher)
@@ -346,9 +347,10 @@ def test_a_host_that_stops_waits_briefly_for_an_unreachable_client(site: Site) -
     client.call()
     network.run(lambda: dispatcher.waiting)
     network.silent_until = network.clock.seconds() + 3600
-    dispatcher.answer()
-    network.pass_time(1)
-    host.endpoint.drain()
+    acts = dispatcher.answer, host.endpoint.drain
+    for act in acts if is_answered else reversed(acts):
+        act()
+        network.pass_time(1)
     assert host.endpoint.streams == 1
     for _ in range(5):
         network.pass_time(1)
