@@ -116,7 +116,7 @@ class QuicSession:
         """Take a datagram of the server."""
         self._unreachable = 0
         if self.fault is None and self._core.is_reset(datagram):
-            self._end(partial(to_loss, "does not know this connection any more: it was started again"))
+            self._end(partial(to_loss, "does not know this connection any more (after a restart, or a long outage)"))
             return
         self._run_core(self._core.receive_datagram, datagram, self._address, now=now)
 

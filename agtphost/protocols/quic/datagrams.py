@@ -195,6 +195,9 @@ class QuicEndpoint(DatagramProtocol):
             self._reset(header.destination_cid, datagram, addr)
         elif header.version != QuicProtocolVersion.VERSION_1:
             self._negotiate(header, datagram, addr)
+        elif header.packet_type is QuicPacketType.HANDSHAKE:
+            # The client may take the handshake for complete, and waits for an answer: its last flight came too late.
+            self._reset(header.destination_cid, datagram, addr)
         elif header.packet_type is not QuicPacketType.INITIAL or len(datagram) < LEAST_INITIAL:
             self._drop("unknown")
         elif not 8 <= len(header.destination_cid) <= 20 or self.is_ending:

@@ -357,7 +357,7 @@ def test_a_host_that_was_started_again_is_noticed(site: Site) -> None:
     QuicHost(network, site)
     began = network.clock.seconds()
     client.ask(call_of(body=b"x" * 100))
-    with pytest.raises(ConnectionLost, match="started again"):
+    with pytest.raises(ConnectionLost, match="does not know"):
         client.wait()
     assert network.clock.seconds() - began < 0.1
 
@@ -501,3 +501,17 @@ def test_a_handshake_is_probed_several_times_before_a_host_gives_it_up(site: Sit
     network.silent_until = host.factory.limits.handshake_timeout - 1
     client.connect()
     assert client.call(call_of()).status == 200
+
+
+def test_client_whose_handshake_took_a_host_too_long_is_told(site: Site) -> None:
+    """Its last flight arrives after the host gave the handshake up: the call ends then, and not a minute later."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site, good(site.root)))
+    network.run(lambda: any(origin == HOST for origin, _, _ in network.carried))
+    network.silent_until = host.factory.limits.handshake_timeout + 2
+    client.connect().ask(call_of())
+    network.run(lambda: network.clock.seconds() > network.silent_until)
+    with pytest.raises(ConnectionLost, match="does not know"):
+        client.wait(seconds=3.5)
+    assert host.endpoint.counts.handshakes == {"late": 1}
