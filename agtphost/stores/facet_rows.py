@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from agtphost.audit.record_index import digest_facet
-from agtphost.stores.record_blocks import RecentRecords
+from agtphost.stores.record_blocks import MOST_RECENT, RecentRecords
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import DamagedRow, Facet, RecordRow
 
 MOST_IN_MEMORY = 20_000
 """Facets whose numbers a writer keeps in memory, of some 600 octets each."""
 
+_FACET, _TIME = attrgetter("facet"), attrgetter("issued_at")
 _FIND = "SELECT number FROM facet WHERE digest = ?"
 _NEXT = "SELECT coalesce(max(number), 0) + 1 FROM facet"
 _ADD = f"INSERT INTO facet ({COLUMNS['facet']}) VALUES ({', '.join('?' for _ in SHAPES['facet'])})"
@@ -32,18 +34,23 @@ class FacetNumbers:
         self._known: dict[Facet, int] = {}
         self.recent = RecentRecords()
         """What is remembered of the records that were appended, for their blocks."""
-        self._added_facets = self._appended = False
+        self.uncommitted = False
+        """Whether the present transaction has added rows or records."""
 
     def number_records(self, records: Sequence[RecordRow]) -> list[int]:
         """Return the number of each record's facet, for records that are to be appended and follow each other."""
-        known = self._known
         try:
-            # Almost always, and without a function call for each record.
-            numbers = [known[record.facet] for record in records]
+            # Almost always, and without a function of Python for each record.
+            numbers = [*map(self._known.__getitem__, map(_FACET, records))]
         except KeyError:
             numbers = [self.find(record.facet) for record in records]
-        self._appended = True
-        self.recent.add(records[0].number, numbers, [record.issued_at for record in records])
+        self.uncommitted = True
+        recent, first = self.recent, records[0].number
+        if first != recent.next or len(recent.facets) >= MOST_RECENT:
+            recent.begin(first)
+        recent.next += len(records)
+        recent.facets.extend(numbers)
+        recent.times.extend(map(_TIME, records))
         return numbers
 
     def find(self, facet: Facet) -> int:
@@ -57,7 +64,7 @@ class FacetNumbers:
         if row is None:
             row = self._execute(_NEXT).fetchone()
             self._execute(_ADD, (row[0], digest, *facet))
-            self._added_facets = True
+            self.uncommitted = True
         if type(row[0]) is not int:
             raise DamagedRow("facet", str(row[0]), "number is of the wrong type")
         if len(self._known) >= MOST_IN_MEMORY:
@@ -65,20 +72,13 @@ class FacetNumbers:
         self._known[facet] = row[0]
         return row[0]
 
-    def note_commit(self) -> None:
-        """Keep what the transaction has added."""
-        self._added_facets = self._appended = False
-
     def note_rollback(self) -> None:
-        """Forget the numbers of rows that are not there any more."""
-        if self._added_facets:
+        """Forget what is not there any more."""
+        if self.uncommitted:
             self.forget()
-        elif self._appended:
-            self.recent.forget()
-            self._appended = False
 
     def forget(self) -> None:
         """Forget everything, as another writer may have replaced the store."""
         self._known.clear()
-        self.recent.forget()
-        self._added_facets = self._appended = False
+        self.recent.begin(1)
+        self.uncommitted = False

@@ -113,35 +113,29 @@ class RecentRecords:
     """
     Facets and times of the records that a writer appended last, so that it need not read them back for their blocks.
 
-    A store that rolls back, or finds that another process wrote, calls :meth:`forget`.
+    A store that rolls back, or finds that another process wrote, calls :meth:`begin`.
     """
 
     def __init__(self) -> None:
-        self._first = 1
-        self._facets = array("I")
-        self._times = array("Q")
+        self.next = 1
+        """Number of the record after the last one that is remembered."""
 
-    def add(self, first: int, facets: Sequence[int], times: Sequence[int]) -> None:
-        """Remember some records, whose numbers follow each other."""
-        if first != self._first + len(self._facets) or len(self._facets) >= MOST_RECENT:
-            self._first, self._facets, self._times = first, array("I"), array("Q")
-        self._facets.extend(facets)
-        self._times.extend(times)
+        self.facets = array("I")
+        self.times = array("Q")
+
+    def begin(self, number: int) -> None:
+        """Forget all records; the next one has this number."""
+        self.next, self.facets, self.times = number, array("I"), array("Q")
 
     def take_block(self, number: int) -> BlockRow | None:
         """Return a block, and forget its records and those before; None where some of them are not remembered."""
-        start = number * BLOCK + 1 - self._first
+        start = number * BLOCK + 1 - (self.next - len(self.facets))
         end = start + BLOCK
-        if start < 0 or end > len(self._facets):
+        if start < 0 or end > len(self.facets):
             return None
-        block = _pack_block(number, self._facets[start:end], self._times[start:end])
-        self._first += end
-        del self._facets[:end], self._times[:end]
+        block = _pack_block(number, self.facets[start:end], self.times[start:end])
+        del self.facets[:end], self.times[:end]
         return block
-
-    def forget(self) -> None:
-        """Forget all records."""
-        self.add(0, (), ())
 
 
 def write_blocks(execute: Callable[..., Any], recent: RecentRecords, source: str = "record") -> bool:

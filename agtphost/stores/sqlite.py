@@ -133,7 +133,7 @@ class SQLiteStore:
 
     def commit(self) -> None:
         self._execute("COMMIT")
-        self._facets.note_commit()
+        self._facets.uncommitted = False
         octets, self._octets = self._octets, 0
         self._folding.note_commit(octets, self._connection)
 

@@ -12,11 +12,12 @@ from agtphost.audit.drafts import Draft, Sealed
 from agtphost.audit.table_check import Expected, check_tables
 from agtphost.iagtp import IChainStore, IRecordReader
 from agtphost.stores import open_store, record_blocks
+from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.record_blocks import MOST_SUMS, RecordBlocks, make_block, pack, unpack
 from agtphost.stores.record_search import CountedBy, Search
-from agtphost.stores.rows import DamagedRow
+from agtphost.stores.rows import NO_FACET, DamagedRow
 from agtphost.stores.settings import locate_url
-from agtphost.testing.store_drafts import ALICE, BOB, KEYS, draft, write_drafts
+from agtphost.testing.store_drafts import ALICE, BOB, KEYS, draft, row, write_drafts
 from agtphost.testing.store_searches import SearchCases
 from tests import postgres
 from tests.rows import each_row
@@ -284,13 +285,21 @@ def test_a_writer_reads_no_record_for_its_blocks(
 
 def test_recent_records_have_no_gap() -> None:
     """Records after a gap begin anew, and what nobody asks for is dropped."""
-    recent = record_blocks.RecentRecords()
-    recent.add(1, [7] * 4_000, [1] * 4_000)
-    recent.add(5_000, [8] * 200, [2] * 200)
+    numbers = FacetNumbers(lambda *statement: pytest.fail(str(statement)))
+    numbers._known[NO_FACET] = 7
+    recent = numbers.recent
+
+    def add(first: int, count: int) -> None:
+        numbers.number_records([row(1, number, number, 0) for number in range(first, first + count)])
+
+    add(1, 4_000)
+    add(5_000, 200)
     assert recent.take_block(0) is None
-    recent.add(1, [7] * 4_096, [1] * 4_096)
+    add(1, 4_096)
+    add(4_097, 1)
     found = recent.take_block(0)
-    assert found is not None and unpack("I", found.facets)[4_095] == 7 and recent.take_block(0) is None
-    for first in range(4_097, 100_000, 1_000):
-        recent.add(first, [9] * 1_000, [3] * 1_000)
-        assert len(recent._facets) <= record_blocks.MOST_RECENT + 1_000
+    assert found is not None and list(unpack("I", found.facets)) == [7] * 4_096 and recent.take_block(0) is None
+    assert (recent.next, len(recent.facets), len(recent.times)) == (4_098, 1, 1)
+    for first in range(4_098, 60_000, 1_000):
+        add(first, 1_000)
+        assert len(recent.facets) <= record_blocks.MOST_RECENT + 1_000

@@ -201,7 +201,7 @@ class PostgresStore(BlockWriting):
         if result.command_status != b"COMMIT":
             raise DatabaseError(f"{self.name}: the transaction was rolled back")
         self._lease.note_commit(sent)
-        self._facets.note_commit()
+        self._facets.uncommitted = False
         self._reading = False
         self._news += 1
         self._committed = self._base = self._last
