@@ -201,10 +201,14 @@ def test_the_kind_of_a_thing_may_stand_before_it(host: Host) -> None:
         (("allow", "kinds", "tool", "booking:rooms"), "tool files.read_file"),
         (("allow", "kinds", "scope", TOOL), "scope booking:rooms"),
         (("grant", "kinds", "endpoint", TOOL), "endpoint 'QUERY /books/{id}'"),
+        (("ungrant", "kinds", "endpoint", TOOL), "endpoint 'QUERY /books/{id}'"),
     ):
         refused = host.agtp("agent", *words)
         assert refused.returncode != 0 and remedy in refused.stderr, (words, refused.stderr)
     assert len(host.agtp_json("agent", "grants", "kinds")[0]["grants"]) == 2, "no refused command changed anything"
+    done = host.agtp("agent", "ungrant", "kinds", "tool", TOOL, "endpoint", "ECHO", "/text")
+    assert done.returncode == 0, done.stderr
+    assert not host.agtp_json("agent", "grants", "kinds")[0]["grants"]
 
 
 def test_allow_gives_a_limited_agent_all_that_an_endpoint_calls(host: Host) -> None:

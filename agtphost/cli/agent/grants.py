@@ -287,8 +287,9 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
     Take back grants or scopes of an agent.
 
     An agent whose last grant was taken back may call nothing. With --all it may again call everything that its
-    document and certificate allow. THING is written as `agtp agent grants` shows it. If THING is a scope, the agent's
-    Identity Document is issued again without it, which needs the registrar's key on this machine.
+    document and certificate allow. THING is written as `agtp agent grants` shows it, and the word tool, endpoint or
+    scope may stand before it. If THING is a scope, the agent's Identity Document is issued again without it, which
+    needs the registrar's key on this machine.
 
     \b
     Examples:
@@ -301,6 +302,7 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
             "no grant is named" if not things else "--all excludes THING",
             "Name grants that `agtp agent grants AGENT` shows, or give --all to lift every limit that grants set.",
         )
+    things = read_things(things)
     tokens = [thing for thing in things if scopes.is_token(thing)]
     target = resolve(where, identity=REGISTRAR)
     if tokens:
