@@ -13,8 +13,8 @@ Where records are kept.
 - :mod:`.record_search`: records across all chains, newest first; :mod:`.record_look`: one look for them in an SQL
   database; :mod:`.record_summary`: counts by time and by facet; :mod:`.record_rows`: a record as a row of such a
   database
-- :mod:`.record_blocks`: facets and times of records in blocks, by which records are counted; :mod:`.known_facets`: the
-  facets that a reader has read
+- :mod:`.record_blocks`: facets and times of records in blocks, by which records are counted; :mod:`.block_writer`:
+  their writing side; :mod:`.known_facets`: the facets that a reader has read
 - :mod:`.facet_rows`: what many records have in common, each combination once; :mod:`.record_indexing`: indexes the
   records of an earlier version
 - :mod:`.records`: the reading side off the reactor; :mod:`.record_store`: its interface

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from agtphost.audit.record_index import digest_facet
-from agtphost.stores.record_blocks import MOST_RECENT, RecentRecords
+from agtphost.stores.block_writer import MOST_RECENT, RecentRecords
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import DamagedRow, Facet, RecordRow
 

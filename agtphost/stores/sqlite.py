@@ -14,12 +14,12 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores import upgrade
+from agtphost.stores.block_writer import lacks_blocks, write_blocks
 from agtphost.stores.connection import Connect, Connection, connect, explain_failure, open_writer
 from agtphost.stores.database_check import looked_at
 from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.keyed_digests import sealed_use
-from agtphost.stores.record_blocks import lacks_blocks, write_blocks
 from agtphost.stores.record_reader import FIND, RecordReader
 from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (

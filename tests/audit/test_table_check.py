@@ -35,6 +35,7 @@ from tests.audit.rich_store import CAROL, ONCE, RichStore, write_rich_store
 from tests.audit.table_mutations import HARMLESS, Mutation, Mutator, Schema, unindex
 from tests.programmes import length
 from tests.rows import each_row
+from tests.small_blocks import set_block
 
 SEED = int(os.environ.get("TABLE_SEED", "20261123"))
 
@@ -46,9 +47,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The store that is changed, with its witness file beside it; its blocks are small, so that it has some."""
     folder = tmp_path_factory.mktemp("rich")
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("agtphost.stores.record_blocks", "agtphost.audit.block_check"):
-            patched.setattr(f"{name}.BLOCK", 64)
-            patched.setattr(f"{name}.MOST_SUMS", 8)
+        set_block(patched, 64, 8)
         write_rich_store(folder / "records.sqlite3", folder / "checkpoint.txt", KEY, groups=65)
         with closing(open_store(f"sqlite:{folder / 'records.sqlite3'}", create=False)) as store:
             store.index_blocks()

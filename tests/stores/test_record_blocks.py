@@ -11,9 +11,10 @@ import pytest
 from agtphost.audit.drafts import Draft, Sealed
 from agtphost.audit.table_check import Expected, check_tables
 from agtphost.iagtp import IChainStore, IRecordReader
-from agtphost.stores import open_store, record_blocks
+from agtphost.stores import block_writer, open_store, record_blocks
+from agtphost.stores.block_writer import make_block
 from agtphost.stores.facet_rows import FacetNumbers
-from agtphost.stores.record_blocks import MOST_SUMS, RecordBlocks, make_block, pack, unpack
+from agtphost.stores.record_blocks import MOST_SUMS, RecordBlocks, pack, unpack
 from agtphost.stores.record_search import CountedBy, Search
 from agtphost.stores.rows import NO_FACET, DamagedRow
 from agtphost.stores.settings import locate_url
@@ -21,6 +22,7 @@ from agtphost.testing.store_drafts import ALICE, BOB, KEYS, draft, row, write_dr
 from agtphost.testing.store_searches import SearchCases
 from tests import postgres
 from tests.rows import each_row
+from tests.small_blocks import set_block
 
 SMALL = 4
 """Records of a block in these tests."""
@@ -28,9 +30,7 @@ SMALL = 4
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have blocks of a few records, so that small stores have many, with sums and without."""
-    for name in ("agtphost.stores.record_blocks", "agtphost.audit.block_check"):
-        monkeypatch.setattr(f"{name}.BLOCK", SMALL)
-        monkeypatch.setattr(f"{name}.MOST_SUMS", 2)
+    set_block(monkeypatch, SMALL, 2)
     # Every search by facets reads blocks.
     monkeypatch.setattr("agtphost.stores.record_look.MANY_FACETS", 1)
 
@@ -212,7 +212,7 @@ def test_a_look_refuses_blocks_that_are_not_in_order(tmp_path: Path, monkeypatch
 def test_an_hour_of_many_blocks_is_counted_by_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading the facets of 1,000,000 records took 31 ms with the interpreter held; their sums take 2 ms."""
     make_small(monkeypatch)
-    monkeypatch.setattr("agtphost.stores.record_blocks.MOST_SUMS", SMALL)
+    monkeypatch.setattr("agtphost.stores.block_writer.MOST_SUMS", SMALL)
     store = open_at(tmp_path, "sqlite")
     write_drafts(store, *(draft() for _ in range(20 * SMALL)))
     while store.index_blocks():
@@ -237,7 +237,7 @@ def test_blocks_are_written_a_few_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     """A store that lacks many gets them in several transactions; one that lacks none is not locked."""
     make_small(monkeypatch)
     store = open_at(tmp_path, "sqlite")
-    write_drafts(store, *(draft() for _ in range(SMALL * record_blocks.WRITTEN_AT_ONCE + SMALL)))
+    write_drafts(store, *(draft() for _ in range(SMALL * block_writer.WRITTEN_AT_ONCE + SMALL)))
     assert store.index_blocks() is True and store.index_blocks() is False
     statements: list[str] = []
     execute = store._execute
@@ -265,8 +265,8 @@ def test_a_writer_reads_no_record_for_its_blocks(
     make_small(monkeypatch)
     store = open_at(tmp_path, database)
     made: list[int] = []
-    make = record_blocks.make_block
-    monkeypatch.setattr(record_blocks, "make_block", lambda number, rows: made.append(number) or make(number, rows))
+    make = block_writer.make_block
+    monkeypatch.setattr(block_writer, "make_block", lambda number, rows: made.append(number) or make(number, rows))
     write_drafts(store, *(draft(ALICE, status=200 + number) for number in range(6)))
     store.index_blocks()
     assert not made
@@ -302,4 +302,4 @@ def test_recent_records_have_no_gap() -> None:
     assert (recent.next, len(recent.facets), len(recent.times)) == (4_098, 1, 1)
     for first in range(4_098, 60_000, 1_000):
         add(first, 1_000)
-        assert len(recent.facets) <= record_blocks.MOST_RECENT + 1_000
+        assert len(recent.facets) <= block_writer.MOST_RECENT + 1_000

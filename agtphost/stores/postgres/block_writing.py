@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from agtphost.stores.block_writer import lacks_blocks, write_blocks
 from agtphost.stores.facet_rows import FacetNumbers
-from agtphost.stores.record_blocks import lacks_blocks, write_blocks
 
 INDEXED_RECORDS: Final = "(SELECT number, i.facet, p.issued_at FROM record_index i JOIN record p USING (number))"
 """Records that have a row of the index: those that an earlier version wrote last get theirs later."""
