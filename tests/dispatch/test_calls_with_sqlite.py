@@ -18,9 +18,7 @@ from agtphost.testing import MemoryHost
 from agtphost.testing.ledger import PromptLedger
 from tests.bench.measurement import agtp_request
 from tests.dispatch.test_calls_of_one_request import no_look_at_the_disk as no_look_at_the_disk
-from tests.function_calls import count_functions
-
-ROUNDS = 8
+from tests.function_calls import ROUNDS, count_functions
 
 MOST = {1: 190, 8: 142}
 """
@@ -79,16 +77,16 @@ def sender(store: SQLiteStore, together: int) -> Callable[[], None]:
 
 
 def functions(store: SQLiteStore, together: int) -> Counter[str]:
-    """Calls of Python functions by module, of all rounds, but for those of tests and of their clock."""
+    """Calls of Python functions by module, but for those of tests and of their clock."""
     send = sender(store, together)
-    return count_functions(send, ROUNDS)
+    return count_functions(send)
 
 
 @pytest.mark.parametrize("together", [1, 8])
 def test_a_stored_answer_takes_no_more_functions_than_it_did(store: SQLiteStore, together: int) -> None:
     """From octets to octets, signed and committed to a file."""
     counted = functions(store, together)
-    assert counted.total() / (ROUNDS * together) <= MOST[together], counted.most_common(30)
+    assert counted.total() / together <= MOST[together], counted.most_common(30)
 
 
 @pytest.mark.parametrize("together", [1, 8])
@@ -116,4 +114,4 @@ def test_control_digests_that_nothing_needs_are_seen(store: SQLiteStore, monkeyp
         return group
 
     monkeypatch.setattr(GroupWriter, "_group", eager)
-    assert functions(store, 1).total() / ROUNDS > MOST[1]
+    assert functions(store, 1).total() > MOST[1]
