@@ -14,4 +14,5 @@ def set_block(monkeypatch: pytest.MonkeyPatch, records: int, most_sums: int) -> 
     for name in ("agtphost.stores.block_writer", "agtphost.audit.block_check"):
         monkeypatch.setattr(f"{name}.MOST_SUMS", most_sums)
         monkeypatch.setattr(f"{name}.BLOCK", records)
-    monkeypatch.setattr("agtphost.stores.record_blocks.BLOCK", records)
+    for name in ("agtphost.stores.record_blocks", "agtphost.stores.record_hashes"):
+        monkeypatch.setattr(f"{name}.BLOCK", records)

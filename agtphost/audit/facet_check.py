@@ -55,9 +55,9 @@ class FacetCheck:
 
     def take(self, row: Sequence[Any], examined: Examined) -> None:
         """Compare the facet that a record names with the one that it has signed."""
-        expected = examined.facet
-        if expected is None or len(row) <= FACET or type(number := row[FACET]) is not int:
+        if examined.expected is None or len(row) <= FACET or type(number := row[FACET]) is not int:
             return
+        expected = examined.expected.facet
         found = self.find(number)
         if found == expected:
             self._sound.add(number)

@@ -7,11 +7,11 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from agtphost.audit.chain import Seconds
-from agtphost.audit.record_index import index_record
+from agtphost.audit.record_index import RecordIndex, index_record
 from agtphost.identity import envelope
 from agtphost.identity.jws import JWSError
 from agtphost.stores.row_shapes import find_flaw, row_name
-from agtphost.stores.rows import Facet, RecordFormat, RecordKind
+from agtphost.stores.rows import RecordFormat, RecordKind
 
 NUMBER, CHAIN, SEQ, AUDIT_ID, PREVIOUS, KIND, FORMAT, ISSUED_AT, STATUS, METHOD, PATH, CALLER, SIGNED = range(13)
 SESSION, TASK, FACET = range(13, 16)
@@ -47,8 +47,8 @@ class Examined(NamedTuple):
     faults: Sequence[str]
     """What is wrong with the row alone, without regard to other rows."""
 
-    facet: Facet | None = None
-    """The facet that the record must name; None where its octets tell of none."""
+    expected: RecordIndex | None = None
+    """What the record must be found by; None where its octets don't tell."""
 
     @property
     def agent_id(self) -> str | None:
@@ -82,13 +82,13 @@ class RecordExaminer:
             return Examined(None, digest, [*faults, f"what was signed cannot be read as {form}: {error}"])
         return Examined(payload, digest, faults, self._compare(row, payload, faults))
 
-    def _compare(self, row: Sequence[Any], payload: Mapping[str, Any], faults: list[str]) -> Facet | None:
+    def _compare(self, row: Sequence[Any], payload: Mapping[str, Any], faults: list[str]) -> RecordIndex | None:
         try:
-            facet, method, path, caller, session, task = index_record(payload)
+            index = index_record(payload)
         except (ValueError, TypeError):
             faults.append("what was signed has a status or an agent that no record can have")
             return None
-        expected = (facet.status, method, path, caller, session, task)
+        expected = (index.facet.status, index.method, index.path, index.caller, index.session, index.task)
         stored = (*row[STATUS : CALLER + 1], *row[SESSION : TASK + 1])
         if stored != expected:
             # A row whose record is not indexed yet is shorter.
@@ -103,7 +103,7 @@ class RecordExaminer:
                 f"issued_at is {_render_value(row[ISSUED_AT])}, "
                 f"and {_render_value(payload.get('issued_at'))} was signed"
             )
-        return facet
+        return index
 
     def _time(self, milliseconds: object) -> str | None:
         try:

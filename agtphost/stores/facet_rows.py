@@ -7,14 +7,14 @@ from operator import attrgetter
 from typing import Any
 
 from agtphost.audit.record_index import digest_facet
-from agtphost.stores.block_writer import MOST_RECENT, RecentRecords
+from agtphost.stores.block_writer import RecentRecords
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import DamagedRow, Facet, RecordRow
 
 MOST_IN_MEMORY = 20_000
 """Facets whose numbers a writer keeps in memory, of some 600 octets each."""
 
-_FACET, _TIME = attrgetter("facet"), attrgetter("issued_at")
+_FACET = attrgetter("facet")
 _FIND = "SELECT number FROM facet WHERE digest = ?"
 _NEXT = "SELECT coalesce(max(number), 0) + 1 FROM facet"
 _ADD = f"INSERT INTO facet ({COLUMNS['facet']}) VALUES ({', '.join('?' for _ in SHAPES['facet'])})"
@@ -45,12 +45,7 @@ class FacetNumbers:
         except KeyError:
             numbers = [self.find(record.facet) for record in records]
         self.uncommitted = True
-        recent, first = self.recent, records[0].number
-        if first != recent.next or len(recent.facets) >= MOST_RECENT:
-            recent.begin(first)
-        recent.next += len(records)
-        recent.facets.extend(numbers)
-        recent.times.extend(map(_TIME, records))
+        self.recent.add(records, numbers)
         return numbers
 
     def find(self, facet: Facet) -> int:

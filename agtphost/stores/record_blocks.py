@@ -1,5 +1,5 @@
 """
-Blocks of facets and times: what counts read in place of records.
+Blocks of facets and times: what searches and counts read in place of records.
 
 A block has, for 4,096 records, the number of each one's facet and its time, 12 octets a record, and the sums by facet.
 Records never change, so a block that was written stays right. The host writes blocks now and then, of what it remembers
@@ -13,7 +13,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agtphost.stores.row_shapes import check_row
@@ -26,10 +26,11 @@ MOST_SUMS: Final = BLOCK // 8
 """Facets of a block with sums: with more, its facets are counted as soon as the sums are added."""
 
 _BEGINNINGS: Final = "SELECT number, began FROM record_block ORDER BY number"
-_COLUMNS: Final = "SELECT facets, times FROM record_block WHERE number = ?"
+_COLUMN: Final = "SELECT {} FROM record_block WHERE number = ?"
+_KINDS: Final = {"facets": "I", "times": "Q"}
 _SUMS: Final = (
     "SELECT number, sums, CASE WHEN length(sums) = 0 THEN facets END FROM record_block "
-    "WHERE number >= ? AND number < ? ORDER BY number"
+    "WHERE number >= ? AND number < ? ORDER BY number DESC"
 )
 
 ReadRows = Callable[..., list[Any]]
@@ -75,17 +76,18 @@ class RecordBlocks:
             self._began.append(row[1])
         self.end = len(self._began) * BLOCK + 1
         """Number of the first record that is in no block."""
-        self._columns: dict[int, tuple[array[int], array[int]]] = {}
+        self._columns: dict[tuple[int, str], array[int]] = {}
 
-    def _read(self, number: int) -> tuple[array[int], array[int]]:
-        """Return facets and times of a block."""
-        found = self._columns.get(number)
+    def _read(self, number: int, column: str) -> array[int]:
+        """Return the facets or the times of a block."""
+        found = self._columns.get((number, column))
         if found is None:
-            rows = self._rows(_COLUMNS, (number,))
-            octets = rows[0] if rows else (b"", b"")
-            if [type(each) is bytes and len(each) for each in octets] != [4 * BLOCK, 8 * BLOCK]:
-                raise DamagedRow("record_block", str(number), "facets or times is not there, or not of its length")
-            found = self._columns[number] = unpack("I", octets[0]), unpack("Q", octets[1])
+            rows = self._rows(_COLUMN.format(column), (number,))
+            octets = rows[0][0] if rows else b""
+            found = array("I") if type(octets) is not bytes else unpack(_KINDS[column], octets)
+            if len(found) != BLOCK or len(octets) % BLOCK:
+                raise DamagedRow("record_block", str(number), f"{column} is not there, or not of its length")
+            self._columns[number, column] = found
         return found
 
     def first_since(self, since: int, low: int, high: int) -> int:
@@ -98,20 +100,20 @@ class RecordBlocks:
             return high
         # The first record of that time is in the last block that began before it, or is the first of the next one.
         block = max(bisect_left(self._began, since) - 1, 0)
-        found = block * BLOCK + 1 + bisect_left(self._read(block)[1], since)
+        found = block * BLOCK + 1 + bisect_left(self._read(block, "times"), since)
         return min(max(found, low), high)
 
     def time_of(self, number: int) -> int:
         """Return the time of a record, in milliseconds since the Unix epoch."""
         block, place = divmod(number - 1, BLOCK)
-        return self._read(block)[1][place]
+        return self._read(block, "times")[place]
 
     def facets_of(self, low: int, high: int) -> array[int]:
         """Return the facet of each record of a range; 0 for one that is not there."""
         found = array("I")
         while low < high:
             block, place = divmod(low - 1, BLOCK)
-            part = self._read(block)[0][place : place + high - low]
+            part = self._read(block, "facets")[place : place + high - low]
             found += part
             low += len(part)
         return found
@@ -119,6 +121,21 @@ class RecordBlocks:
     def has_sums_of(self, low: int, high: int) -> bool:
         """Return whether a whole block is within a range, so that its sums are read in place of its records."""
         return -(-(low - 1) // BLOCK) < (high - 1) // BLOCK
+
+    def find(self, facets: frozenset[int], low: int, high: int) -> Iterator[tuple[int, list[bool]]]:
+        """
+        Yield for the records of a range whether each has one of some facets, block by block, the newest block first.
+
+        :param high: at most :attr:`end`.
+        :return: a number, and for its record and those after it whether each has one. Records that are left out have
+            none.
+        """
+        first, last = (low - 1) // BLOCK, (high - 2) // BLOCK
+        for number, sums in self._read_sums(first, last + 1):
+            if sums.keys().isdisjoint(facets):
+                continue
+            start, end = max(number * BLOCK + 1, low), min((number + 1) * BLOCK + 1, high)
+            yield start, [*map(facets.__contains__, self.facets_of(start, end))]
 
     def count(self, low: int, high: int) -> Counter[int]:
         """Count the records of a range by facet."""
@@ -128,17 +145,18 @@ class RecordBlocks:
         else:
             sums = Counter(self.facets_of(low, first * BLOCK + 1))
             sums.update(self.facets_of(last * BLOCK + 1, high))
-            self._add_whole(first, last, sums)
+            for _, of_block in self._read_sums(first, last):
+                sums.update(of_block)
         del sums[0]
         return sums
 
-    def _add_whole(self, first: int, last: int, sums: Counter[int]) -> None:
+    def _read_sums(self, first: int, last: int) -> Iterator[tuple[int, Mapping[int, int]]]:
+        """Yield the records by facet of each block from one on and before another, the newest block first."""
         for number, pairs, facets in self._rows(_SUMS, (first, last)):
-            if type(facets or pairs) is not bytes or len(facets or b"") not in (0, 4 * BLOCK):
+            if type(pairs) is not bytes or (not pairs and (type(facets) is not bytes or len(facets) != 4 * BLOCK)):
                 raise DamagedRow("record_block", str(number), "sums or facets is not of its length")
-            if facets:
-                sums.update(unpack("I", facets))
-            else:
+            if pairs:
                 given = unpack("I", pairs)
-                for facet, count in zip(given[::2], given[1::2], strict=False):
-                    sums[facet] += count
+                yield number, dict(zip(given[::2], given[1::2], strict=False))
+            else:
+                yield number, Counter(unpack("I", facets))

@@ -2,31 +2,33 @@
 One look at the records of an SQL database: a page of a search, or a part of its counts.
 
 Theory of operation. Records have their numbers in the order of their times, so a range of time is a range of numbers,
-found by bisection. Conditions about values that many records share are decided on the small table ``facet``; the
-records of these facets are found by the index over (facet, number), those of a path, a task or a session by their own
-index. A facet lacks names that its callers may have invented; the columns of its records decide then. No other record
-is read to be rejected, except for a search for text.
-
-Counts, and searches that most facets match, read the blocks of facets and times (:mod:`.record_blocks`) instead.
+found by bisection. Conditions about values that many records share are decided on the small table ``facet``; which
+records have one of these facets, blocks tell (:mod:`.record_blocks`), and which have a session, a task or a path,
+hashes do (:mod:`.record_hashes`). A facet lacks names that its callers may have invented; the columns of its records
+decide then. No other record is read to be rejected, except for a search for text and among the newest ones, which are
+in no block yet.
 
 A range is read newest first, in windows that grow: the newest matches need a small window, and rare ones few large
-windows. Each window is one statement, and bounded; after each, a look ends that has taken :data:`LOOK_SECONDS`, and
+windows. Each window is a few statements, and bounded; after each, a look ends that has taken :data:`LOOK_SECONDS`, and
 says where the next one goes on. So a search of any store and any filter costs its host little at a time.
 """
 
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol
+from functools import cached_property
+from itertools import chain, compress, islice
+from operator import and_
+from typing import Any, Final, Protocol
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.record_index import FLOOR_METHODS, to_index_text
 from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.record_blocks import RecordBlocks
+from agtphost.stores.record_hashes import RecordHashes, Source
 from agtphost.stores.record_rows import RECORD, check_record
 from agtphost.stores.record_search import (
     LOOK_SECONDS,
@@ -45,23 +47,17 @@ WINDOW: Final = 4_096
 
 WIDEST: Final = 262_144
 
+WIDEST_HASHED: Final = 65_536
+"""Numbers of the largest window where hashes are read: each may have to be compared with its record."""
+
 WIDEST_READ: Final = 8_192
 """Numbers of the largest window where the columns of records decide: 40 ms of a processor."""
 
 PAGE: Final = 500
-"""Records that a search for text reads by one statement."""
+"""Records that a search for text, or one that compares columns, reads by one statement."""
 
 HOUR: Final = 3_600_000
 """Milliseconds."""
-
-MANY_FACETS: Final = 200
-"""Facets from which on a search reads blocks: the index costs a step for each facet in each window."""
-
-STEP_COST: Final = 2.5
-"""Records read by their numbers that cost as much as one step through the index over facets."""
-
-PATH_INDEXED: Final = 64
-"""Characters of a path that the index has; a shorter one is there as a whole."""
 
 Stop = Callable[[], bool]
 """Returns whether the result is not wanted any more; called between statements, in the thread that reads."""
@@ -76,22 +72,10 @@ class SearchStopped(Exception):
     """The caller of a search has left."""
 
 
-class Searched(Protocol):
+class Searched(Source, Protocol):
     """A reader, as far as a look needs it."""
 
-    among: ClassVar[str]
-    index_hint: ClassVar[str]
-    indexed: ClassVar[str]
-    begins: ClassVar[str]
     known_facets: KnownFacets
-
-    @abstractmethod
-    def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Run a statement and return its rows."""
-
-    @abstractmethod
-    def to_list(self, numbers: Sequence[int]) -> object:
-        """Return the parameter for ``among``."""
 
 
 @dataclass(slots=True)
@@ -162,17 +146,22 @@ class RecordLook:
         self._facets = self._find_facets() if search.has_facet else None
         self._set_ways()
 
+    @cached_property
+    def _hashes(self) -> RecordHashes:
+        return RecordHashes(self._reader)
+
     def _set_ways(self) -> None:
         """Decide how records are found, by the search and the facets that it wants."""
         search = self._search
-        indexed = search.session_id or search.task_id or (search.path is not None and search.path != "/")
-        columns = (search.path, search.session_id, search.task_id)
-        by_facet = not self._of_any_method and not self._of_any_caller
+        texts = (("task", _to_index(search.task_id)), ("session", _to_index(search.session_id)), ("path", search.path))
+        self._texts = [(column, text) for column, text in texts if text is not None]
+        self._wanted = frozenset(self._known if self._facets is None else self._facets)
+        # Whether the columns of records decide as well.
+        self._reads = bool(self._of_any_method or self._of_any_caller or len(self._texts) > 1)
         # Whether the number of its facet tells of each record whether it is meant.
-        self._narrow = by_facet and columns == (None, None, None)
-        # Whether an index finds those that are meant, but for their facets.
-        self._indexed = by_facet and bool(indexed)
-        self._widest = WIDEST if self._narrow or self._facets is None else WIDEST_READ
+        self._narrow = not self._texts and not self._reads
+        self._blocks_end = min(self._blocks.end, self._hashes.end) if self._texts else self._blocks.end
+        self._widest = WIDEST_READ if self._reads else WIDEST_HASHED if self._texts else WIDEST
 
     @property
     def _is_over(self) -> bool:
@@ -207,7 +196,7 @@ class RecordLook:
 
     def _find_facets(self) -> list[int]:
         conditions = facet_conditions(self._search)
-        found = []
+        found: list[int] = []
         for (number,) in self._rows(f"SELECT number FROM facet WHERE {conditions}", conditions.values):
             facet = self._known.get(number)
             # One that came after the others were read is that of a record beyond this look.
@@ -219,29 +208,14 @@ class RecordLook:
                     self._of_any_caller.append(number)
         return found
 
-    def _conditions(self, low: int, high: int) -> tuple[str, _Conditions]:
-        """Return where a range of numbers is searched, and how."""
+    def _conditions(self) -> _Conditions:
+        """Return the conditions on the columns of a record."""
         search, reader = self._search, self._reader
         found = _Conditions()
-        index = ""
-        for column, value in (("task", search.task_id), ("session", search.session_id)):
-            if value is not None:
-                found.add(f"r.{column} = ?", to_index_text(value))
-                if value:
-                    index = index or f"record_{column}"
-                    found.add(f"r.{column} <> ''")
-        if search.path is not None:
-            if search.path == "/" or len(search.path) >= PATH_INDEXED:
-                # As an expression: SQLite would put the path into the condition about its beginning, and not use the
-                # index.
-                found.add("r.path || '' = ?", search.path)
-            if search.path != "/":
-                index = index or "record_path"
-                found.add(reader.begins, search.path[:PATH_INDEXED])
-        found.add("r.number >= ? AND r.number < ?", low, high)
+        for column, text in self._texts:
+            found.add(f"r.{column} = ?", text)
         if self._facets is not None:
-            found.add(f"{'+' if index else ''}r.facet {reader.among}", reader.to_list(self._facets))
-            index = index or "record_facet"
+            found.add(f"r.facet {reader.among}", reader.to_list(self._facets))
             caller = bytes.fromhex(search.caller or search.agent or "")
             for column, numbers, wanted in (
                 ("method", self._of_any_method, search.method),
@@ -249,7 +223,48 @@ class RecordLook:
             ):
                 if numbers:
                     found.add(f"(NOT r.facet {reader.among} OR r.{column} = ?)", reader.to_list(numbers), wanted)
-        return f"{reader.indexed} r {reader.index_hint.format(index)}" if index else "record r", found
+        return found
+
+    def _next_bottom(self, low: int, width: int) -> int:
+        """Return where the next window ends: it is in blocks, or has only records that are in none."""
+        if self._at > self._blocks_end:
+            return max(low, self._blocks_end, self._at - min(width, WIDEST_READ))
+        return max(low, self._at - width)
+
+    def _mark_records(self, low: int, high: int) -> Iterator[tuple[int, list[bool]]]:
+        """
+        Yield for the records of a range in blocks whether each is meant, as far as facets and hashes say.
+
+        :return: as of :meth:`.record_blocks.RecordBlocks.find`.
+        """
+        if not self._texts:
+            yield from self._blocks.find(self._wanted, low, high)
+            return
+        column, text = self._texts[0]
+        for first, found in self._hashes.find(column, text, low, high):
+            if self._facets is not None:
+                facets = self._blocks.facets_of(first, first + len(found))
+                found = [*map(and_, found, map(self._wanted.__contains__, facets))]
+            yield first, found
+
+    def _numbers_in_blocks(self, low: int, high: int) -> Iterator[int]:
+        """Yield the numbers of a range that are meant, newest first."""
+        marked = (
+            compress(range(first + len(found) - 1, first - 1, -1), reversed(found))
+            for first, found in self._mark_records(low, high)
+        )
+        numbers = chain.from_iterable(marked)
+        if not self._reads:
+            yield from numbers
+            return
+        conditions = self._conditions()
+        statement = (
+            f"SELECT r.number FROM {self._reader.indexed} r WHERE r.number {self._reader.among} AND {conditions} "
+            "ORDER BY r.number DESC"
+        )
+        while part := [*islice(numbers, PAGE)]:
+            rows = self._rows(statement, (self._reader.to_list(part), *conditions.values))
+            yield from [row[0] for row in rows]
 
     # A page
 
@@ -261,7 +276,7 @@ class RecordLook:
         if self._facets is not None and not self._facets:
             return LatestRecords(records=[], damaged=[], before=None)
         while self._at > self._low and (room := limit - len(found) - len(damaged)) > 0:
-            bottom = max(self._at - width, self._low)
+            bottom = self._next_bottom(self._low, width)
             most = room if self._search.index_only else min(PAGE, LOOKED_INSIDE - decoded)
             numbers = self._numbers(bottom, most)
             for row in self._read(numbers):
@@ -279,6 +294,9 @@ class RecordLook:
             else:
                 if len(numbers) < most:
                     self._at, width = bottom, min(width * 4, self._widest)
+                else:
+                    # Of these, some may not be there any more.
+                    self._at = numbers[-1]
             if self._is_over or (decoded >= LOOKED_INSIDE and not self._search.index_only):
                 break
         before = self._at if self._at > self._low else None
@@ -288,32 +306,17 @@ class RecordLook:
         )
 
     def _numbers(self, bottom: int, most: int) -> list[int]:
-        """Return the largest numbers of a window whose records the index finds."""
-        if self._facets is not None and self._narrow and len(self._facets) >= MANY_FACETS:
-            return self._numbers_of_many(bottom, most, frozenset(self._facets))
-        source, conditions = self._conditions(bottom, self._at)
-        statement = f"SELECT r.number FROM {source} WHERE {conditions} ORDER BY r.number DESC LIMIT ?"
-        return [number for (number,) in self._rows(statement, (*conditions.values, most))]
-
-    def _numbers_of_many(self, bottom: int, most: int, wanted: frozenset[int]) -> list[int]:
-        """Return the largest numbers of a window whose records have one of many facets."""
-        found: list[int] = []
-        high = self._at
-        while high > bottom and len(found) < most:
-            low = max(bottom, high - most * 4)
-            if high > self._blocks.end:
-                low = max(low, self._blocks.end)
-                statement = (
-                    f"SELECT r.number, r.facet FROM {self._reader.indexed} r "
-                    "WHERE r.number >= ? AND r.number < ? ORDER BY r.number DESC"
-                )
-                found += [number for number, facet in self._rows(statement, (low, high)) if facet in wanted]
-            else:
-                facets = reversed(self._blocks.facets_of(low, high))
-                numbers = range(high - 1, low - 1, -1)
-                found += [number for number, facet in zip(numbers, facets, strict=True) if facet in wanted]
-            high = low
-        return found[:most]
+        """Return the largest numbers of a window whose records are meant."""
+        if bottom < self._blocks_end and (self._texts or self._facets is not None):
+            return [*islice(self._numbers_in_blocks(bottom, self._at), most)]
+        conditions = self._conditions()
+        # The newest records may lack a row of an index that is a table.
+        source = self._reader.indexed if conditions.texts else "record"
+        statement = (
+            f"SELECT r.number FROM {source} r WHERE {conditions} AND r.number >= ? AND r.number < ? "
+            "ORDER BY r.number DESC LIMIT ?"
+        )
+        return [number for (number,) in self._rows(statement, (*conditions.values, bottom, self._at, most))]
 
     def _read(self, numbers: Sequence[int]) -> list[Any]:
         reader = self._reader
@@ -325,78 +328,47 @@ class RecordLook:
     def count(self, by: CountedBy) -> RecordCounts:
         """Count the records of a search that has no texts."""
         counts: Counter[str] = Counter()
-        wanted = frozenset(self._known if self._facets is None else self._facets)
-        self._prepare_count()
-        while wanted and self._at > self._low:
+        while self._wanted and self._at > self._low:
             if by is CountedBy.HOUR:
-                self._count_hour(counts, wanted)
+                self._count_hour(counts)
             else:
-                low = max(self._at - self._widest, self._low)
-                for facet, number in self._count_range(low, wanted).items():
+                low = self._next_bottom(self._low, self._widest)
+                for facet, number in self._count_range(low).items():
                     counts[count_key(self._known[facet], 0, by)] += number
                 self._at = low
             if self._is_over:
                 break
-        going_on = wanted and self._at > self._low
+        going_on = self._wanted and self._at > self._low
         return RecordCounts(counts=counts, before=self._at if going_on else None)
 
-    def _count_range(self, low: int, wanted: frozenset[int]) -> Mapping[int, int]:
+    def _count_range(self, low: int) -> Mapping[int, int]:
         """
         Count the records from a number up to the place of the look, by facet.
 
-        :param wanted: all facets that the search finds.
+        :param low: what :meth:`_next_bottom` returned, or a later number.
         """
         high = self._at
-        if not wanted or low >= high:
+        if not self._wanted or low >= high:
             return {}
-        end = self._blocks.end
-        if not self._narrow:
-            found = Counter[int]()
-            if self._indexed and low < end:
-                found = self._count_indexed(low, min(high, end))
-                low = min(high, end)
-            if low < high:
-                source, conditions = self._conditions(low, high)
-                statement = f"SELECT r.facet, count(*) FROM {source} WHERE {conditions} GROUP BY r.facet"
-                found.update(dict(self._rows(statement, conditions.values)))
-            return {facet: count for facet, count in found.items() if facet in wanted}
-        found = Counter[int]()
-        if low < end:
-            found = self._blocks.count(low, min(high, end))
-        if high > end:
-            found.update(self._count_after_blocks(max(low, end), high, len(wanted)))
-        return {facet: count for facet, count in found.items() if facet in wanted}
-
-    def _count_indexed(self, low: int, high: int) -> Counter[int]:
-        """Count what an index finds within the blocks: their facets are there, and no record has to be read."""
-        facets, self._facets = self._facets, None
-        source, conditions = self._conditions(low, high)
-        self._facets = facets
-        numbers = self._rows(f"SELECT r.number FROM {source} WHERE {conditions}", conditions.values)
-        if not numbers:
-            return Counter()
-        of_range = self._blocks.facets_of(low, high)
-        return Counter([of_range[number - low] for (number,) in numbers])
-
-    def _prepare_count(self) -> None:
-        """Set what counts do in another way than pages: the index over facets is small, and the records are not."""
-        if self._narrow:
-            self._facets = [*self._known] if self._facets is None else self._facets
-            self._widest = WIDEST
+        if low >= self._blocks_end:
+            conditions = self._conditions()
+            statement = (
+                f"SELECT r.facet, count(*) FROM {self._reader.indexed} r WHERE {conditions} AND r.number >= ? "
+                "AND r.number < ? GROUP BY r.facet"
+            )
+            found: Mapping[int, int] = dict(self._rows(statement, (*conditions.values, low, high)))
+        elif self._narrow:
+            found = self._blocks.count(low, high)
+        elif self._reads:
+            of_range = self._blocks.facets_of(low, high)
+            found = Counter([of_range[number - low] for number in self._numbers_in_blocks(low, high)])
         else:
-            self._widest = WIDEST if self._indexed else WIDEST_READ
+            found = Counter()
+            for first, marks in self._mark_records(low, high):
+                found.update(compress(self._blocks.facets_of(first, first + len(marks)), marks))
+        return {facet: count for facet, count in found.items() if facet in self._wanted}
 
-    def _count_after_blocks(self, low: int, high: int, facets: int) -> Mapping[int, int]:
-        if high - low < STEP_COST * facets:
-            # So few are read sooner by number than through the index.
-            source = self._reader.indexed
-            statement = f"SELECT facet, count(*) FROM {source} r WHERE number >= ? AND number < ? GROUP BY facet"
-            return dict(self._rows(statement, (low, high)))
-        source, conditions = self._conditions(low, high)
-        statement = f"SELECT r.facet, count(*) FROM {source} WHERE {conditions} GROUP BY r.facet"
-        return dict(self._rows(statement, conditions.values))
-
-    def _count_hour(self, counts: Counter[str], wanted: frozenset[int]) -> None:
+    def _count_hour(self, counts: Counter[str]) -> None:
         """Count the records of the newest hour that is left, and of those after it that have no record."""
         newest = self._newest_time()
         if newest is None:
@@ -406,12 +378,12 @@ class RecordLook:
         hour = newest // HOUR
         first = self._first_since(hour * HOUR, self._low, self._at)
         # An hour can have any number of records.
-        bottom = max(first, self._at - self._widest)
-        if self._narrow and self._at <= self._blocks.end and not self._blocks.has_sums_of(bottom, self._at):
+        bottom = self._next_bottom(first, self._widest)
+        if self._narrow and bottom < self._blocks_end and not self._blocks.has_sums_of(bottom, self._at):
             facets = self._blocks.facets_of(bottom, self._at)
-            matching = sum(map(wanted.__contains__, facets))
+            matching = sum(map(self._wanted.__contains__, facets))
         else:
-            matching = sum(self._count_range(bottom, wanted).values())
+            matching = sum(self._count_range(bottom).values())
         if matching:
             counts[count_key(NO_FACET, hour * HOUR, CountedBy.HOUR)] += matching
         self._at = bottom
@@ -422,6 +394,11 @@ class RecordLook:
             return self._blocks.time_of(self._at - 1)
         found = self._time_of(self._at - 1)
         return None if found is None or found[0] >= self._at else found[1]
+
+
+def _to_index(text: str | None) -> str | None:
+    """Return a value as the columns of records have it."""
+    return None if text is None else to_index_text(text)
 
 
 def count_key(facet: Facet, issued_at: int, by: CountedBy) -> str:

@@ -58,7 +58,6 @@ class RecordReader(SqlRecordReader):
 
     find = FIND
     among = "IN (SELECT value FROM json_each(?))"
-    index_hint = "INDEXED BY {}"
 
     def __init__(self, path: str, opener: Connect) -> None:
         self._path = path
@@ -94,8 +93,8 @@ class RecordReader(SqlRecordReader):
                 rows: list[Any] = connection.execute(statement, parameters).fetchall()
                 return rows
         except sqlite3.DatabaseError as error:
-            # An index that a search names was deleted: the check of the schema says which.
-            if not database_check.is_malformed(error) and "no such index" not in str(error):
+            # A table that a search reads was deleted: the check of the schema says which.
+            if not database_check.is_malformed(error) and "no such table" not in str(error):
                 raise
             raise DamagedRecord(f"the database itself is damaged: {explain(error)}") from error
 

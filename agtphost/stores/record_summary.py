@@ -1,11 +1,10 @@
 """
 Counts of the records that a search finds, by slots of time and by facet, and which facets are new.
 
-Theory of operation. The slots are ranges of numbers, as times never go back. A slot with few records is read by their
-numbers, one with many by the index over (facet, number), which costs a step for each facet and little for each record.
-There are fewer slots where a store has more facets, so that the steps of all slots are bounded. The newest slot is
-counted first; a look ends after :data:`agtphost.stores.record_search.LOOK_SECONDS` of its thread's processor time, and
-says how far it came.
+Theory of operation. The slots are ranges of numbers, as times never go back. Each is counted by the sums of its blocks
+and the facets of a part of one. There are fewer slots where a store has more facets, so that the sums of all slots are
+bounded. The newest slot is counted first; a look ends after :data:`agtphost.stores.record_search.LOOK_SECONDS` of its
+thread's processor time, and says how far it came.
 """
 
 from __future__ import annotations
@@ -13,9 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from operator import itemgetter
 from typing import Final
 
-from agtphost.stores.record_look import RecordLook
+from agtphost.stores.record_look import WIDEST, RecordLook
 from agtphost.stores.rows import Facet
 
 WIDTHS: Final = tuple(
@@ -31,7 +32,7 @@ MOST_SLOTS: Final = 60
 FEWEST_SLOTS: Final = 12
 
 MOST_STEPS: Final = 30_000
-"""Facets times slots: a step costs some 2.5 microseconds of a processor."""
+"""Facets times slots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,6 @@ class SummaryLook(RecordLook):
         events = frozenset(number for number in wanted if known[number].is_event)
         self._facets = sorted(wanted) if len(wanted) < len(known) else None
         self._set_ways()
-        self._prepare_count()
         until = now if search.until is None else search.until
         since = search.since
         if since is None:
@@ -109,7 +109,7 @@ class SummaryLook(RecordLook):
         begin = (until - 1) // width * width
         while begin + width > since:
             low = self._first_of_slot(begin) if begin > since else self._low
-            found = self._count_slot(low, wanted)
+            found = self._count_slot(low)
             sums.update(found)
             slots.append(
                 Slot(
@@ -136,12 +136,12 @@ class SummaryLook(RecordLook):
             is_complete=reached <= since,
         )
 
-    def _count_slot(self, low: int, wanted: frozenset[int]) -> Mapping[int, int]:
+    def _count_slot(self, low: int) -> Mapping[int, int]:
         """Count the records from a number on by facet, or the newest part of them, and move the place of the look."""
         found: Counter[int] = Counter()
         while True:
-            bottom = low if self._narrow else max(low, self._at - self._widest)
-            found.update(self._count_range(bottom, wanted))
+            bottom = self._next_bottom(low, self._widest)
+            found.update(self._count_range(bottom))
             self._at = bottom
             if bottom == low or self._is_over:
                 return found
@@ -177,26 +177,32 @@ class SummaryLook(RecordLook):
         A facet whose first records were removed counts as one that was there before.
         """
         # Facets have their numbers in the order of their first records, so new ones are the last.
-        numbers = sorted(self._known)
-        low, high = 0, len(numbers)
-        statement = f"SELECT r.number FROM {self._reader.indexed} r WHERE r.facet = ? ORDER BY r.number LIMIT 1"
-        while low < high:
-            middle = (low + high) // 2
-            first = self._rows(statement, (numbers[middle],))
-            low, high = (low, middle) if first and first[0][0] >= self._low else (middle + 1, high)
-        return [self._known[each] for each in numbers[low:]], [self._known[each] for each in numbers[:low]]
+        end = min(self._low, self._blocks.end)
+        source = self._reader.indexed
+        statement = f"SELECT coalesce(max(r.facet), 0) FROM {source} r WHERE r.number >= ? AND r.number < ?"
+        after_blocks = self._rows(statement, (end, self._low))[0][0]
+        last = max(after_blocks, *self._blocks.count(1, end), 0)
+        new = [facet for number, facet in self._known.items() if number > last]
+        return new, [facet for number, facet in self._known.items() if number <= last]
 
     def last_calls(self, callers: Sequence[str]) -> Mapping[str, int]:
         """Return the time of the newest record of each proven caller that has one."""
         wanted = frozenset(callers)
-        numbers = [number for number, facet in self._known.items() if facet.caller_id in wanted]
+        caller_of = {number: facet.caller_id for number, facet in self._known.items() if facet.caller_id in wanted}
         newest: dict[str, int] = {}
-        newest_of = (
-            f"SELECT r.number FROM {self._reader.indexed} r WHERE r.facet = f.number ORDER BY r.number DESC LIMIT 1"
-        )
-        statement = f"SELECT f.number, ({newest_of}) FROM facet f WHERE f.number {self._reader.among}"
-        for number, last in self._rows(statement, (self._reader.to_list(numbers),)) if numbers else ():
-            if last is not None:
-                caller = self._known[number].caller_id
-                newest[caller] = max(last, newest.get(caller, 0))
+        statement = f"SELECT r.facet, max(r.number) FROM {self._reader.indexed} r WHERE r.number >= ? GROUP BY r.facet"
+        for facet, number in self._rows(statement, (self._blocks.end,)):
+            if caller := caller_of.get(facet):
+                newest[caller] = max(number, newest.get(caller, 0))
+        high = self._blocks.end
+        while high > 1 and (lacking := frozenset(each for each, caller in caller_of.items() if caller not in newest)):
+            low = max(high - WIDEST, 1)
+            for first, marks in self._blocks.find(lacking, low, high):
+                end = first + len(marks)
+                facets = compress(self._blocks.facets_of(first, end), marks)
+                # Of several numbers the last one stays.
+                of_block = dict(zip(facets, compress(range(first, end), marks), strict=True))
+                for facet, number in sorted(of_block.items(), key=itemgetter(1), reverse=True):
+                    newest.setdefault(caller_of[facet], number)
+            high = low
         return {caller: found[1] for caller, number in newest.items() if (found := self._time_of(number)) is not None}

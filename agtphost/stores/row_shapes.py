@@ -81,6 +81,12 @@ SHAPES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("facets", bytes),
         Column("times", bytes),
     ),
+    "record_hash": (
+        Column("number", int, key=True),
+        Column("sessions", bytes),
+        Column("tasks", bytes),
+        Column("paths", bytes),
+    ),
     "lifecycle": (
         Column("agent_id", bytes, DIGEST, key=True),
         Column("status", str),

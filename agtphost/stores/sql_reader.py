@@ -84,14 +84,8 @@ class SqlRecordReader(ABC):
     among: ClassVar[str]
     """Condition that a number is one of a list, which is the parameter that :meth:`to_list` makes."""
 
-    index_hint: ClassVar[str] = ""
-    """Has the database use an index, whose name is filled in, where it may prefer a range of numbers."""
-
     indexed: ClassVar[str] = "record"
     """Where a search finds records: a table, or a query in parentheses."""
-
-    begins: ClassVar[str] = "substr(r.path, 1, 64) = ? AND r.path <> '/'"
-    """Condition that the first 64 characters of a record's path, which is not ``/``, are these."""
 
     known_facets: KnownFacets
     """The facets that were read already."""

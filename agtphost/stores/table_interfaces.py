@@ -74,11 +74,11 @@ class ITableRows(Interface):
     def facet(number: int) -> tuple[Any, ...] | None:
         """Return one row of ``facet``."""
 
-    def blocks() -> Iterator[tuple[Any, ...]]:
-        """Number of every row of ``record_block``, in their order."""
+    def blocks(table: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the number of every row of ``record_block`` or ``record_hash``, in their order."""
 
-    def block(number: int) -> tuple[Any, ...] | None:
-        """Return one row of ``record_block``."""
+    def block(table: str, number: int) -> tuple[Any, ...] | None:
+        """Return one row of ``record_block`` or ``record_hash``."""
 
     def checkpoints(after: int | None) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of ``checkpoint`` after a size, in order; from the first one if ``after`` is None."""

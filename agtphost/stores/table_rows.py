@@ -192,13 +192,11 @@ class TableRows:
     def facet(self, number: int) -> tuple[Any, ...] | None:
         return self._one("facet", f"SELECT {COLUMNS['facet']} FROM facet WHERE number = ?", (number,))
 
-    def blocks(self) -> Iterator[tuple[Any, ...]]:
-        return self._rows("record_block", "SELECT number FROM record_block ORDER BY number")
+    def blocks(self, table: str) -> Iterator[tuple[Any, ...]]:
+        return self._rows(table, f"SELECT number FROM {table} ORDER BY number")
 
-    def block(self, number: int) -> tuple[Any, ...] | None:
-        return self._one(
-            "record_block", f"SELECT {COLUMNS['record_block']} FROM record_block WHERE number = ?", (number,)
-        )
+    def block(self, table: str, number: int) -> tuple[Any, ...] | None:
+        return self._one(table, f"SELECT {COLUMNS[table]} FROM {table} WHERE number = ?", (number,))
 
     def checkpoints(self, after: int | None) -> Iterator[tuple[Any, ...]]:
         return self._pages("checkpoint", "size", after)

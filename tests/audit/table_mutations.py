@@ -217,7 +217,7 @@ class Mutator:
         where = " AND ".join(f"{name} IS ?" for name in keys)
         owner = values.get("owner") if table == "reservation" else None
         if how == "delete":
-            if table == "record_block" and at == self.schema.rows[table] - 1:
+            if table in ("record_block", "record_hash") and at == self.schema.rows[table] - 1:
                 # As if it had not been written yet: the host makes it anew.
                 return None
             database.execute(f"DELETE FROM {table} WHERE {where}", key)

@@ -23,7 +23,10 @@ pytestmark = postgres.needed
 
 INDEX = "SELECT number, session, task, path, facet FROM record_index ORDER BY number"
 FACETS = "SELECT * FROM facet ORDER BY number"
-WITHOUT = ("DROP TABLE record_index, record_block, facet, published", "UPDATE store SET schema = 2, readable_from = 1")
+WITHOUT = (
+    "DROP TABLE record_index, record_block, record_hash, facet, published",
+    "UPDATE store SET schema = 2, readable_from = 1",
+)
 """Statements that make a store what version 2 made."""
 
 

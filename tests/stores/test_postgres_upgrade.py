@@ -127,7 +127,7 @@ def test_a_host_that_stands_by_is_waited_for(url: str, tmp_path: Path) -> None:
 def test_a_store_of_the_first_version_is_upgraded(url: str) -> None:
     """Version 1 has no table of processes: none is shown, and the command adds it."""
     older = (
-        "DROP TABLE record_index, record_block, facet, published, process",
+        "DROP TABLE record_index, record_block, record_hash, facet, published, process",
         "UPDATE store SET schema = 1, readable_from = 1",
     )
     postgres.server().run(*older, url=url)

@@ -15,6 +15,7 @@ from agtphost.stores import block_writer, open_store, record_blocks
 from agtphost.stores.block_writer import make_block
 from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.record_blocks import MOST_SUMS, RecordBlocks, pack, unpack
+from agtphost.stores.record_hashes import ABSENT, hash_text
 from agtphost.stores.record_search import CountedBy, Search
 from agtphost.stores.rows import NO_FACET, DamagedRow
 from agtphost.stores.settings import locate_url
@@ -31,8 +32,6 @@ SMALL = 4
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have blocks of a few records, so that small stores have many, with sums and without."""
     set_block(monkeypatch, SMALL, 2)
-    # Every search by facets reads blocks.
-    monkeypatch.setattr("agtphost.stores.record_look.MANY_FACETS", 1)
 
 
 def open_at(folder: Path, database: str) -> Any:
@@ -82,6 +81,7 @@ class TestPostgresBlocks(BlockCases):
 def hide_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have lookups find no block, so that they read the records."""
     monkeypatch.setattr("agtphost.stores.record_blocks._BEGINNINGS", "SELECT number, began FROM record_block LIMIT 0")
+    monkeypatch.setattr("agtphost.stores.record_hashes._EXTENT", "SELECT 0, -1")
 
 
 def results(reader: IRecordReader, search: Search, last: int) -> list[Any]:
@@ -201,11 +201,17 @@ def test_a_look_refuses_blocks_that_are_not_in_order(tmp_path: Path, monkeypatch
     store = open_at(tmp_path, "sqlite")
     write_drafts(store, *(draft() for _ in range(9)))
     store.index_blocks()
-    for statement in ("DELETE FROM record_block WHERE number = 0", "UPDATE record_block SET number = 0, facets = x''"):
+    reader = store.reader()
+    for statement, look in (
+        ("UPDATE record_hash SET tasks = x'' WHERE number = 1", lambda: reader.latest(None, 9, Search(task_id="t"))),
+        ("DELETE FROM record_hash WHERE number = 0", lambda: reader.latest(None, 9, Search(task_id="t"))),
+        ("DELETE FROM record_block WHERE number = 0", lambda: reader.count(CountedBy.TOOL, None, Search())),
+        ("UPDATE record_block SET number = 0, times = x''", lambda: reader.count(CountedBy.HOUR, None, Search())),
+        ("UPDATE record_block SET sums = x'', facets = x''", lambda: reader.latest(None, 9, Search(status=200))),
+    ):
         store._execute(statement)
-        with pytest.raises(DamagedRow, match="record_block"):
-            store.reader().count(CountedBy.TOOL, None, Search(reads=False))
-            store.reader().count(CountedBy.HOUR, None, Search(reads=False))
+        with pytest.raises(DamagedRow, match=statement.split()[1] if "UPDATE" in statement else statement.split()[2]):
+            look()
     store.close()
 
 
@@ -219,7 +225,7 @@ def test_an_hour_of_many_blocks_is_counted_by_their_sums(tmp_path: Path, monkeyp
         pass
     read = []
     of_block = RecordBlocks._read
-    monkeypatch.setattr(RecordBlocks, "_read", lambda blocks, number: read.append(number) or of_block(blocks, number))
+    monkeypatch.setattr(RecordBlocks, "_read", lambda *given: read.append(given[1]) or of_block(*given))
     counted = store.reader().count(CountedBy.HOUR, None, Search())
     assert sum(counted.counts.values()) == 20 * SMALL and len({*read}) <= 3, read
     store.close()
@@ -228,9 +234,10 @@ def test_an_hour_of_many_blocks_is_counted_by_their_sums(tmp_path: Path, monkeyp
 def test_a_record_that_is_not_there_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing record, or one with values that no writer wrote, has the facet 0 and the time of the one before."""
     make_small(monkeypatch)
-    block = make_block(2, [(10, 7, 500), (11, "x", None)])
+    block, hashes = make_block(2, [(10, 7, 500, "s", "", "/"), (11, "x", None, None, "", "/")])
     assert list(unpack("I", block.facets)) == [0, 7, 0, 0] and list(unpack("Q", block.times)) == [500] * 4
     assert list(unpack("I", block.sums)) == [7, 1] and block.began == 500
+    assert list(unpack("I", hashes.sessions)) == [ABSENT, hash_text("s"), ABSENT, ABSENT]
 
 
 def test_blocks_are_written_a_few_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,13 +255,14 @@ def test_blocks_are_written_a_few_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     store.close()
 
 
-def test_a_block_has_twelve_octets_a_record() -> None:
-    """A block without sums is as large as its facets and times."""
-    rows = [(number + 1, number + 1, number) for number in range(record_blocks.BLOCK)]
-    block = make_block(0, rows)
+def test_a_block_has_24_octets_a_record() -> None:
+    """A block without sums is as large as its facets, its times and three hashes."""
+    rows = [(number + 1, number + 1, number, "", "", "") for number in range(record_blocks.BLOCK)]
+    block, hashes = make_block(0, rows)
     assert len(block.facets) + len(block.times) == 12 * record_blocks.BLOCK and not block.sums
-    few = make_block(0, [(number, number % MOST_SUMS + 1, at) for number, _, at in rows])
-    assert len(few.sums) == 8 * MOST_SUMS
+    assert [len(column) for column in hashes[1:]] == [4 * record_blocks.BLOCK] * 3
+    few = make_block(0, [(number, number % MOST_SUMS + 1, at, "", "", "") for number, _, at, *_ in rows])
+    assert len(few.facets.sums) == 8 * MOST_SUMS
 
 
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=postgres.needed)])
@@ -298,8 +306,8 @@ def test_recent_records_have_no_gap() -> None:
     add(1, 4_096)
     add(4_097, 1)
     found = recent.take_block(0)
-    assert found is not None and list(unpack("I", found.facets)) == [7] * 4_096 and recent.take_block(0) is None
-    assert (recent.next, len(recent.facets), len(recent.times)) == (4_098, 1, 1)
+    assert found is not None and list(unpack("I", found.facets.facets)) == [7] * 4_096 and recent.take_block(0) is None
+    assert (recent.next, len(recent)) == (4_098, 1)
     for first in range(4_098, 60_000, 1_000):
         add(first, 1_000)
-        assert len(recent.facets) <= block_writer.MOST_RECENT + 1_000
+        assert len(recent) <= block_writer.MOST_RECENT + 1_000

@@ -1,4 +1,4 @@
-"""Blocks of facets and times in PostgreSQL: :mod:`agtphost.stores.record_blocks`."""
+"""Blocks in PostgreSQL: :mod:`agtphost.stores.block_writer`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, Final
 from agtphost.stores.block_writer import lacks_blocks, write_blocks
 from agtphost.stores.facet_rows import FacetNumbers
 
-INDEXED_RECORDS: Final = "(SELECT number, i.facet, p.issued_at FROM record_index i JOIN record p USING (number))"
+INDEXED_RECORDS: Final = (
+    "(SELECT number, i.facet, p.issued_at, i.session, i.task, p.path FROM record_index i JOIN record p USING (number))"
+)
 """Records that have a row of the index: those that an earlier version wrote last get theirs later."""
 
 

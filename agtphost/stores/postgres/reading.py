@@ -35,7 +35,7 @@ MOST = 4
 FIND = "SELECT number FROM record WHERE substr(audit_id, 1, 8) = substr(?::bytea, 1, 8) AND audit_id = ?::bytea"
 
 INDEXED = (
-    "(SELECT i.number, i.session, i.task, i.path AS beginning, i.facet, p.path, p.method, p.caller "
+    "(SELECT i.number, i.session, i.task, i.facet, p.path, p.method, p.caller "
     "FROM record_index i LEFT JOIN record p ON p.number = i.number)"
 )
 """Where a search finds records; the server leaves the join out where it is not used."""
@@ -92,7 +92,6 @@ class PostgresReader(SqlRecordReader):
     find = FIND
     among = "= ANY(?::bigint[])"
     indexed = INDEXED
-    begins = "r.beginning = ? AND r.beginning <> '/'"
 
     def __init__(self, address: Address, session: Session | None = None) -> None:
         self._address = address

@@ -30,6 +30,7 @@ _RIGHTS: Final = {
     "chain": "SELECT INSERT",
     "facet": "SELECT INSERT",
     "record_block": "SELECT INSERT",
+    "record_hash": "SELECT INSERT",
     "record": "SELECT INSERT",
     "record_index": "SELECT INSERT",
     "lifecycle": "SELECT INSERT UPDATE",
