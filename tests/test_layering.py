@@ -26,7 +26,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "identity": EVERYONE,
     "contract": EVERYONE | {"config", "identity"},
     "config": EVERYONE | {"identity"},
-    "stores": EVERYONE | {"audit"},
+    # `identity` for what a record has signed: its index columns are made of that.
+    "stores": EVERYONE | {"audit", "identity"},
     "audit": EVERYONE | {"identity", "stores"},
     # `config` lies below: who is told what the operator says takes the section of the file itself, not a copy of it.
     "protocols": EVERYONE | {"config", "wire", "identity"},

@@ -9,7 +9,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.state_keeper`: signs what changes in the tables of state, and compares them with that at a start;
   :mod:`.state_digest`: digests of rows and of whole tables; :mod:`.state_check`: which rows are not what was signed
 - :mod:`.chain`: linking, timing and signing one record
-- :mod:`.record_text`: what is signed of it, in the RFC 8785 form; :mod:`.record_index`: the columns that it is found by
+- :mod:`.record_text`: what is signed of it, in the RFC 8785 form
 - :mod:`.filters`: the filter language of records
 - :mod:`.lifecycle`: states, transitions, and the table that every request reads
 - :mod:`.verify`: the verification walk

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.record_check import FACET, Examined, Finding
-from agtphost.audit.record_index import digest_facet
+from agtphost.stores.record_index import digest_facet
 from agtphost.stores.row_shapes import find_flaw, row_name
 from agtphost.stores.rows import Facet
 from agtphost.stores.table_interfaces import ITableRows

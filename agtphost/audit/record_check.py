@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from agtphost.audit.chain import Seconds
-from agtphost.audit.record_index import RecordIndex, index_record
 from agtphost.identity import envelope
 from agtphost.identity.jws import JWSError
+from agtphost.stores.record_index import RecordIndex, index_record
 from agtphost.stores.row_shapes import find_flaw, row_name
 from agtphost.stores.rows import RecordFormat, RecordKind
 

@@ -33,13 +33,13 @@ from agtphost.audit.drafts import (
 from agtphost.audit.keyed import KEYED, Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import state_after, stops
 from agtphost.audit.prepared_items import whole_batch
-from agtphost.audit.record_index import index_record
 from agtphost.audit.record_references import Unrenderable, link_row, render_body
 from agtphost.audit.state_digest import MEMBER, Statement, agent_leaf, item_leaf, leaves_of
 from agtphost.audit.state_item import StateItem, build_item
 from agtphost.audit.state_keeper import CHANGED, Move, Tally
 from agtphost.stores.interfaces import IWriterStore
 from agtphost.stores.keyed_digests import answer_digest, claim_octets
+from agtphost.stores.record_index import index_record
 from agtphost.stores.rows import (
     AGENT,
     AnswerRow,

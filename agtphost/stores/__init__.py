@@ -14,7 +14,9 @@ Where records are kept.
   database; :mod:`.record_summary`: counts by time and by facet; :mod:`.record_rows`: a record as a row of such a
   database
 - :mod:`.record_blocks`: facets and times of records in blocks, by which records are counted; :mod:`.block_writer`:
-  their writing side; :mod:`.known_facets`: the facets that a reader has read
+  their writing side; :mod:`.record_hashes`: hashes of sessions, tasks and paths in blocks; :mod:`.known_facets`: the
+  facets that a reader has read
+- :mod:`.record_index`: the columns that a record is found by
 - :mod:`.facet_rows`: what many records have in common, each combination once; :mod:`.record_indexing`: indexes the
   records of an earlier version
 - :mod:`.records`: the reading side off the reactor; :mod:`.record_store`: its interface

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from agtphost.audit.record_index import digest_facet
 from agtphost.stores.block_writer import RecentRecords
+from agtphost.stores.record_index import digest_facet
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import DamagedRow, Facet, RecordRow
 

@@ -15,9 +15,9 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.record_index import RecordIndex
 from agtphost.stores.interfaces import IChainStore, IRecordReader
 from agtphost.stores.keyed_digests import sealed_use
+from agtphost.stores.record_index import RecordIndex
 from agtphost.stores.record_look import Stop, count_key, never
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
 from agtphost.stores.record_summary import RecordSummary, Slot, slot_width

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agtphost.audit.record_index import index_signed
 from agtphost.stores.facet_rows import FacetNumbers
+from agtphost.stores.record_index import index_signed
 
 PAGE = 1_000
 """Records of one statement."""

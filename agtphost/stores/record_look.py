@@ -25,10 +25,10 @@ from operator import and_
 from typing import Any, Final, Protocol
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.record_index import FLOOR_METHODS, to_index_text
 from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.record_blocks import RecordBlocks
 from agtphost.stores.record_hashes import RecordHashes, Source
+from agtphost.stores.record_index import FLOOR_METHODS, to_index_text
 from agtphost.stores.record_rows import RECORD, check_record
 from agtphost.stores.record_search import (
     LOOK_SECONDS,

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Final
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.record_index import (
+from agtphost.stores.record_index import (
     FLOOR_METHODS,
     RecordIndex,
     index_record,

@@ -13,11 +13,11 @@ import pytest
 
 from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN
-from agtphost.audit.record_index import digest_facet
 from agtphost.audit.table_check import Expected, check_tables
 from agtphost.audit.writer import GroupWriter, Submission
 from agtphost.stores import DamagedRecord, Search, SQLiteStore, open_reader, open_store, upgrade
 from agtphost.stores.connection import connect
+from agtphost.stores.record_index import digest_facet
 from agtphost.stores.record_look import SearchStopped
 from agtphost.stores.record_reader import RecordReader
 from agtphost.stores.record_search import CountedBy

@@ -16,7 +16,6 @@ from agtphost.audit import checkpoint
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.export import Prover, write_export
 from agtphost.audit.merkle import Tree
-from agtphost.audit.record_index import read_members
 from agtphost.cli.audit.entries import HOST
 from agtphost.cli.audit.filter_options import filter_options, read_search
 from agtphost.cli.audit.store import open_records
@@ -29,6 +28,7 @@ from agtphost.cli.progress import show_progress
 from agtphost.cli.target import signing_keys
 from agtphost.client.local_host import LocalHost
 from agtphost.stores import Search, Selection
+from agtphost.stores.record_index import read_members
 from agtphost.vocabulary.regular_files import PacedWriter
 
 if TYPE_CHECKING:
