@@ -49,14 +49,14 @@ def test_the_log_stays_short_without_sqlites_own_folding(tmp_path: Path) -> None
 
 
 def test_many_short_commits_count_as_well(tmp_path: Path) -> None:
-    """Each writes eight pages for one record, and no commit has to copy the log: the thread does before."""
+    """Each writes five pages for one record, and no commit has to copy the log: the thread does before."""
     store = sqlite_store(tmp_path)
     store._connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()
     # Durability is the disk's matter; what the log has is not.
     store._connection.execute("PRAGMA synchronous=OFF").fetchall()
     writer = group_writer(store)
     longest = 0
-    for _ in range(1_500):
+    for _ in range(2_000):
         sealed(writer, draft())
         await_thread(store)
         longest = max(longest, (tmp_path / "records.sqlite3-wal").stat().st_size)
@@ -68,6 +68,7 @@ def test_a_log_that_the_thread_has_copied_is_left_by_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was committed in the meantime, so the log begins anew without a commit that waits for the disk."""
+    monkeypatch.setattr(wal_checkpoint, "FOLD_OCTETS", FOLD_OCTETS // 2)
     begun = []
     begin = WalCheckpointer._begin
     monkeypatch.setattr(WalCheckpointer, "_begin", lambda self: (begun.append(self), begin(self)))
