@@ -420,6 +420,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "protocols.listener_connections:AcceptingFactory._lagging",
             "protocols.pacing:Pacing._waiting",
             "protocols.output_queue:OutputQueue._chunks",
+            "protocols.quic.core:ServerCore._streams",
             "protocols.quic.datagrams:QuicEndpoint._by_id",
             "protocols.quic.datagrams:QuicEndpoint._failed",
             "protocols.quic.datagrams:QuicEndpoint._half_open",

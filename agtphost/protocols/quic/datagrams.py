@@ -403,6 +403,7 @@ class QuicEndpoint(DatagramProtocol):
         self.counts.handshakes[outcome] += 1
         self.counts.lost += link.core.packets_lost
         link.core.end_trace()
+        self._clock.callLater(0, link.core.release)  # This turn may still ask the core.
         if link.is_admitted:
             self._factory.connection_closed(link)
         if not self._links:

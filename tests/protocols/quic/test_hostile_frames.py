@@ -56,14 +56,14 @@ def test_gaps_are_few(site: Site, kind: int, head: bytes) -> None:
     client = QuicClient(network, site).connect()
     network.pass_time(0.1)
     [link] = host.endpoint._links
+    streams, crypto = link.core._streams, link.core._crypto_streams[tls.Epoch.ONE_RTT]
     offsets = iter(range(1, 50_000, 2))
     most = 0
     while client.closed is None and (first := next(offsets, None)) is not None:
         some = (first, *(next(offsets) for _ in range(99)))
         send(client, b"".join(head + number(offset) + b"\x01x" for offset in some))
         network.pass_time(0.05)
-        streams = (*link.core._streams.values(), link.core._crypto_streams[tls.Epoch.ONE_RTT])
-        most = max(most, *(len(each.receiver._ranges) for each in streams))
+        most = max(most, *(len(each.receiver._ranges) for each in (crypto, *streams.values())))
     assert client.closed is not None and (client.closed.error_code, client.closed.frame_type) == (0x0A, kind)
     assert most == MOST_GAPS + 1
     assert is_answered(network, site)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ class SilentClient:
         [link] = host.endpoint._links
         self.link = link
         self.core: Any = link.core
+        link.core.release = lambda: None  # type: ignore[method-assign]  # Tests look at what it was at its end.
         self._network = network
         self._keys: Any = client.core._cryptos[tls.Epoch.ONE_RTT].send
         self._sent = client.core._packet_number
@@ -262,3 +265,51 @@ def test_faults_of_the_library_are_few_lines_in_the_log(
         assert is_answered(network, site)
     finally:
         globalLogPublisher.removeObserver(throttle)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No garbage collector, which a host lets look at what is older than a moment every thirty thousand connections."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def end_by_client(network: Network, client: QuicClient) -> None:
+    client.close()
+
+
+def end_by_silence(network: Network, client: QuicClient) -> None:
+    del network.receivers[client.address]
+    client._timer.cancel()
+
+
+def end_by_error(network: Network, client: QuicClient) -> None:
+    client.core._local_next_stream_id_bidi = 4_000
+    client.call()
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("end", [end_by_client, end_by_silence, end_by_error])
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_connection_that_ended_keeps_no_memory(
+    site: Site, end: Callable[[Network, QuicClient], None], is_complete: bool
+) -> None:
+    """What the library holds for a connection, 60 KiB of parts that refer to each other, is freed with its end."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site)
+    network.run(lambda: host.endpoint.links)
+    if is_complete:
+        client.wait(client.connect().call())
+        network.pass_time(1)
+    [link] = host.endpoint._links
+    core: Any = link.core
+    del link
+    parts = [weakref.ref(each) for each in (core._loss, core.tls, core._configuration, *core._streams.values())]
+    del core
+    end(network, client)
+    network.pass_time(host.factory.limits.idle_timeout + 60)
+    assert host.endpoint.links == 0
+    assert [part() for part in parts if part() is not None] == []
