@@ -133,6 +133,22 @@ class Admission:
         if origin is not None:
             origin.allowance += 1
 
+    def move(self, before: str, after: str, now: float) -> bool:
+        """
+        Count an open connection for another address, without a handshake; False if that has its share.
+
+        :param before: the canonical address that it is counted for.
+        :param after: the canonical address that its client has now.
+        """
+        old, new = self._find_origin(before), self._origin(after, now)
+        if new is not None and new is not old:
+            if new.connections >= self._limits.connections_per_address:
+                return False
+            new.connections += 1
+        if old is not None and old is not new:
+            old.connections -= 1
+        return True
+
     def release(self, address: str) -> None:
         """Note that an admitted connection ended."""
         self.connections -= 1

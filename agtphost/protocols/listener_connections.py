@@ -130,10 +130,8 @@ class AcceptingFactory(ServerFactory):
 
     def move(self, connection: Accepted, address: str) -> bool:
         """Count an open connection for another address, without a handshake; False if that has its share."""
-        if not self._admission.admit(address, self._clock.seconds()):
+        if not self._admission.move(connection.address, address, self._clock.seconds()):
             return False
-        self._admission.vouch(address)
-        self._admission.release(connection.address)
         connection.address = address
         return True
 

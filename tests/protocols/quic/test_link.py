@@ -436,6 +436,33 @@ def test_a_client_that_moves_where_there_is_no_room_is_closed(site: Site) -> Non
     assert first.wait(first.call())[0].startswith(OK)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "limits"),
+    [
+        ("198.51.100.7", "203.0.113.9", ConnectionLimits(connections=1)),
+        ("2001:db8::7", "2001:db8::8", ConnectionLimits(connections_per_address=1)),
+        ("2001:db8::7", "2001:db8::8", ConnectionLimits(handshakes_per_second_per_address=1)),
+    ],
+    ids=["full host", "full network", "network without handshakes left"],
+)
+def test_a_client_that_moves_takes_its_place_along(
+    site: Site, before: str, after: str, limits: ConnectionLimits
+) -> None:
+    """It makes no connection and no handshake: where it has a place, or needs no other, it goes on."""
+    network = Network()
+    host = QuicHost(network, site, limits=limits)
+    client = QuicClient(network, site, address=(before, 1)).connect()
+    client.wait(client.call())
+    client.rebind((after, 1))
+    assert client.wait(client.call())[0].startswith(OK)
+    network.pass_time(0.1)
+    assert [link.address for link in host.endpoint._links] == [after] and client.closed is None
+    assert host.factory.connections == 1 and host.endpoint.counts.moves == 1
+    client.close()
+    network.pass_time(1)
+    assert host.factory.connections == 0 and host.factory._admission.connections == 0
+
+
 def test_connections_are_counted_once_their_client_is_known(site: Site) -> None:
     """A handshake counts for no address; a client with a certificate is vouched for, one without is not."""
     network = Network()
