@@ -113,7 +113,7 @@ class ServerCore(BoundedConnection):
         """The name that the client asked for by SNI, in lower case."""
 
         self._challenged: Any = None  # the path that was asked for a proof of its address
-        self._challenged_at = 0.0
+        self._challenged_at = -math.inf
         self.packets_lost = 0
         """Packets that the client did not acknowledge in time."""
 
@@ -236,7 +236,10 @@ class ServerCore(BoundedConnection):
 
     def datagrams_to_send(self, now: float) -> list[tuple[bytes, Any]]:
         """Return the datagrams that have to be sent, with a request of proof where the client's address is new."""
-        path = self._network_paths[0]
+        path, *others = self._network_paths
+        for each in others:
+            if not each.remote_challenges:
+                each.local_challenge_sent = True  # The client has left it, and does not probe it.
         asks, is_proven = now >= self._challenge_due, path.is_validated and path is self._challenged
         if asks:
             path.local_challenge_sent = False
@@ -248,6 +251,8 @@ class ServerCore(BoundedConnection):
             # congestion window, and its acknowledgement shows that they are lost.
             self._probe_pending |= not self._is_full
             self._challenged = None
+        elif not path.is_validated and self._handshake_complete:
+            path.local_challenge_sent = True  # It was asked a moment ago.
         found = super().datagrams_to_send(now)
         if asks and path.local_challenge_sent:
             self._challenged, self._challenged_at = path, now
@@ -267,12 +272,13 @@ class ServerCore(BoundedConnection):
         Return when the client is to be sent a PATH_CHALLENGE.
 
         It is repeated until it is answered (RFC 9000 section 13.3), no sooner than an Initial packet would be (RFC 9000
-        section 8.2.1).
+        section 8.2.1), also where the address has changed again: behind a translator that gives each datagram another
+        port, its answer asks for the next one.
         """
         path = self._network_paths[0]
         if path.is_validated or not self._handshake_complete:
             return math.inf
-        return self._challenged_at + self._loss.get_probe_timeout() if path.local_challenge_sent else 0.0
+        return self._challenged_at + self._loss.get_probe_timeout()
 
     @property
     def address(self) -> tuple[str, int] | None:

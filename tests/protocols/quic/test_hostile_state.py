@@ -118,7 +118,8 @@ def test_addresses_that_prove_nothing_get_little(site: Site, size: int) -> None:
     """
     Challenges count for the three octets that an address gets for each that came from it.
 
-    They exceed the congestion window, so the packets that the host holds for them are few.
+    They exceed the congestion window, so the packets that the host holds for them are few. Without a bound of their
+    rate they were as many as may be.
     """
     network = Network()
     host = QuicHost(network, site, FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(200_000)))))
@@ -133,7 +134,7 @@ def test_addresses_that_prove_nothing_get_little(site: Site, size: int) -> None:
             assert to == FIRST or allowed[to[1]] >= 0
         else:
             allowed[origin[1]] += 3 * len(octets)
-    assert MOST_PACKETS < len(client.space().sent_packets) <= MOST_PACKETS + 2 * MOST_ACKNOWLEDGEMENTS
+    assert MOST_PACKETS // 4 < len(client.space().sent_packets) < MOST_PACKETS
     assert (client.link.is_gone, is_answered(network, site)) == (False, True)
 
 
