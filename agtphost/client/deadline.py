@@ -9,6 +9,9 @@ from agtphost.client.errors import Timeout
 Clock = Callable[[], float]
 """Returns seconds, never going back."""
 
+LONGEST_SILENCE = 20.0
+"""Seconds in which a host that can be reached sends something while a call waits: it is sent a PING every 15."""
+
 
 class Deadline:
     """A moment after which a call is given up."""
@@ -18,6 +21,8 @@ class Deadline:
         self._seconds = seconds
         self._end = clock() + seconds
         self._doing = "starting"
+        self.count_silence: Callable[[], float] = lambda: 0.0
+        """Returns for how many seconds nothing has come from the host, where a carrier knows that something should."""
 
     @property
     def seconds_left(self) -> float:
@@ -43,6 +48,11 @@ class Deadline:
 
     def timeout_error(self) -> Timeout:
         """Return the error that says what took too long."""
+        what = f"The call took longer than {self._seconds:g} seconds, while {self._doing}"
+        silence = self.count_silence()
+        if silence < LONGEST_SILENCE:
+            return Timeout(f"{what}.", "Allow it more time.")
         return Timeout(
-            f"The call took longer than {self._seconds:g} seconds, while {self._doing}.", "Allow it more time."
+            f"{what}; nothing has come from the host for {silence:.0f} seconds.",
+            "Check the network, and that the host runs. Whether it carried the request out is unknown.",
         )

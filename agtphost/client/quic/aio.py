@@ -85,6 +85,7 @@ class AsyncioQuicConnection(asyncio.DatagramProtocol):
         :raises agtphost.client.errors.ClientError: if the call gets no final reply.
         """
         deadline.remaining("waiting for the answer")
+        deadline.count_silence = self._driver.count_silence
         if not self.reusable:
             # It has ended since the call was given it.
             raise convert_unsent(self._driver.session.fault or to_loss("ended the connection", answered=False))

@@ -163,6 +163,7 @@ class BlockingQuicConnection:
         :raises agtphost.client.errors.ClientError: if the call gets no final reply.
         """
         deadline.remaining("sending the request")
+        deadline.count_silence = lambda: self._session.count_silence(self._clock())
         with self._lock:
             if not self._session.reusable:
                 # It has ended since the call was given it.

@@ -64,6 +64,10 @@ class QuicDriver:
         """Whether further calls may be made."""
         return not self.is_over and self.session.reusable
 
+    def count_silence(self) -> float:
+        """Return for how many seconds no datagram of the server has come; 0 once the connection is over."""
+        return self.session.count_silence(self._clock())
+
     # Calls
 
     def begin(self, call: PreparedCall, stream: Stream | None, done: Done) -> QuicCall:

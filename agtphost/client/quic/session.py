@@ -80,6 +80,7 @@ class QuicSession:
         self._core = ClientCore(credentials, destination.host)
         self._silent_until = now + patience
         self._ping_at = math.inf
+        self._heard_at = now
         self._unreachable = 0
         self._waiting: dict[QuicCall, None] = {}
         """The calls without a stream, the oldest first."""
@@ -114,6 +115,7 @@ class QuicSession:
 
     def receive(self, datagram: bytes, now: float) -> None:
         """Take a datagram of the server."""
+        self._heard_at = now
         self._unreachable = 0
         if self.fault is None and self._core.is_reset(datagram):
             self._end(partial(to_loss, "does not know this connection any more (after a restart, or a long outage)"))
@@ -128,6 +130,10 @@ class QuicSession:
             self._end_with(Unanswered(f"Nothing listens at UDP port {place.port} of {place.host}."))
         elif self._unreachable >= MOST_UNREACHABLE:
             self._end(partial(to_loss, "is gone"))
+
+    def count_silence(self, now: float) -> float:
+        """Return for how many seconds no datagram of the server has come; 0 once the connection is over."""
+        return now - self._heard_at if self.fault is None else 0.0
 
     def datagrams(self, now: float) -> list[bytes]:
         """Return the datagrams that have to be sent."""

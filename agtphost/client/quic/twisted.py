@@ -87,6 +87,7 @@ class TwistedQuicConnection(DatagramProtocol):
         :return: the final reply, or a ClientError.
         """
         deadline.remaining("waiting for the answer")
+        deadline.count_silence = self._driver.count_silence
         final: Deferred[Reply] = Deferred(lambda _: self._driver.give_up(begun))
         begun = self._driver.begin(call, stream, lambda found: fire(final, found))
         return final

@@ -12,7 +12,7 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred, gatherResults, succeed
 
-from agtphost.client import CannotConnect, ConnectionLost, TLSRefused
+from agtphost.client import CannotConnect, ConnectionLost, Timeout, TLSRefused
 from agtphost.client.carriers import OVERTAKEN, Fallback
 from agtphost.client.requests import Destination
 from agtphost.identity.manifest_signature import sign_manifest
@@ -100,7 +100,8 @@ def make(request: pytest.FixtureRequest, site: Site) -> Callable[..., Driver]:
     """Makes a client that chooses the carrier."""
 
     def client(**options: Any) -> Driver:
-        made: Driver = request.param(trust=site.folder / "root.pem", timeout=30.0, quic="auto", **options)
+        given = {"timeout": 30.0, "quic": "auto", **options}
+        made: Driver = request.param(trust=site.folder / "root.pem", **given)
         return made
 
     return client
@@ -369,3 +370,25 @@ async def test_a_call_that_a_draining_host_has_not_begun_is_made_once(site: Site
             for _ in range(2):
                 assert (await client.call(uri(host), "BOOK")).status == 200
     assert [method for method, _ in dispatcher.calls] == ["BOOK", "BOOK"]
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+@pytest_twisted.ensureDeferred
+async def test_a_silent_host_is_not_given_more_time(
+    site: Site, make: Make, is_silent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing came for longer than a PING takes, the network is the likely cause; else the call is slow."""
+    monkeypatch.setattr("agtphost.client.deadline.LONGEST_SILENCE", 0.3 if is_silent else 3600.0)
+
+    def fall_silent(request: Any, peer: Any, interim: Any) -> Any:
+        if request.method == "DESCRIBE":
+            return at_once(request, peer, interim)
+        monkeypatch.setattr(host.quic.endpoint, "transmit", lambda *_: None)
+        return Deferred()
+
+    async with QuicHost(site, FakeDispatcher(fall_silent)) as host, make(quic=True) as client:
+        await client.call(uri(host), "DESCRIBE")
+        with pytest.raises(Timeout) as caught:
+            await client.call(uri(host), "QUERY", timeout=1.0)
+    assert ("nothing has come from the host" in str(caught.value)) is is_silent
+    assert caught.value.remedy.startswith("Check the network" if is_silent else "Allow it more time.")
