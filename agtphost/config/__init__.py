@@ -50,6 +50,7 @@
 - :mod:`.traces`: ``[traces]``: OpenTelemetry traces of calls, sent to a collector
 - :mod:`.values`: the kinds of values that sections are made of, and how each is read from what the file says
 - :mod:`.witness_settings`: hosts that witness this one's log, and logs that this one witnesses
+- :mod:`.listen_checks`: rules of `[listen]` that span several keys
 - :mod:`.store_checks`: rules of `[store]` that span several keys
 - :mod:`.witness_checks`: what witnesses and witnessed logs need besides sound keys
 """

@@ -19,6 +19,7 @@ from agtphost.config.delegation import delegation_faults
 from agtphost.config.faults import ConfigFault, describe_absence
 from agtphost.config.gateway import gateway_faults
 from agtphost.config.launch_script import likely_servers
+from agtphost.config.listen_checks import listen_faults
 from agtphost.config.mcp_front import mcp_front_faults
 from agtphost.config.merchant import merchant_faults
 from agtphost.config.methods import methods_faults
@@ -59,7 +60,7 @@ HINTS: Mapping[Location, str] = {
 def check(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
     """Yield every fault of a configuration whose single keys are sound."""
     yield from _host(config)
-    yield from _listen(config)
+    yield from listen_faults(config)
     yield from store_faults(config)
     cluster = config.cluster if "cluster" in config.model_fields_set else None
     yield from cluster_faults(cluster, config.store.url, plugin=config.store.plugin is not None)
@@ -139,26 +140,6 @@ def _host(config: Config) -> Iterator[ConfigFault]:
     if state == state.parent:
         hint = 'name a separate directory, such as "state"'
         yield ConfigFault(location=("host", "state_dir"), message="is the root of the file system", hint=hint)
-
-
-def _listen(config: Config) -> Iterator[ConfigFault]:
-    listen = config.listen
-    if listen.endpoint is None:
-        return
-    # With systemd, only its socket unit has the address, so these keys inform commands.
-    for key in () if listen.endpoint.startswith("systemd:") else ("address", "port"):
-        if key in listen.model_fields_set:
-            yield ConfigFault(
-                location=("listen", key),
-                message="cannot be combined with endpoint",
-                hint="remove this line, or that of endpoint",
-                concerns=(("listen", "endpoint"),),
-            )
-    if not listen.endpoint or listen.endpoint.startswith(("ssl:", "tls:")):
-        yield ConfigFault(
-            location=("listen", "endpoint"),
-            message="must be a plain endpoint such as tcp:4480; the host adds TLS itself",
-        )
 
 
 def _wire(config: Config) -> Iterator[ConfigFault]:
