@@ -353,6 +353,20 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "[listen] port cannot be combined with endpoint",
         "remove this line",
     ),
+    (
+        "endpoint and QUIC",
+        '[listen]\nendpoint = "tcp:1"\n[quic]\nenabled = true\n',
+        5,
+        "[listen] endpoint cannot be combined with [quic] enabled: QUIC listens at address and port",
+        "write address and port",
+    ),
+    (
+        "address with a zone and QUIC",
+        '[listen]\naddress = "fe80::1%eth0"\n[quic]\nenabled = true\n',
+        5,
+        "[listen] address cannot have a zone where [quic] is enabled, as 'fe80::1%eth0' has",
+        "name an address without one",
+    ),
     ("endpoint with TLS", '[listen]\nendpoint = "ssl:1"\n', 5, "must be a plain endpoint", ""),
     ("empty endpoint", '[listen]\nendpoint = ""\n', 5, "must be a plain endpoint", ""),
     (
