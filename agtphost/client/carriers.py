@@ -38,7 +38,7 @@ OVERTAKEN = "The host did not answer by QUIC in time."
 """The cause of a fallback where TCP was connected first."""
 
 OFFERED_SECONDS = 86_400.0
-"""For how long an offer is believed. One that does not hold any more costs a head start."""
+"""For how long an offer is believed, unless it fails: then until QUIC may be tried again."""
 
 ABSENT_SECONDS = 3_600.0
 """For how long a host that offers no QUIC is not asked again, and a refused caller does not ask."""
@@ -201,7 +201,9 @@ class CarrierTable:
         known = self._hosts.get(destination)
         if not (connected and cause and known is not None):
             return
-        self._put(destination, _Known(known.port, known.until, now + SILENT_SECONDS), now)
+        # Its manifest is read again before QUIC is tried again: the port may have changed.
+        again = now + SILENT_SECONDS
+        self._put(destination, _Known(known.port, min(known.until, again), again), now)
         if self._report is not None:
             self._report(Fallback(destination=destination, cause=cause))
 

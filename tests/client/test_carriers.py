@@ -110,7 +110,11 @@ def test_refused_reading_is_remembered_of_its_caller_alone(status: int) -> None:
 
 
 def test_a_fallback_is_reported_and_remembered_for_a_while() -> None:
-    """QUIC is not tried for five minutes, and then again; a host that was down is not reported."""
+    """
+    QUIC is not tried for five minutes, and then where the manifest says; a host that was down is not reported.
+
+    A host that had moved its QUIC port was tried at the old one for a day.
+    """
     reported: list[Fallback] = []
     kept = Kept()
     kept.hosts[HOST] = (4481, 10_000.0, 0.0)
@@ -122,9 +126,10 @@ def test_a_fallback_is_reported_and_remembered_for_a_while() -> None:
     table.end_attempt(HOST, 100, connected=True, cause=OVERTAKEN)
     assert [each.cause for each in reported] == [OVERTAKEN]
     assert table.quic_of(HOST, 100 + SILENT_SECONDS - 1) is None
-    assert kept.hosts[HOST] == (4481, 10_000.0, SILENT_SECONDS)
+    assert kept.hosts[HOST] == (4481, SILENT_SECONDS, SILENT_SECONDS)
     assert CarrierTable(kept, None).quic_of(HOST, SILENT_SECONDS - 1) is None
-    assert table.quic_of(HOST, 100 + SILENT_SECONDS) is not None
+    kept.hosts.clear()
+    assert table.is_known(HOST, 100 + SILENT_SECONDS - 1) and not table.is_known(HOST, 100 + SILENT_SECONDS)
 
 
 def test_a_suspect_is_called_by_tls_once() -> None:
