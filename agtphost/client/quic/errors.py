@@ -58,7 +58,8 @@ def explain_silence(destination: object, *, is_there: bool) -> CannotConnect:
         )
     return CannotConnect(
         f"{destination} does not answer by UDP; without --quic it answers, by TCP.",
-        "QUIC needs enabled = true in [quic] of the host's host.toml, and a network that lets its UDP port through.",
+        "QUIC needs enabled = true in [quic] of the host's host.toml, its port in the URI if [quic] port is not TLS's, "
+        "and a network that lets UDP through.",
     )
 
 
