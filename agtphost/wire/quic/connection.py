@@ -321,8 +321,9 @@ class BoundedConnection(quic.QuicConnection):
             # A probe of the handshake alone: a host that has completed it has no keys for that any more, and would not
             # learn of a client's new address.
             self.send_ping(0)
-        # The idle timeout bounds for how long (RFC 9002 section 6.2.1).
-        while loss._pto_count and loss.get_probe_timeout() * 2**loss._pto_count > LONGEST_PROBE:
+        # The idle timeout bounds for how long (RFC 9002 section 6.2.1). Without a call there is time.
+        is_awaited = self._streams or not self._handshake_confirmed
+        while is_awaited and loss._pto_count and loss.get_probe_timeout() * 2**loss._pto_count > LONGEST_PROBE:
             loss._pto_count -= 1
 
     # Windows

@@ -325,6 +325,23 @@ def test_a_client_with_another_port_for_each_datagram_costs_few_datagrams(
         assert len(network.carried) - before < 10 * 300 and client.closed is None
 
 
+def test_a_client_that_left_is_probed_seldom(site: Site) -> None:
+    """
+    It took the handshake and says nothing more: without a call the pause between probes doubles, as RFC 9002 has it.
+
+    A probe every three seconds cost the host more than the handshake.
+    """
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    del network.receivers[client.address]
+    client._timer.cancel()
+    network.run(lambda: any(link.core._handshake_confirmed for link in host.endpoint._links))
+    before = len(network.carried)
+    network.pass_time(host.factory.limits.idle_timeout + 5)
+    assert host.endpoint.links == 0 and 3 <= len(network.carried) - before <= 12
+
+
 def test_paths_that_are_not_proven_are_few(site: Site) -> None:
     """Packets of one connection from twenty addresses, none of which answers, are no twenty paths, and it goes on."""
     network = Network()
