@@ -18,6 +18,9 @@ from agtphost.vocabulary.display_names import UNNAMED
 ROWS = 200
 """Rows of a table; further ones have a link."""
 
+BLANK = ("-", "")
+"""Texts of cells that show nothing."""
+
 LONGEST_REASON = 1_000
 """Characters of a typed reason."""
 
@@ -64,9 +67,21 @@ def _row(row: Sequence[Any], labels: Sequence[Mapping[str, str]]) -> Tag:
     cells, attributes = row if isinstance(row, TableRow) else (row, {})
     return tags.tr(
         tags.th(to_cell(cells[0]), scope="row"),
-        *(tags.td(to_cell(cell), **label) for cell, label in zip(cells[1:], labels, strict=False)),
+        *(_cell(to_cell(cell), label) for cell, label in zip(cells[1:], labels, strict=False)),
         **attributes,
     )
+
+
+def _cell(content: Any, label: Mapping[str, str]) -> Tag:
+    """Return a cell; a narrow window leaves out those of the class ``blank``."""
+    return tags.td(content, **label, **({"class": "blank"} if _is_blank(content) else {}))
+
+
+def _is_blank(content: Any) -> bool:
+    """Return whether what a cell shows is only the sign for nothing."""
+    while isinstance(content, Tag) and content.tagName == "span" and len(content.children) == 1:
+        content = content.children[0]
+    return content in BLANK
 
 
 def to_cell(cell: Any) -> Any:

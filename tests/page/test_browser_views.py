@@ -178,6 +178,41 @@ def test_nobody_is_kept_out_by_a_view(browser: Browser, site: Site, paths: list[
     assert not wrong, shown(wrong)
 
 
+ROW_HEIGHTS = """
+const rows = Array.from(document.querySelectorAll('tr[data-record]'));
+const line = parseFloat(getComputedStyle(rows[0]).lineHeight);
+return rows.map((row) => row.getBoundingClientRect().height / line);
+"""
+
+
+def test_a_call_takes_few_lines_in_a_narrow_window(browser: Browser, site: Site) -> None:
+    """A list of calls can be read in a narrow window: a cell that says nothing takes no room, others share lines."""
+    browser.open(address(site, "/calls"))
+    browser.one("html[data-ready]")
+    for width, most in ((768, 3.0), (390, 5.0)):
+        browser.wide(width)
+        lines = browser.run(ROW_HEIGHTS)
+        assert len(lines) > 5
+        assert sum(lines) / len(lines) <= most, (width, lines)
+    browser.wide(1280)
+
+
+def test_an_empty_cell_that_differs_is_seen_in_a_narrow_window(browser: Browser, site: Site) -> None:
+    """The control of the rule that hides cells: a signed reason where the view shows none is not hidden."""
+    browser.open(address(site, "/calls?filter=status:200"))
+    browser.wide(390)
+    browser.one("tr[data-record] td.blank")
+    script = """
+    const cell = document.querySelector('tr[data-record] td.blank');
+    const before = cell.getBoundingClientRect().height;
+    cell.querySelector('[data-shown]').classList.add('differs');
+    return [before, cell.getBoundingClientRect().height];
+    """
+    before, after = browser.run(script)
+    assert before == 0 and after > 0
+    browser.wide(1280)
+
+
 def test_a_broken_word_is_noticed(browser: Browser, site: Site) -> None:
     """The control: a narrow cell, and one that is too wide."""
     browser.open(address(site))

@@ -25,7 +25,9 @@ const follow = (table) => {
     cells.slice(0, columns).forEach((text, at) => {
       // Only paths of this page: never what a foreign text would lead to.
       const link = at === 0 && typeof href === "string" && /^\/(?![/\\])/.test(href);
-      row.append(element("td", heads[at] ? { "data-label": heads[at] } : {}, link ? element("a", { href }, String(text)) : String(text)));
+      const attributes = heads[at] ? { "data-label": heads[at] } : {};
+      if (text === "-") attributes.class = "blank";
+      row.append(element("td", attributes, link ? element("a", { href }, String(text)) : String(text)));
     });
     if (status) row.dataset.state = String(status);
     return row;
