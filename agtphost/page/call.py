@@ -22,6 +22,9 @@ HASHES = ("request_hash", "result_hash", "approval_digest")
 """Members with hashes of what was sent and answered, which the record does not repeat."""
 
 
+OPERATOR_KEY = "the operator's key"
+"""How an operator is known; :file:`shown.js` has the same text."""
+
 RECORDS_SEARCHED = 1_000
 """How many records after this one are searched for those of its task, in addition to earlier ones."""
 
@@ -94,7 +97,7 @@ def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str
         ("Call", mark("called", call_list.describe_call(payload))),
         ("Caller", mark("caller_id", call_list.draw_caller(payload, today.get("agent_name")))),
         *([("Operator", mark("operator", f"{name}, {operator.get('key')}"))] if isinstance(operator, dict) else []),
-        ("Identity proof", mark("identity_assurance", payload.get("identity_assurance") or "-")),
+        ("Identity proof", mark("identity_assurance", _describe_proof(payload))),
         ("On behalf of", mark("acting_principal_id", payload.get("acting_principal_id") or "-")),
         ("Answered by", mark("agent_id", elements.brief_agent(payload.get("agent_id"), "host"))),
         ("Status", tags.span(mark("status", status if isinstance(status, int) else "-"), f" {phrase}".rstrip())),
@@ -109,6 +112,12 @@ def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str
     if isinstance(front, dict):
         told.append(("Received over HTTP", f"at {front.get('surface')}, as {front.get('client')}"))
     return elements.section("Summary", elements.facts(told))
+
+
+def _describe_proof(payload: Mapping[str, Any]) -> object:
+    """Return how the caller of a record was known; ``none`` in a record says only that no agent was."""
+    assurance = payload.get("identity_assurance") or "-"
+    return OPERATOR_KEY if assurance == "none" and isinstance(payload.get("operator"), dict) else assurance
 
 
 def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, proven: PageReply) -> Tag:

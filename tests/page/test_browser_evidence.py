@@ -87,6 +87,20 @@ def test_a_record_is_green_line_by_line(browser: Browser, site: Site) -> None:
     browser.quiet()
 
 
+def test_the_proof_of_an_operator_is_the_key(browser: Browser, site: Site) -> None:
+    """The record of a sign-in names the operator's key as the proof of identity, and verifies; another text is red."""
+    audit_id = site.host.agtp_json("audit", "search", "--path", "/page", "--method", "AUTHORIZE")[0]["audit_id"]
+    browser.open(address(site, f"/calls/{audit_id}"))
+    proof = browser.one('[data-shown="identity_assurance"]')
+    assert proof.text == "the operator's key"
+    good, _, text = verify(browser, "[data-verify]")
+    assert good, text
+    browser.run("document.querySelector('[data-shown=identity_assurance]').textContent = 'none'")
+    good, _, text = verify(browser, "[data-verify]")
+    assert not good and "the operator's key" in text
+    browser.quiet()
+
+
 @pytest.mark.release
 def test_a_flipped_bit_is_red_and_named(browser: Browser, site: Site) -> None:
     """The view that is open stays as it was; the same click says now that the record is not what was signed."""

@@ -111,6 +111,10 @@ const expected = (place, payload, audit_id) => {
     case "agent_id":
       if (!payload.agent_id) return differs("host");
       return is_agent(place, payload.agent_id) ? "" : payload.agent_id;
+    case "identity_assurance": {
+      const by_key = payload[member] === "none" && payload.operator !== null && typeof payload.operator === "object";
+      return differs(by_key ? "the operator's key" : show(payload[member]));
+    }
     case "operator":
       return differs(escape(`${operator_of(payload)}, ${payload.operator?.key}`));
     case "previous_audit_id":
