@@ -159,6 +159,11 @@ def render_decision(agent: str, decision: Mapping[str, Any], close: Sequence[str
     call = str(decision.get("called") or spoken_call(method, path, name))
     if decision.get("allowed") is True:
         lines = [f"yes: {agent} may call {call}"]
+        if decision.get("method_decides"):
+            lines = [
+                f"yes, at the gates: {agent} may send {call}",
+                f"  then     {method} decides itself, by the caller's role and by what the request names",
+            ]
         if decision.get("needs_approval"):
             lines = [
                 f"yes: {agent} may call {call}, once a person has approved it",

@@ -145,6 +145,8 @@ def _caller(payload: Mapping[str, Any], claimed: Mapping[str, Any], names: Mappi
     """Return lines on who called and how that was authenticated; unverified claims are on separate lines."""
     sureness = ASSURANCE_TEXTS.get(str(payload.get("identity_assurance")), "not known how")
     caller = payload.get("caller_id")
+    if isinstance(payload.get("operator"), Mapping) and not caller:
+        return []
     if not claimed or caller:
         known = f"{caller}, {sureness}" if names.get(str(caller)) else sureness
         return [f"  caller   {known}"]

@@ -8,7 +8,9 @@ from typing import Any
 
 def build_decision_query(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     """
-    Return the parameters of INSPECT ``target=decision`` for the call of a record; None where the record has no call.
+    Return the parameters of INSPECT ``target=decision`` for the call of a record; None where it cannot be asked again.
+
+    A record without a call has no question, and neither has the call of an operator.
 
     :param payload: what was signed.
     """
@@ -27,6 +29,8 @@ def build_decision_query(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     extra = payload.get("extra")
     if isinstance(extra, dict) and isinstance(extra.get("input_shape"), dict):
         asked["input_shape"] = extra["input_shape"]
+    if "operator" in payload and not payload.get("caller_id"):
+        return None  # The gates are asked about agents and strangers; an operator is neither.
     if payload.get("caller_id"):
         asked.update(agent_id=payload["caller_id"], assurance=payload.get("identity_assurance"))
     elif claimed := claimed_of(payload):

@@ -121,6 +121,8 @@ def test_everything_that_shows_records_shows_the_operator(site: Site, tmp_path: 
     explained = host.agtp("explain", entry["audit_id"], "--cert", "vera.pem")
     assert "anna (operator) called" in explained.stdout, explained.stdout + explained.stderr
     assert f"operator anna, with the key {entry['payload']['operator']['key']}" in explained.stdout
+    assert "caller   " not in explained.stdout, "an operator is not an unnamed caller"
+    assert "today" not in explained.stdout, "the gates have no answer about an operator"
     events = host.agtp_json("audit", "walk", "demo", "--cert", "vera.pem")
     assert any(each["payload"].get("operator", {}).get("name") == "anna" for each in events), events
     export = tmp_path / "records.jsonl"
