@@ -25,6 +25,7 @@ from agtphost.identity.certificates import CertificateError, load_certificate, p
 from agtphost.methods.standard.table import STANDARD
 from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.paths import template_warnings
 
 
 def find_unmatched(loaded: LoadedHost) -> Iterator[str]:
@@ -46,6 +47,7 @@ def find_unmatched(loaded: LoadedHost) -> Iterator[str]:
         for name in names if isinstance(names, tuple) else ():
             if not loaded.catalog.knows(name) and name not in served:
                 yield f"[policies.methods] {key} names {name}, which neither the catalog nor an endpoint has"
+    yield from _foreign_paths(loaded)
     yield from _unbound_aliases(loaded, served)
     yield from _dimensions(loaded)
     yield from _people(loaded)
@@ -77,6 +79,13 @@ def _negotiable(loaded: LoadedHost) -> Iterator[str]:
                     f"{endpoint.name}: data_classes has {name!r}, which is not a [[data_class]]{meant}, so the "
                     "endpoint is not negotiated"
                 )
+
+
+def _foreign_paths(loaded: LoadedHost) -> Iterator[str]:
+    """Yield endpoints whose paths have parameters in the form of another framework, which are literal text here."""
+    for endpoint in loaded.endpoints:
+        for why in template_warnings(endpoint.path):
+            yield f"{endpoint.file}:{endpoint.lines.get('path', endpoint.line)}: {endpoint.name}: {why}"
 
 
 def _unbound_aliases(loaded: LoadedHost, served: set[str]) -> Iterator[str]:

@@ -25,6 +25,9 @@ _PATH = re.compile(rf"(?:/{_SEGMENT_CHAR}++)++", re.ASCII)
 _SEGMENT = re.compile(rf"{_SEGMENT_CHAR}++", re.ASCII)
 _PARAMETER = re.compile(r"\{([A-Za-z0-9_]{1,64})\}", re.ASCII)
 _URI_TEMPLATE = re.compile(r"\{[+#./;?&=,!@|][^{}]*\}|\{[^{}]*(?:\*|:[0-9]+|,[^{}]*)\}", re.ASCII)
+_FOREIGN_PARAMETER = re.compile(
+    r"[:*]([A-Za-z_][A-Za-z0-9_]*)\??|<(?:[a-z]+:)?([A-Za-z0-9_]+)>|\[(?:\.{3})?([A-Za-z0-9_]+)\]", re.ASCII
+)
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """A character that no text in an address may have."""
@@ -224,7 +227,23 @@ def _literal_faults(segment: str, words: Collection[str]) -> Iterator[str]:
     else:
         offence = _segment_offence(segment, words)
         if offence is not None:
-            yield f"the segment {shown!r} is refused: {offence[0].lower()}{offence[1:].rstrip('.')}"
+            foreign = _foreign_parameter(segment)
+            meant = f"; a parameter is written {{{foreign}}}" if foreign else ""
+            yield f"the segment {shown!r} is refused: {offence[0].lower()}{offence[1:].rstrip('.')}{meant}"
+
+
+def template_warnings(path: str) -> Iterator[str]:
+    """Yield a sentence for each literal segment of an endpoint's path that is a parameter in other frameworks."""
+    for segment in path[1:].split("/"):
+        foreign = _foreign_parameter(segment)
+        if foreign:
+            yield f"the segment {segment[:64]!r} is literal text here; a parameter is written {{{foreign}}}"
+
+
+def _foreign_parameter(segment: str) -> str:
+    """Return the name in a segment such as ``:id`` or ``<int:id>``; empty if no framework has a parameter like it."""
+    found = _FOREIGN_PARAMETER.fullmatch(segment)
+    return "" if found is None else next(name for name in found.groups() if name)
 
 
 @lru_cache(maxsize=16_384)

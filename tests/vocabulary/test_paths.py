@@ -212,11 +212,27 @@ def test_templates(path: str, segments: tuple[str | None, ...], parameters: tupl
         ("/book/{id}", "the method name BOOK"),
         ("/a b", "character"),
         ("/a/..", "dot segments"),
+        ("/a/<id>", "a parameter is written {id}"),
+        ("/a/<int:id>", "a parameter is written {id}"),
+        ("/a/[id]", "a parameter is written {id}"),
     ],
 )
 def test_bad_templates_are_refused(path: str, fault: str) -> None:
     """API-030, API-031, API-032: each at registration, with the rule."""
     assert any(fault in found for found in paths.template_faults(path, WORDS))
+
+
+@each_row(
+    ("path", "warned"),
+    [("/text/:id", ["{id}"]), ("/files/*rest", ["{rest}"]), ("/a/:b/:c", ["{b}", "{c}"])]
+    + [(path, []) for path in ("/", "/text/{id}", "/a/b:c", "/a/*", "/a/:1", "/v1/books:find")],
+)
+def test_parameters_of_other_frameworks_are_warned_of(path: str, warned: list[str]) -> None:
+    """A segment such as ``:id`` is good literal text, and hardly ever meant so."""
+    assert list(paths.template_faults(path)) == []
+    found = list(paths.template_warnings(path))
+    assert len(found) == len(warned)
+    assert all(each.endswith(f"a parameter is written {meant}") for each, meant in zip(found, warned, strict=True))
 
 
 def test_a_bad_template_cannot_be_parsed() -> None:
