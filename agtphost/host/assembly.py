@@ -30,6 +30,7 @@ from agtphost.host.evidence import keep_evidence
 from agtphost.host.expiry_watch import ExpiryWatch
 from agtphost.host.file_rotation import FileRotation
 from agtphost.host.generations import Generations
+from agtphost.host.grant_bindings import unmatched_grants
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.listener import Announcement, listening_service, quic_service
@@ -264,6 +265,7 @@ def _outside_services(
         manager.notify_ready,
         find_hindrance,
         lambda: None if quic is None else quic.port,
+        lambda: unmatched_grants(generations.core.services, generations.core.connected),
     )
     # The last to start is the first to stop.
     yield draining

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from contextlib import suppress
 
 from twisted.logger import Logger
@@ -23,6 +24,7 @@ from agtphost.methods.grants import Granting
 from agtphost.methods.rights import AgentRights, Bounds
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.upstream.failures import UpstreamFailure
+from agtphost.vocabulary.grants import upstream_of
 
 log = Logger()
 
@@ -118,6 +120,18 @@ def configure_grants(services: HostServices, upstreams: Upstreams) -> None:
     if faults:
         raise ConfigurationError(problems_of(services.config, faults))
     services.rights.configure(grants)
+
+
+def unmatched_grants(services: HostServices, upstreams: Upstreams) -> Iterator[str]:
+    """Yield a warning for each tool of ``[[grant]]`` that a server, which has listed its tools, does not have."""
+    grantable = Grantable(services.registry.admitted_bindings, upstreams.adapters)
+    for section in services.config.grant:
+        for text in section.allow if any(map(upstream_of, section.allow)) else ():
+            try:
+                grantable.remark(text)
+            except NotGrantable as error:
+                meant = f"; did you mean {', '.join(error.close)}?" if error.close else ""
+                yield f"[[grant]] of {section.agent} grants nothing by {text}: {error}{meant}"
 
 
 def _agent(services: HostServices, named: str, at: int, faults: list[ConfigFault]) -> Agent | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -138,6 +139,8 @@ def check_host(config: Config, environ: Mapping[str, str], parts: ProblemsByPart
     :param parts: collects problems.
     :return: None if there are any.
     """
+    for warning in access_warnings(config):
+        log.warn("{warning}", warning=warning)
     made = not config.host.development or provision(config, parts["identity"])
     catalogs = catalogs_of(config, parts["catalog"])
     admitted, clashes = distinct(agents.load(config, parts["identity"]))
@@ -315,6 +318,21 @@ def _custom_methods(config: Config, catalogs: CatalogSet) -> Sequence[str]:
 def _log_omitted(left_out: Iterable[Problem]) -> None:
     for problem in left_out:
         log.error("an endpoint is left out: {problem}", problem=str(problem))
+
+
+def access_warnings(config: Config) -> Iterator[str]:
+    """Yield a warning for the state directory and the configuration file if other users can change them."""
+    for path, forbidden, harm in (
+        (config.host.state_dir, stat.S_IWGRP | stat.S_IWOTH, "replace its keys and its store"),
+        # Group access to a file is the default of many systems, where each user has a group.
+        (config.file, stat.S_IWOTH, "make the host run commands of theirs"),
+    ):
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+        except OSError:
+            continue
+        if mode & forbidden:
+            yield f"{path} has mode {mode:o}: other users can {harm}; run: chmod {mode & ~0o022:o} {path}"
 
 
 def _policy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,7 @@ class Announcement(Service):
     :param ready: called with a line when the port accepts and the wait is over.
     :param hindered: returns why the host serves but is not ready; empty if it is ready.
     :param udp_port: returns the port of QUIC; None if nothing listens for it.
+    :param warnings: returns what can be said only once servers have listed their tools.
     """
 
     name = "announcement"
@@ -138,8 +139,10 @@ class Announcement(Service):
         ready: Callable[[str], object] = lambda line: None,
         hindered: Callable[[], str] = lambda: "",
         udp_port: Callable[[], int | None] = lambda: None,
+        warnings: Callable[[], Iterable[str]] = lambda: (),
     ) -> None:
         self._ready = ready
+        self._warnings = warnings
         self._udp_port = udp_port
         self._hindered = hindered
         self._reactor = reactor
@@ -186,6 +189,8 @@ class Announcement(Service):
         down = [server for server in self._servers if server.state not in AVAILABLE]
         if down:
             log.warn("not up yet: {names} (agtp upstreams ls says why)", names=_names(down))
+        for warning in self._warnings():
+            log.warn("{warning}", warning=warning)
         if why:
             self._reactor.callLater(LOOK_EVERY, self._look_again)
 

@@ -104,6 +104,7 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
                 *map(aside.restore_names, remarks),
                 *expiry_watch.expiry_warnings(config, time.time()),
                 *quic_warnings(config),
+                *host_loader.access_warnings(config),
             ]
     finally:
         globalLogPublisher.removeObserver(note)

@@ -68,14 +68,19 @@ def _grant_warnings(config: Config, server: McpServer) -> Iterator[str]:
     name, tools = server.settings.name, [f"{server.settings.name}.{tool}" for tool in server.catalogue.tools]
     for section in config.grant if server.catalogue.was_listed else ():
         for text in section.allow:
-            named = upstream_of(text)
-            if named is None or named[0] != name or named[1].startswith(UNLISTED):
+            if not _names_tool_of(text, name):
                 continue
             beginning = text.removesuffix(ANY)
             if not any(tool == text or (beginning != text and tool.startswith(beginning)) for tool in tools):
                 near = difflib.get_close_matches(text, tools, 1)
                 meant = f" (did you mean {near[0]}?)" if near else ""
                 yield f"[[grant]] of {section.agent}: {name} has no tool {text}{meant}; the entry grants nothing"
+
+
+def _names_tool_of(text: str, server: str) -> bool:
+    """Return whether a grant names tools of a server, other than all of them."""
+    named = upstream_of(text)
+    return named is not None and named[0] == server and named[1] != ANY and not named[1].startswith(UNLISTED)
 
 
 def _server_problems(config: Config, number: int, server: McpServer) -> list[Problem]:
@@ -109,8 +114,14 @@ def _hint(server: McpServer, kind: str) -> str:
 
 
 def unasked_warnings(config: Config) -> Iterator[str]:
-    """Yield a warning for each server whose rules were not compared with its lists, because it was not asked."""
+    """Yield a warning for each server that rules or grants are for, and that was not asked whether it has the tools."""
     for server in config.mcp.server:
+        granted = [text for entry in config.grant for text in entry.allow if _names_tool_of(text, server.name)]
+        if granted:
+            yield (
+                f"[[grant]]: whether {server.name} has {', '.join(dict.fromkeys(granted))} was not checked: "
+                "`agtp check --ask` starts it and compares them"
+            )
         ruled = [name for name in ("tools", "pins", "prompts", "resources") if getattr(server, name)]
         if ruled:
             yield (

@@ -177,12 +177,50 @@ def test_check_asks_servers_what_a_grant_names(tmp_path: Path) -> None:
     """A tool that its server has not is told once the server was asked; before, only its name could be compared."""
     misspelt = '\n[[grant]]\nagent = "demo"\nallow = ["files.read_fil", "files.read_*"]\n'
     config = sample(tmp_path, append=misspelt)
-    assert agtp("check", str(config)).returncode == 0
+    unasked = agtp("check", str(config))
+    assert unasked.returncode == 0
+    assert "whether files has files.read_fil, files.read_* was not checked: `agtp check --ask`" in unasked.stderr
     done = agtp("check", str(config), "--ask", "--json")
     notes = [note for note in json.loads(done.stdout)["notes"] if "[[grant]]" in note]
     assert notes == [
         "[[grant]] of demo: files has no tool files.read_fil (did you mean files.read_file?); the entry grants nothing"
     ], done.stdout
+
+
+def test_a_start_warns_of_a_grant_that_names_no_tool(tmp_path: Path) -> None:
+    """Once the server has listed its tools, the log says which entry grants nothing; the others are not named."""
+    misspelt = '\n[[grant]]\nagent = "demo"\nallow = ["files.read_fil", "files.list_files", "ECHO /text"]\n'
+    with running(sample(tmp_path, append=misspelt, eager=True)) as host:
+        until(lambda: any("grants nothing" in line for line in host.lines))
+        warned = [line for line in host.lines if "grants nothing" in line]
+        assert len(warned) == 1 and "[[grant]] of demo" in warned[0], warned
+        assert "files.read_fil" in warned[0] and "did you mean files.read_file" in warned[0], warned
+
+
+def test_a_path_with_parameters_of_another_framework_is_named(tmp_path: Path) -> None:
+    """The check has the file, the line and the right form of the parameter."""
+    config = sample(tmp_path)
+    file = config.parent / "endpoints" / "text.toml"
+    file.write_text(file.read_text().replace('path = "/text"', 'path = "/text/:id"'))
+    done = agtp("check", str(config))
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"text\.toml:\d+: ECHO /text/:id: the segment ':id' is literal text here; .* \{id\}", done.stderr)
+
+
+def test_a_state_directory_that_others_can_change_is_named(tmp_path: Path) -> None:
+    """The check and the log of a start name its mode and the command that mends it; 0700 and 0755 are left alone."""
+    config = sample(tmp_path)
+    state = config.parent / "state"
+    for mode, warned in ((0o700, False), (0o755, False), (0o777, True), (0o1777, True), (0o775, True)):
+        state.mkdir(exist_ok=True)
+        state.chmod(mode)
+        done = agtp("check", str(config))
+        assert done.returncode == 0, done.stderr
+        assert (f"has mode {mode:o}: other users can" in done.stderr) is warned, done.stderr
+    config.chmod(0o666)
+    assert f"run: chmod 644 {config}" in agtp("check", str(config)).stderr
+    with running(config) as host:
+        assert any("has mode 775" in line and "chmod 755" in line for line in host.lines), host.lines
 
 
 def test_the_bridge_offers_what_is_granted(host: Host) -> None:
