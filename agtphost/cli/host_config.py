@@ -16,6 +16,7 @@ from agtphost.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from agtphost.config import Config
+    from agtphost.client.local_host import LocalHost
     from agtphost.config.lenient import LenientReading
     from agtphost.vocabulary.tomltext import Location
 
@@ -111,6 +112,27 @@ def _warn(path: Path, found: LenientReading) -> None:
     text = f"{place}{first.message}.{more} The command goes on without it; `agtp check {path}` tells how to cure it."
     click.echo(visible(f"warning: {text}"), err=True)
 
+
+def recall_faulty(path: Path, found: LenientReading) -> LocalHost | None:
+    """
+    Return where a host was reached when its ``host.toml`` was last read without a fault, and say so once per command.
+
+    None if the file has no fault now, or was never read by this user without one.
+    """
+    from agtphost.client.local_host import recall_last
+
+    last = recall_last(path) if found.problems else None
+    context = click.get_current_context(silent=True)
+    if last is None or context is None:
+        return last
+    if not context.meta.get(_RECALLED) and not context.resilient_parsing:
+        context.meta[_RECALLED] = True
+        click.echo(visible(f"note: address and files of the host are those of the last {path} without a fault"), err=True)
+    return last
+
+
+_RECALLED = "agtphost.cli.host_config.recalled"
+"""The member of a command's memory that says that the note was printed."""
 
 KEY_FILES: tuple[Location, ...] = (("audit", "key"), ("host", "state_dir"))
 """Keys that say where the host's signing keys are."""

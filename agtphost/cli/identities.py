@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config, read_config
+from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config, read_config, recall_faulty
 from agtphost.cli.options import Connection
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
@@ -31,7 +31,9 @@ def agent_id_of(where: Connection, agent: str) -> str:
             f"{agent!r} is not an Agent-ID, and without a host.toml labels are not known",
             "Give 64 hexadecimal digits, or add --config host.toml.",
         )
-    config = load_usable_config(path, *AGENT_FILES, remedy="Or give the Agent-ID: 64 hexadecimal digits.")
+    config = _agent_config(path)
+    if config is None:
+        config = load_usable_config(path, *AGENT_FILES, remedy="Or give the Agent-ID: 64 hexadecimal digits.")
     found = {one.name: one.agent_id for one in local_agents(config)}
     if agent not in found:
         listed = f"Choose one of: {', '.join(found)}." if found else "Start the host once."
@@ -44,9 +46,21 @@ def labels(where: Connection) -> dict[str, str]:
     path = find_config(where)
     if path is None:
         return {}
+    config = _agent_config(path)
+    return {} if config is None else {one.agent_id: one.name for one in local_agents(config)}
+
+
+def _agent_config(path: Path) -> Config | None:
+    """Return a configuration that says where the files of agents are; None if a fault hides that."""
     found = read_config(path)
-    known = all(map(found.is_known, AGENT_FILES))
-    return {one.agent_id: one.name for one in local_agents(found.config)} if known else {}
+    if all(map(found.is_known, AGENT_FILES)):
+        return found.config
+    last, config = recall_faulty(path, found), found.config
+    if last is None:
+        return None
+    host = config.host.model_copy(update={"state_dir": last.state_dir})
+    identity = config.identity.model_copy(update={"known_agents": last.known_agents})
+    return config.model_copy(update={"host": host, "identity": identity})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agtphost.cli.failures import WrongInput, configuration_error
-from agtphost.cli.host_config import NO_HOST, find_config, read_config
+from agtphost.cli.host_config import NO_HOST, find_config, read_config, recall_faulty
 from agtphost.cli.options import HERE, Connection
 from agtphost.client.errors import InvalidCall
 from agtphost.client.local_host import LocalHost, recall, remember
@@ -57,7 +57,13 @@ def _find_target(where: Connection, credentials: Credentials, uri: str | None, i
             found = read_config(path)
             if not found.problems:
                 remember(path, LocalHost.of(found.config))
-            return of_reading(found, credentials, identity=where.identity, default=identity, uri=uri)
+            try:
+                return of_reading(found, credentials, identity=where.identity, default=identity, uri=uri)
+            except InvalidCall:
+                last = recall_faulty(path, found)
+                if last is None:
+                    raise
+                return of_local(last, credentials, identity=where.identity, default=identity, uri=uri)
         except InvalidCall as error:
             raise WrongInput(error.explanation, error.remedy) from None
     if uri is None:

@@ -2,7 +2,8 @@
 Where a host on this machine is reached, and where its files lie.
 
 Reading a ``host.toml`` takes more time than most calls. The result is stored in the user's cache directory, under a
-digest of everything that it depends on: the text and path of the file, and variables of the environment.
+digest of everything that it depends on: the text and path of the file, and variables of the environment. The last
+reading without a fault is stored without the text, for commands that have to reach the host while the file has one.
 """
 
 from __future__ import annotations
@@ -63,20 +64,35 @@ class LocalHost:
 
 def recall(path: Path, environ: Mapping[str, str] = os.environ) -> LocalHost | None:
     """Return the host of a ``host.toml`` that was read before without a fault; None if it must be read."""
-    kept = _file_for(path, environ)
+    found = _recall(_file_for(path, environ))
+    if found is not None and found != recall_last(path, environ):
+        _write(_file_for_last(path, environ), found)  # The file has a text again that it had before.
+    return found
+
+
+def recall_last(path: Path, environ: Mapping[str, str] = os.environ) -> LocalHost | None:
+    """Return the host of a ``host.toml`` as it was when it was last read without a fault."""
+    return _recall(_file_for_last(path, environ))
+
+
+def remember(path: Path, host: LocalHost, environ: Mapping[str, str] = os.environ) -> None:
+    """Store the host of a ``host.toml`` without fault; does nothing without a cache directory."""
+    for kept in (_file_for(path, environ), _file_for_last(path, environ)):
+        _write(kept, host)
+
+
+def _write(kept: Path | None, host: LocalHost) -> None:
+    if kept is not None:
+        write_cached(kept, json.dumps(asdict(host), default=str))
+
+
+def _recall(kept: Path | None) -> LocalHost | None:
     # A file of another user could choose the host and the authority that commands trust; `read_cached` takes none.
     found = None if kept is None else read_cached(kept)
     try:
         return None if found is None else _host_of(found)
     except (ValueError, TypeError, KeyError):
         return None
-
-
-def remember(path: Path, host: LocalHost, environ: Mapping[str, str] = os.environ) -> None:
-    """Store the host of a ``host.toml`` without fault; does nothing without a cache directory."""
-    kept = _file_for(path, environ)
-    if kept is not None:
-        write_cached(kept, json.dumps(asdict(host), default=str))
 
 
 def _file_for(path: Path, environ: Mapping[str, str]) -> Path | None:
@@ -89,9 +105,19 @@ def _file_for(path: Path, environ: Mapping[str, str]) -> Path | None:
             text = stream.read(_LARGEST_FILE + 1)
     except (OSError, ValueError):
         return None
+    return folder / _file_name(path, environ, text)
+
+
+def _file_for_last(path: Path, environ: Mapping[str, str]) -> Path | None:
+    """Return the file that keeps the last reading of ``path`` that had no fault."""
+    folder = cache_folder("last-hosts", environ)
+    return None if folder is None else folder / _file_name(path, environ, b"")
+
+
+def _file_name(path: Path, environ: Mapping[str, str], text: bytes) -> str:
     names = (__version__, str(path.absolute()), *(f"{name}={environ.get(name)}" for name in INPUTS))
     digest = sha256(os.fsencode("\0".join(names)) + b"\0\0" + text).hexdigest()
-    return folder / f"{digest}.json"
+    return f"{digest}.json"
 
 
 def _host_of(found: Any) -> LocalHost:

@@ -131,6 +131,34 @@ def test_fault_in_a_needed_key_names_the_options_that_replace_it(
     assert server.seen, named.output
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[listen]\nport = 'x'\n",
+        "[listen]\nport = 99999\n",
+        "[listen]\nport = 4490\n[listen]\nport = 4491\n",
+        "[host]\nstate_dir = 5\n",
+        '[tls]\nclient_ca = "absent.pem"\n',
+        '[identity]\nknown_agents = "absent"\n',
+        "listen:\n  port: 4480\n",
+    ],
+)
+def test_fault_in_a_needed_key_leaves_the_host_that_was_read_before(
+    run: Run, server: AgtpServer, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a command with the sound file, the address and the files are those; a note says so."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for port in (server.port, 4499, server.port):
+        Path("host.toml").write_text(SOUND.format(port=port))
+        assert "warning" not in run("reload").stderr
+    Path("host.toml").write_text(text)
+    for name in ("revoke", "status", "approvals", "reload", "tools", "walk", "can"):
+        before = len(server.seen)
+        result = run(*COMMANDS[name])
+        assert len(server.seen) > before, (name, result.output)
+        assert result.stderr.count("note: address and files") == 1, (name, result.stderr)
+
+
 @pytest.mark.parametrize("more", ["prot = 3\n", "adress = 5\n", "prot = 3\nadress = 5\n"])
 def test_unknown_key_hides_no_key_that_is_set(run: Run, server: AgtpServer, more: str) -> None:
     """It cannot have been meant for the port or the address, which the file has as well."""
