@@ -15,7 +15,7 @@ from agtphost.cli.failures import CommandError, HostRefused, NoConnection
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_document, print_fields, print_json, print_table, visible
+from agtphost.cli.output import print_document, print_fields, print_json, print_table, visible, visible_line
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 
@@ -95,22 +95,15 @@ def _pages(client: Client, target: Target, asked: Mapping[str, Any]) -> Iterator
         more = {"continuation_token": token}
 
 
-def _line(text: object) -> str:
-    """Return a foreign text as one line, with even its line ends escaped."""
-    from agtphost.client.terminal import escape
-
-    return escape(str(text))
-
-
 def _call_of(entry: Mapping[str, Any]) -> str:
     """Return the call in one line: its tool if it has one, or else its method and path."""
-    return _line(entry.get("tool") or f"{entry.get('method', '')} {entry.get('path', '')}")
+    return visible_line(entry.get("tool") or f"{entry.get('method', '')} {entry.get('path', '')}")
 
 
 def _agent_of(entry: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """Return who calls: the name in the host's files, the label that the host reports, or the Agent-ID."""
     caller = str(entry.get("caller", ""))
-    return _line(names.get(caller) or entry.get("label") or caller)
+    return visible_line(names.get(caller) or entry.get("label") or caller)
 
 
 @command.command()
@@ -146,7 +139,7 @@ def ls(state: str, agent: str | None, ids: bool, where: Connection, as_json: boo
         return
     if ids:
         for entry in listed:
-            click.echo(_line(entry.get("approval_id")))
+            click.echo(visible_line(entry.get("approval_id")))
         return
     if not listed:
         whose = "" if decides else " of this caller's own"
@@ -159,11 +152,11 @@ def ls(state: str, agent: str | None, ids: bool, where: Connection, as_json: boo
         ("APPROVAL", "STATE", "AGENT", "CALL", "EXPIRES"),
         (
             (
-                _line(entry.get("approval_id")),
-                _line(entry.get("state")),
+                visible_line(entry.get("approval_id")),
+                visible_line(entry.get("state")),
                 _agent_of(entry, names),
                 _call_of(entry),
-                _line(_end_of(entry)),
+                visible_line(_end_of(entry)),
             )
             for entry in listed
         ),
@@ -197,7 +190,7 @@ def show(approval_id: str, only_ascii: bool, where: Connection, as_json: bool) -
     if as_json:
         print_json(entry)
         return
-    print_fields((name, _line(value)) for name, value in _facts(entry, labels(where)) if value)
+    print_fields((name, visible_line(value)) for name, value in _facts(entry, labels(where)) if value)
     for title, name in (("input", "input"), ("besides", "beside"), ("headers", "fields")):
         if name in entry:
             click.echo(title)
@@ -373,7 +366,7 @@ def watch(every: float, where: Connection, as_json: bool) -> None:
                 click.echo(json.dumps(entry))
             else:
                 click.echo(
-                    f"{_line(entry.get('approval_id'))}  {_agent_of(entry, names)}  {_call_of(entry)}  {_brief(entry)}"
+                    f"{visible_line(entry.get('approval_id'))}  {_agent_of(entry, names)}  {_call_of(entry)}  {_brief(entry)}"
                 )
     except KeyboardInterrupt:
         # Ctrl-C is the regular end.

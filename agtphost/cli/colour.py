@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-from agtphost.cli.output import visible
+from agtphost.cli.output import visible, visible_line
 
 
 class Verdict(Enum):
@@ -72,4 +72,4 @@ def tell(lines: Iterable[str]) -> None:
             verdict = verdict_of_status(int(status)) if status.isdigit() else None
         if verdict is Verdict.GOOD and begun.endswith("once a person has approved it"):
             verdict = Verdict.WAITS
-        echo(line, verdict)
+        echo(visible_line(line), verdict)

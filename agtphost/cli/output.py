@@ -32,6 +32,17 @@ def visible(text: str) -> str:
     return escape(text, keep="\n\t")
 
 
+def visible_line(text: object) -> str:
+    """
+    Return a text that hosts and agents chose as one line.
+
+    A line end in it would let its author write lines of a record that does not exist.
+    """
+    from agtphost.vocabulary.escaping import escape
+
+    return escape(str(text))
+
+
 WRITTEN_AT_ONCE = 1 << 16
 """Characters of a JSON text that are printed together."""
 
@@ -140,8 +151,10 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     """Print ``name  value`` lines without empty values; names as well as values may come from a host."""
     shown = [(visible(name), str(value)) for name, value in fields if value not in (None, "", (), [])]
     width = max((len(name) for name, _ in shown), default=0)
+    margin = " " * (width + 2)
     for name, value in shown:
-        click.echo(f"{name:<{width}}  {visible(value)}")
+        # Only names begin a line.
+        click.echo(f"{name:<{width}}  {visible(value)}".replace("\n", f"\n{margin}"))
 
 
 def print_summary(fields: Mapping[str, object]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.cli.output import WRITTEN_AT_ONCE, print_json
+from agtphost.cli.output import WRITTEN_AT_ONCE, print_fields, print_json
 
 SHARED = {"name": "x" * 200, "members": [1, None, True, "é"]}
 
@@ -57,3 +57,9 @@ def test_the_text_is_that_of_the_encoder_of_python(value: Any) -> None:
     with redirect_stdout(StringIO()) as printed:
         print_json(value)
     assert printed.getvalue() == json.dumps(value, indent=2) + "\n"
+
+
+def test_only_names_begin_the_lines_of_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    """A value with a line end cannot look like another field."""
+    print_fields([("reason", "x\nstatus  200"), ("a", 1)])
+    assert capsys.readouterr().out == "reason  x\n        status  200\na       1\n"

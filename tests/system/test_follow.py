@@ -25,15 +25,17 @@ from tests.system.hosting import BIN, Host, running, sample, until
 class Following:
     """The command, and what it says line by line."""
 
-    def __init__(self, config: Path, *words: str) -> None:
+    def __init__(self, config: Path, *words: str, form: tuple[str, ...] = ("--json",)) -> None:
         self.process = forking.start(
-            [BIN / "agtp", "audit", "follow", "--json", *words],
+            [BIN / "agtp", "audit", "follow", *form, *words],
             cwd=config.parent,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(os.environ),
         )
         self.seen: list[dict[str, Any]] = []
+        self.lines: list[str] = []
+        self._is_json = bool(form)
         self.said: list[str] = []
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._read, self._hear)]
         for each in self._threads:
@@ -42,7 +44,9 @@ class Following:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.seen.append(json.loads(line))
+            self.lines.append(line.decode())
+            if self._is_json:
+                self.seen.append(json.loads(line))
 
     def _hear(self) -> None:
         assert self.process.stderr is not None
@@ -109,6 +113,37 @@ def test_tools_are_told_apart(host: Host) -> None:
     assert {each["payload"]["extra"]["mcp_tool"] for each in followed.seen} == {"list_files"}
     other = host.agtp("audit", "follow", "--status", "40")
     assert other.returncode == 2 and "Write a number from 100 to 999, or a class such as 4xx." in other.stderr
+
+
+FORGED = "2026-11-30T05:00:00.000Z  200  files.safe  admin (operator)  " + "ab" * 32
+
+
+def test_a_name_with_line_ends_forges_no_record(host: Host) -> None:
+    """What an agent sends as a tool's name is one line in each list, in explain and in follow."""
+    given = {"tool": f"files.x\n{FORGED}\n  proof    hash and signature of the record are valid", "arguments": {}}
+    asked = {"action": "mcp.tools.call", "payload_type": "application/vnd.mcp.tools+json", "payload": given}
+    refused = host.agtp("call", "-", "EXECUTE", "/", "--data", json.dumps(asked), "--json")
+    audit_id = dict(json.loads(refused.stdout)["headers"])["Audit-ID"]
+    followed = Following(host.config, "--since", "1h", form=())
+    until(lambda: any(audit_id in line for line in followed.lines))
+    assert followed.end() == 0
+    shown = {
+        "follow": "".join(followed.lines),
+        **{
+            " ".join(words): host.agtp(*words).stdout
+            for words in (
+                ("audit", "search", "method:EXECUTE"),
+                ("audit", "walk", "host"),
+                ("explain", audit_id),
+                ("audit", "get", audit_id),
+            )
+        },
+    }
+    for name, text in shown.items():
+        assert audit_id in text or name.startswith("explain"), name
+        forged = [line for line in text.splitlines() if line.strip().startswith(FORGED)]
+        assert not forged, (name, forged)
+        assert text.count("\n  proof    hash and signature") == (name.startswith("explain")), (name, text)
 
 
 def test_a_restart_leaves_nothing_out(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from agtphost.audit.summaries import EVENT as SUMMARY
 from agtphost.audit.summaries import READS
 from agtphost.cli.exchange import ANOTHER_VERSION, require_success, result_of
 from agtphost.cli.failures import NoConnection, Unverified
+from agtphost.cli.output import visible_line
 from agtphost.identity import envelope, jws
 from agtphost.identity.key_history import EVENT
 from agtphost.identity.key_ring import KeyRing
@@ -84,7 +85,7 @@ class Entry:
             self.seq,
             payload.get("issued_at"),
             payload.get("new_status") or payload.get("status"),
-            f"{what} ({reason})" if reason else what,
+            visible_line(f"{what} ({reason})" if reason else what),
             caller_name(payload, (names or {}).get(caller) or caller[:SHORT]),
             self.audit_id,
         )

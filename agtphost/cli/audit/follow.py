@@ -17,7 +17,7 @@ from agtphost.cli.exchange import entries_of, inspect, open_client, signing_keys
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.identities import labels
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_line, visible
+from agtphost.cli.output import print_line, visible, visible_line
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 
@@ -153,5 +153,5 @@ def _show(number: int, entry: Entry, names: Mapping[str, str], as_json: bool) ->
         print_line({"number": number, **entry.fields()})
     else:
         _, issued, status, what, caller, audit_id = entry.row(names)
-        click.echo(visible(f"{issued}  {status or '-':<3}  {what}  {caller or '-'}  {audit_id}"))
+        click.echo(visible_line(f"{issued}  {status or '-':<3}  {what}  {caller or '-'}  {audit_id}"))
     sys.stdout.flush()
