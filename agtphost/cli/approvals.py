@@ -365,9 +365,8 @@ def watch(every: float, where: Connection, as_json: bool) -> None:
             if as_json:
                 click.echo(json.dumps(entry))
             else:
-                click.echo(
-                    f"{visible_line(entry.get('approval_id'))}  {_agent_of(entry, names)}  {_call_of(entry)}  {_brief(entry)}"
-                )
+                known = visible_line(entry.get("approval_id"))
+                click.echo(f"{known}  {_agent_of(entry, names)}  {_call_of(entry)}  {_brief(entry)}")
     except KeyboardInterrupt:
         # Ctrl-C is the regular end.
         return

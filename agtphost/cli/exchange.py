@@ -106,6 +106,9 @@ def refusal(reply: Reply, suggestion: str = "") -> HostRefused:
     answer: dict[str, Any] = {"status": reply.status, **reply.document, "audit_id": reply.audit_id}
     if reply.approval is not None:
         return HeldForApproval(said, "\n  ".join(_explain_hold(reply.approval, reply.audit_id)), answer=answer)
+    close = reply.document.get("close_matches")
+    if not suggestion and reply.reason == Reason.UNKNOWN_TOOL and isinstance(close, list) and close:
+        suggestion = f"Did you mean {' or '.join(map(str, close))}?"
     another = ""
     if reply.reason in STOPPED and reply.caller_id is not None and reply.document.get("agent_id") == reply.caller_id:
         # The configuration may have chosen this identity, so name a way to use another.

@@ -127,7 +127,9 @@ def recall_faulty(path: Path, found: LenientReading) -> LocalHost | None:
         return last
     if not context.meta.get(_RECALLED) and not context.resilient_parsing:
         context.meta[_RECALLED] = True
-        click.echo(visible(f"note: address and files of the host are those of the last {path} without a fault"), err=True)
+        click.echo(
+            visible(f"note: address and files of the host are those of the last {path} without a fault"), err=True
+        )
     return last
 
 

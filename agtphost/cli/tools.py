@@ -19,7 +19,7 @@ from agtphost.cli.exchange import (
     result_of,
     verify,
 )
-from agtphost.cli.failures import ExitStatus, HostRefused
+from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
 from agtphost.cli.output import print_document, print_json, print_table, visible
@@ -204,6 +204,8 @@ def call(
       agtp tools call files.list_files --no-cert
       agtp tools call files.delete_note name=old --wait-approval 600
     """
+    if "=" in name:
+        raise WrongInput(f"{name[:64]!r} is an argument, and no tool is named", f"agtp tools call TOOL {name[:64]}")
     arguments = parameters(words, param_file)
     target = resolve(where)
     options = request.keywords()

@@ -7,6 +7,7 @@ on, on every connection. An agent can read its own grants.
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -117,10 +118,12 @@ class Granting:
         if len(found) > 1:
             raise parameters.invalid("subject", f"Several agents have the name {named}.", "Send an Agent-ID.")
         if not found:
+            near = difflib.get_close_matches(named[:64], sorted({agent.name for agent in self._known()}), 1)
             raise Refusal(
                 Reason.AGENT_NOT_FOUND,
                 f"No agent is known here as {named[:64]}.",
-                remedy="agtp agent ls lists them.",
+                remedy=f"{f'Did you mean {near[0]}? ' if near else ''}agtp agent ls lists them, and agtp reload admits "
+                "those that were issued since.",
             )
         return found[0]
 

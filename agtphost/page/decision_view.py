@@ -182,10 +182,15 @@ def _answer(reply: PageReply, caller: Tag, call: str) -> Tag:
     pairs: list[tuple[str, Any]] = [
         ("Agent", caller),
         ("Call", elements.isolate(show_value(call, 400))),
-        ("Answer", elements.state("yes" if allowed else "no") if not said.get("method_decides") else "yes, at the gates"),
+        (
+            "Answer",
+            elements.state("yes" if allowed else "no") if not said.get("method_decides") else "yes, at the gates",
+        ),
     ]
     if said.get("method_decides"):
-        pairs.append(("Then", f"{said.get('method')} decides itself, by the caller's role and by what the request names"))
+        pairs.append(
+            ("Then", f"{said.get('method')} decides itself, by the caller's role and by what the request names")
+        )
     if isinstance(refusal, dict):
         pairs += [
             ("Status", f"{refusal.get('status')} {refusal.get('reason')}"),

@@ -129,6 +129,13 @@ def test_what_is_wrong_is_named(host: Host) -> None:
     assert counted.returncode == 1 and "Leave text out." in counted.stderr
 
 
+def test_a_search_without_a_record_says_so(host: Host) -> None:
+    """On standard error; a tool without its server is named as the likely cause."""
+    assert host.agtp("audit", "search", "path:/nowhere-at-all").stderr == "no record matches\n"
+    short = host.agtp("audit", "search", "tool:list_files")
+    assert short.returncode == 0 and "named SERVER.TOOL" in short.stderr, short.stderr
+
+
 def test_a_stopped_store_is_searched(tmp_path: Path) -> None:
     """``--offline`` reads the store; names are those of the agents on this machine."""
     config = sample(tmp_path)

@@ -401,6 +401,25 @@ def test_a_stranger_is_let_in_by_one_command(tmp_path: Path) -> None:
         assert json.loads(done.stdout)["status"] == 200
 
 
+def test_a_refusal_of_an_unknown_agent_says_what_helps(host: Host) -> None:
+    """The name that was meant, or what admits an agent that was issued since the host read its files."""
+    assert host.agtp("agent", "new", "waiting", "--scope", "mcp:tools:execute").returncode == 0
+    refused = host.agtp("agent", "allow", "waiting", TOOL)
+    assert refused.returncode == 1 and "agtp reload admits" in refused.stderr, refused.stderr
+    assert host.agtp("reload").returncode == 0
+    misspelt = host.agtp("agent", "allow", "waitin", TOOL)
+    assert "Did you mean waiting?" in misspelt.stderr, misspelt.stderr
+
+
+def test_a_misspelt_tool_is_answered_with_the_name_that_was_meant(host: Host) -> None:
+    """As misspelt commands and endpoints are; an argument in the place of the tool is named."""
+    assert host.agtp("tools", "call", TOOL).returncode == 0, "the server has listed its tools"
+    misspelt = host.agtp("tools", "call", "files.lst_files")
+    assert misspelt.returncode == 1 and "  Did you mean files.list_files or " in misspelt.stderr, misspelt.stderr
+    nameless = host.agtp("tools", "call", "number=1")
+    assert nameless.returncode == 2 and "agtp tools call TOOL number=1" in nameless.stderr, nameless.stderr
+
+
 def test_a_hidden_tool_is_not_revealed(host: Host) -> None:
     """A tool that exists and one that does not are refused alike, but for the name that the caller sent."""
     issue(host, "nosy")

@@ -151,6 +151,10 @@ def search_command(
             "give -n, or --all for all",
             err=True,
         )
+    elif not found:
+        tool = wanted.values.get("tool", "")
+        whole = "; most tools are named SERVER.TOOL, as `agtp tools ls` lists them" if tool and "." not in tool else ""
+        click.echo(f"no record matches{whole}", err=True)
 
 
 def _has_default(name: str) -> bool:

@@ -80,6 +80,10 @@ def add_command(
         sections = [(server.name, server.toml()) for server in servers]
     elif name is None or not words:
         raise click.UsageError("give NAME and URL, or NAME and COMMAND; or --import FILE")
+    elif words[0].startswith("-"):
+        raise WrongInput(
+            f"{words[0][:64]!r} after NAME is not a command", "Write options before NAME, and the command after it."
+        )
     else:
         protocol, name = split_name(name)
         if protocol == "mcp":
