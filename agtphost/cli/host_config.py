@@ -15,8 +15,8 @@ from agtphost.cli.output import visible
 from agtphost.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from agtphost.config import Config
     from agtphost.client.local_host import LocalHost
+    from agtphost.config import Config
     from agtphost.config.lenient import LenientReading
     from agtphost.vocabulary.tomltext import Location
 
