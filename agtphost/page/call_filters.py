@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.audit.filters import FilterError
+from agtphost.audit.filters import FIELDS, FilterError
 from agtphost.audit.filters.query_text import join_terms, split_terms
 from agtphost.page import elements
 from agtphost.page.page_visit import PageVisit
@@ -56,10 +56,20 @@ class CallQuery:
     @classmethod
     def of_visit(cls, visit: PageVisit) -> CallQuery:
         """Read the query of a visit."""
-        names = ("filter", *(name for name, _ in SINGLE_FIELDS))
+        single = [name for name, _ in SINGLE_FIELDS]
+        given = {name: word for name in ("filter", *single) if (word := visit.query_word(name, LONGEST))}
+        # Every field of the language can stand in an address; those without an input become part of the text.
+        terms = [
+            (name, word)
+            for name in FIELDS
+            if name not in (*single, "from", "until") and (word := visit.query_word(name, LONGEST))
+        ]
+        further = join_terms(term for term in terms if term != ("reads", ALL))
+        if further:
+            given["filter"] = f"{given.get('filter', '')} {further}".strip()
         before = visit.query_word("before")
         return cls(
-            given={name: word for name in names if (word := visit.query_word(name, LONGEST))},
+            given=given,
             since=visit.query_word("from", MOST_CHARACTERS),
             until=visit.query_word("until", MOST_CHARACTERS),
             shows_reads=visit.query_word("reads") == ALL,

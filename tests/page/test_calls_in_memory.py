@@ -58,6 +58,26 @@ def test_a_bad_filter_is_explained_at_its_field(page: PageInMemory) -> None:
         assert status == 422 and part in body, query
         assert field["aria-invalid"] == "true" and field["aria-describedby"] == "filter-error" in view.ids
         assert field["value"] == query.get("filter", "")
+
+
+def test_every_field_of_the_language_can_stand_in_an_address(page: PageInMemory) -> None:
+    """As its terms can stand in the text, where they are shown; a field that no input has is not passed over."""
+    for query, text in (
+        ({"agent": "demo", "endpoint": "QUERY /orders"}, 'agent:demo endpoint:"QUERY /orders"'),
+        ({"filter": "agent:demo", "tool": "files.x"}, "agent:demo tool:files.x"),
+        ({"caller": "demo", "reads": "none"}, "caller:demo reads:none"),
+    ):
+        by_field, by_text = shown(page, "/calls", **query), shown(page, "/calls", filter=text)
+        (field,) = [given for tag, given in by_field.tags if given.get("id") == "filter-filter"]
+        assert field["value"] == text
+        assert rows_of(by_field) == rows_of(by_text)
+    for query, part in (
+        ({"agent": "nobody"}, "is not the name of an agent here"),
+        ({"reads": "some"}, "Write all or none."),
+        ({"session": "\u0448"}, "is not valid"),
+    ):
+        status, body = page.get("/calls", query)
+        assert status == 422 and part in body, query
     status, body = page.get("/", {"from": "yesterday"})
     assert status == 422 and "is not a time" in body and 'id="range-error"' in body
 
