@@ -233,6 +233,9 @@ def _outside_services(
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
     operated = build_page_surface(services, front, lambda: generations.core.services.config)
+    if operated is not None and (end_feeds := operated.end_streams) is not None:
+        # Who may see the page is decided anew: browsers ask for their feeds again.
+        generations.after_turn(lambda core: end_feeds())
     fronts = (_a2a_front(services, generations), _registry(generations), _mcp_front(services, generations))
     fronted, listed, _ = fronts
     if fronted is not None and listed is not None:

@@ -125,7 +125,7 @@ class Announcement(Service):
     :param ready: called with a line when the port accepts and the wait is over.
     :param hindered: returns why the host serves but is not ready; empty if it is ready.
     :param udp_port: returns the port of QUIC; None if nothing listens for it.
-    :param warnings: returns what can be said only once servers have listed their tools.
+    :param warnings: returns warnings that need the lists of the servers.
     """
 
     name = "announcement"

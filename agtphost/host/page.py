@@ -16,7 +16,7 @@ from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import every_key, statements_of
-from agtphost.identity.peer import Assurance
+from agtphost.identity.peer import Assurance, PeerCertificate
 from agtphost.methods.inspection.latencies import LatencyTarget
 from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.methods.page import PageAccess
@@ -163,7 +163,15 @@ def build_page_surface(
         known = () if key is None else tuple((each.kid, each) for each in every_key(key))
         return ExportWriter(services.config.host.server_id, known, statements_of(key), whole=whole)
 
-    feeds = LiveFeeds(services.reactor)
+    revocations, agents = services.loaded.tls.revocations, services.lasting.directory
+
+    def counts(certificate: PeerCertificate) -> bool:
+        now, agent = services.seconds(), None if certificate.agent_id is None else agents.by_id(certificate.agent_id)
+        if agent is not None and services.evidence.states.state_of(agent).is_stopped:
+            return False
+        return certificate.valid_from <= now <= certificate.valid_to and not revocations.objection(certificate, now)
+
+    feeds = LiveFeeds(services.reactor, counts)
     services.evidence.ledger.watch(feeds.saw)
     entrance.when_all_end = feeds.end_all
     browsers = BrowserCertificates(lambda: present().admin.browsers)

@@ -15,9 +15,10 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from agtphost.http.bounded_request import BoundedRequest
+from agtphost.identity.peer import PeerCertificate
 from agtphost.page.value_text import show_value
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.display_names import caller_or_unnamed, outcome_word
+from agtphost.vocabulary.display_names import caller_or_unnamed, display_name, outcome_word
 from agtphost.vocabulary.lru import keep
 
 log = Logger()
@@ -49,10 +50,14 @@ class LiveFeeds:
     The open feeds, each with the records that were committed.
 
     :param clock: schedules their updates.
+    :param counts: returns whether a viewer's certificate still counts; asked before each update.
     """
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(
+        self, clock: IReactorTime, counts: Callable[[PeerCertificate], bool] = lambda certificate: True
+    ) -> None:
         self._clock = clock
+        self._counts = counts
         self._open: set[LiveFeed] = set()
         self._lines = EventCache()
 
@@ -69,25 +74,36 @@ class LiveFeeds:
         for feed in self._open:
             feed.add(group.records)
 
-    def open(self, request: BoundedRequest, closed: Callable[[], object], *, reads: bool = True) -> LiveFeed:
+    def open(
+        self,
+        request: BoundedRequest,
+        closed: Callable[[], object],
+        *,
+        reads: bool = True,
+        certificate: PeerCertificate | None = None,
+    ) -> LiveFeed:
         """
         Begin a feed.
 
         :param closed: called once it has ended.
         :param reads: whether it has what operators only read.
+        :param certificate: of its viewer; the feed ends when it no longer counts.
         """
 
         def finish() -> None:
             self._open.discard(feed)
             closed()
 
-        feed = LiveFeed(request, self._clock, finish, self._lines, reads=reads)
+        def is_allowed() -> bool:
+            return certificate is None or self._counts(certificate)
+
+        feed = LiveFeed(request, self._clock, finish, self._lines, reads=reads, is_allowed=is_allowed)
         self._open.add(feed)
         feed.begin()
         return feed
 
     def end_all(self) -> None:
-        """End every feed: all sessions were ended."""
+        """End every feed; a browser asks for it again, if its person may still have it."""
         for feed in tuple(self._open):
             feed.end()
 
@@ -118,9 +134,11 @@ class LiveFeed:
         lines: EventCache,
         *,
         reads: bool = True,
+        is_allowed: Callable[[], bool] = lambda: True,
     ) -> None:
         self._lines = lines
         self._reads = reads
+        self._is_allowed = is_allowed
         self._request = request
         self._clock = clock
         self._closed = closed
@@ -156,6 +174,9 @@ class LiveFeed:
 
     def _tick(self) -> None:
         self._next = None
+        if not self._is_allowed():
+            self._finish()
+            return
         if self._arrived:
             missed = self._arrived - len(self._waiting)
             events = [b"event: skipped\ndata: %d\n\n" % missed] if missed else []
@@ -210,11 +231,21 @@ class LiveFeed:
 def line_of(record: Any) -> Mapping[str, Any]:
     """Return a row of the table of :mod:`agtphost.page.call_list`, for the script."""
     took = "" if record.seconds is None else f"{record.seconds * 1000:.1f}"
-    caller = caller_or_unnamed(record.members, record.caller or record.caller_id[:12])
-    cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)
+    members = record.members or _signed_members(record)
+    caller = caller_or_unnamed(members, record.caller or record.caller_id[:12])
+    status = str(members.get("new_status") or members.get("status") or "-")
+    cells = (record.issued_at, display_name(members), caller, status, _why(record), took)
     href = f"/calls/{record.audit_id}" if record.durable else None
-    kind = {"kind": "refused"} if outcome_word(record.members) == "refused" else {}
-    return {"cells": [show_value(cell, 200) for cell in cells], "href": href, "state": str(record.status), **kind}
+    kind = {"kind": "refused"} if outcome_word(members) == "refused" else {}
+    return {"cells": [show_value(cell, 200) for cell in cells], "href": href, "state": status, **kind}
+
+
+def _signed_members(record: Any) -> Mapping[str, Any]:
+    """Return the members of an event of the host, which only the signed text has."""
+    try:
+        return dict(record.payload())
+    except (IndexError, ValueError):
+        return {"event_type": "event"}  # Its envelope is COSE.
 
 
 def _why(record: Any) -> str:

@@ -258,7 +258,7 @@ class PageResource(Resource):
     async def _live(self, request: BoundedRequest, session: PageSession | None) -> None:
         """Open a feed; its opening and its end are on record."""
         asker = None if session is None else PersonClient(self._dispatcher, session, _address(request))
-        if asker is None or request.method == b"HEAD":
+        if session is None or asker is None or request.method == b"HEAD":
             _finish_json(request, 401, {"explanation": "The session has ended. Run agtp page, and open its link."})
             return
         if self._feeds.is_full:
@@ -275,7 +275,12 @@ class PageResource(Resource):
             return
         query = _pairs(request.uri.partition(b"?")[2]) or {}
         reads = query.get("reads") == ALL
-        self._feeds.open(request, lambda: Deferred.fromCoroutine(closing), reads=reads)
+        self._feeds.open(
+            request,
+            lambda: Deferred.fromCoroutine(closing),
+            reads=reads,
+            certificate=session.certificate,
+        )
 
     async def _end_session(self, request: BoundedRequest, path: str, session: PageSession, reply: PageReply) -> None:
         """Answer for a person whom the host does not accept any more, or while it cannot answer."""

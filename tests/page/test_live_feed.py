@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
 from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
+from agtphost.identity.encoding import encode
 from agtphost.page import live_feed
 from agtphost.page.live_feed import (
     FEED_SECONDS,
@@ -24,6 +25,7 @@ from agtphost.page.live_feed import (
     LiveFeeds,
     line_of,
 )
+from agtphost.vocabulary import jsontext
 from tests.bench.viewed import bench
 from tests.measuring import measured
 from tests.metrics.test_cost import call_seconds
@@ -151,6 +153,29 @@ def test_a_feed_ends_after_five_minutes_and_with_its_connection() -> None:
     clock, viewings, request = opened(lambda: over.append(1))
     request.leave()
     assert over == [1, 1, 1] and len(viewings) == 0 and clock.getDelayedCalls() == []
+
+
+def test_an_event_of_the_host_is_shown_as_what_it_is() -> None:
+    """Its members are in what was signed: it is neither nameless nor a stranger's call, and names the operator."""
+    signed = {"event_type": "configuration-adopted", "status": 200, "operator": {"name": "admin", "key": "sha256:00"}}
+    record = ObservedRecord("ab" * 32, "2026-11-30T00:00:00Z", f"e30.{encode(jsontext.encode(signed)).decode()}.AA", 1)
+    assert line_of(record)["cells"][1:5] == ["configuration-adopted", "admin (operator)", "200", ""]
+    unreadable = line_of(ObservedRecord("ab" * 32, "2026-11-30T00:00:00Z", "", 1))
+    assert unreadable["cells"][1:4] == ["event", "-", "-"]
+
+
+def test_a_feed_ends_with_its_certificate() -> None:
+    """Before each update it is asked whether the certificate still counts; what waits is not sent after that."""
+    clock, counting, request = Clock(), [True], Reading()
+    viewings = LiveFeeds(clock, lambda certificate: counting[0])  # type: ignore[arg-type]
+    viewings.open(request, lambda: None, certificate=object())  # type: ignore[arg-type]
+    viewings.saw(group(1))
+    clock.advance(UPDATE_SECONDS)
+    assert len(request.written) == 2 and not request.finished
+    counting[0] = False
+    viewings.saw(group(1))
+    clock.advance(UPDATE_SECONDS)
+    assert request.finished and len(request.written) == 2 and len(viewings) == 0
 
 
 def test_there_is_room_for_sixteen() -> None:

@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agtphost.client.sync import Client
-from tests.page.browsing import Site, served
+from tests.page.browsing import Answer, Browser, Site, served
+from tests.system.hosting import Host, until
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = '\n[[operator]]\nname = "{name}"\nkey = "{name}.pem"\nrole = "{role}"\n'
@@ -80,6 +82,28 @@ def test_a_removed_operator_is_refused_on_an_open_page(site: Site) -> None:
     assert other.get("/").status == 200
 
 
+@contextmanager
+def following(browser: Browser, host: Host) -> Iterator[Future[Answer]]:
+    """With an open live feed, which the end of the block does not wait for."""
+    begun = host.agtp_json("audit", "search", "--path", "/page/feed", "--reads", "all")
+    with ThreadPoolExecutor(1) as pool:
+        feed = pool.submit(browser.get, "/live")
+        until(lambda: len(host.agtp_json("audit", "search", "--path", "/page/feed", "--reads", "all")) > len(begun))
+        yield feed
+
+
+def test_the_open_feed_of_a_removed_operator_ends(site: Site) -> None:
+    """It has no call that came after the reload; the feed of another person can be asked for again."""
+    browser = site.browser("--cert", "anna.pem")
+    with following(browser, site.host) as feed:
+        assert site.host.agtp("tools", "call", "files.list_files").returncode == 0
+        remove(site, "anna")
+        assert site.host.agtp("call", "-", "ECHO", "/text", "text=too late").returncode == 0
+        seen = feed.result(20)
+    assert seen.status == 200 and "ECHO /text" not in seen.text, seen.text
+    assert browser.get("/live").status == 403
+
+
 def test_a_revoked_certificate_is_refused_on_an_open_connection_and_page(tmp_path: Path) -> None:
     """Revoking the certificate ends both, also while the entry is still there."""
 
@@ -97,7 +121,9 @@ def test_a_revoked_certificate_is_refused_on_an_open_connection_and_page(tmp_pat
         agent = json.loads((site.host.state / "agents/demo/document.json").read_text())["agent_id"]
         open_page = browser.get(f"/agents/{agent}")
         words = ("--ca", "state/ca.pem", "--crl", "state/crl.pem")
-        assert site.host.agtp("cert", "revoke", "anna.pem", *words).returncode == 0
+        with following(browser, site.host) as feed:
+            assert site.host.agtp("cert", "revoke", "anna.pem", *words).returncode == 0
+            assert feed.result(20).status == 200, "the feed ends without a reload"
         assert site.host.agtp("reload").returncode == 0
         late = browser.send(open_page.page.form("/do/lifecycle"), ("do", "deactivate"), reason="a late one")
         assert late.status == 401, late.text
