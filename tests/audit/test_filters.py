@@ -100,6 +100,8 @@ def test_a_filter_means_a_search(text: str, expected: Search) -> None:
         ("text\x00", "filter", "has the character U+0000"),
         (" ".join("abcdefghi"), "text", "has 9 texts. Write at most 8."),
         ("tool:" + "x" * 201, "tool", "Write 1 to 200 characters"),
+        ("operator:" + "a2" * 32, "operator", "Write a name, or sha256:... as records and `agtp cert show FILE`"),
+        ("agent:мария", "agent", "agent 'мария' is not valid"),
     ],
 )
 def test_a_fault_is_named_with_its_cure(text: str, field: str, explanation: str) -> None:

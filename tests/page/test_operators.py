@@ -144,6 +144,10 @@ def test_everything_that_shows_records_shows_the_operator(site: Site, tmp_path: 
     listed = host.agtp_json("audit", "walk", "host", "--cert", "vera.pem")
     entry = next(each for each in listed if each["payload"].get("operator", {}).get("name") == "anna")
     assert re.fullmatch("sha256:[0-9a-f]{64}", entry["payload"]["operator"]["key"])
+    key = host.agtp_json("cert", "show", "anna.pem")["key_in_records"]
+    assert key == entry["payload"]["operator"]["key"]
+    by_key, by_name = (host.agtp_json("audit", "search", f"operator:{each}") for each in (key, "anna"))
+    assert by_key == by_name
     explained = host.agtp("explain", entry["audit_id"], "--cert", "vera.pem")
     assert "anna (operator) called" in explained.stdout, explained.stdout + explained.stderr
     assert f"operator anna, with the key {entry['payload']['operator']['key']}" in explained.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from agtphost.vocabulary.escaping import escape
+
 
 class FilterError(Exception):
     """
@@ -21,5 +23,5 @@ class FilterError(Exception):
 
 def quote(value: str) -> str:
     """Return a value for a message: short, and with no character that changes how the message looks."""
-    shown = ascii(value[:40])
+    shown = escape(repr(value[:40]))
     return f"{shown[:-1]}...{shown[-1]}" if len(value) > 40 else shown

@@ -69,6 +69,13 @@ def _checker(
     return check
 
 
+def _check_operator(name: str, value: str) -> str:
+    if is_agent_id(value):
+        # Records have another digest of the key than the fingerprint that host.toml lists.
+        raise _fail(name, value, "a name, or sha256:... as records and `agtp cert show FILE` (key_in_records) have it")
+    return _named(name, value)
+
+
 def _is_agent(value: str) -> bool:
     return is_agent_id(value) or is_agent_name(value)
 
@@ -160,10 +167,10 @@ FIELDS: Final = {
         Field(
             "operator",
             "NAME",
-            "what this operator did, by name or by the key's fingerprint",
-            NAMED,
+            "what this operator did, by name or by the key as records have it",
+            f"{NAMED}, such as anna or sha256:5d41...",
             "operator:anna",
-            _named,
+            _check_operator,
         ),
         Field("person", "NAME", "calls on behalf of this person", NAMED, "person:anna@example.com", _named),
         Field(

@@ -241,10 +241,13 @@ def describe(file: Path) -> dict[str, object]:
 
     :raises agtphost.cli.failures.CommandError: the file has no certificate.
     """
-    from cryptography.hazmat.primitives.serialization import Encoding
+    from hashlib import sha256
+
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     with local_file(file, CertificateError):
         certificate = certificates.load_certificate(file)
+    spki = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     der = certificate.public_bytes(Encoding.DER)
     peer = certificates.parse_peer_certificate(der)
     return {
@@ -254,6 +257,7 @@ def describe(file: Path) -> dict[str, object]:
         "not_before": _moment(peer.not_before),
         "not_after": _moment(peer.not_after),
         "key_fingerprint": peer.fingerprint or None,
+        "key_in_records": f"sha256:{sha256(spki).hexdigest()}",
         "sha256": peer.sha256,
         "agent_id": peer.agent_id,
         "principal_id": peer.principal_id,
