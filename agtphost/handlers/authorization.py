@@ -202,7 +202,8 @@ class Authorization:
             Reason.OPERATORS_ONLY,
             f"{explanation}{own}",
             remedy=f"Connect with the certificate of {_with_article(needed)}{agents}. "
-            f"In host.toml: {setting_for(fingerprint(context.peer), action)}.",
+            # An agent's key is no person's: whoever listed it would make the agent an operator.
+            f"In host.toml: {setting_for(person_of(context.peer), action)}.",
             details={"required_role": needed},
         )
 

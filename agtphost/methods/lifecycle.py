@@ -28,7 +28,7 @@ from agtphost.audit.lifecycle import (
 from agtphost.dispatch.outcome import LifecycleOutcome
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
-from agtphost.handlers.authorization import Authorization, fingerprint, is_registrar
+from agtphost.handlers.authorization import Authorization, is_registrar, person_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.operators import OperatorAction, setting_for
 from agtphost.iagtp import IAgentDirectory
@@ -196,7 +196,7 @@ class Lifecycle:
             explanation,
             status=status,
             remedy="Connect with the registrar's client certificate, or an administrator's: in host.toml "
-            f"{setting_for(fingerprint(context.peer), OperatorAction.LIFECYCLE)}.",
+            f"{setting_for(person_of(context.peer), OperatorAction.LIFECYCLE)}.",
             details={"lifecycle_auth": self._auth.value},
         )
 

@@ -411,6 +411,21 @@ def test_a_refusal_of_an_unknown_agent_says_what_helps(host: Host) -> None:
     assert "Did you mean waiting?" in misspelt.stderr, misspelt.stderr
 
 
+def test_no_remedy_makes_an_agent_an_operator(host: Host) -> None:
+    """A refusal of an agent names the setting, and not the agent's key as one to list there."""
+    issue(host, "climber", "mcp:tools:execute")
+    key = host.agtp_json("cert", "show", str(host.state / "agents/climber/agent.pem"))["key_fingerprint"]
+    for words in (
+        ("reload",),
+        ("agent", "revoke", "demo", "--reason", "x"),
+        ("agent", "allow", "climber", TOOL),
+        ("audit", "search", "agent:demo"),
+    ):
+        refused = host.agtp(*words, "--as", "climber")
+        assert refused.returncode == 1 and "[[operator]]" in refused.stderr, (words, refused.stderr)
+        assert key not in refused.stderr and 'key = "FINGERPRINT"' in refused.stderr, (words, refused.stderr)
+
+
 def test_a_misspelt_tool_is_answered_with_the_name_that_was_meant(host: Host) -> None:
     """As misspelt commands and endpoints are; an argument in the place of the tool is named."""
     assert host.agtp("tools", "call", TOOL).returncode == 0, "the server has listed its tools"
