@@ -169,6 +169,8 @@ def test_what_a_shell_completes(host: Host) -> None:
     assert completed(host, "can", "any") == ["anyone"]
     assert "files.read_file" in completed(host, "can", "demo", "files.")
     assert completed(host, "can", "demo", "QUER") == ["QUERY"]
+    for verb in ("allow", "limit", "ungrant"):
+        assert {"files.read_file", "files.*"} <= {*completed(host, "agent", verb, "demo", "files.")}, verb
     assert "/library/{isbn}" in completed(host, "call", "-", "QUERY", "/lib")
     assert completed(host, "tools", "call", "--as", "reg") == ["registrar"]
     audit_id = host.agtp("audit", "walk", "host", "-n", "1", "--ids").stdout.strip()

@@ -56,13 +56,13 @@ def _complete_agents(context: click.Context, _: click.Parameter, incomplete: str
 
 def _complete_things(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the host's tools; complete nothing if the host does not answer in time."""
+    # DISCOVER lists what the caller may call, and operators call no tools.
     try:
-        tools = entries_of(
-            ask(resolve(_connection_of(context), identity=REGISTRAR), "DISCOVER", "/tools").result, "tools"
-        )
+        target = resolve(_connection_of(context), identity=REGISTRAR)
+        tools = entries_of(ask(target, "INSPECT", "/", {"target": "tools"}).result["tools"], "tools")
     except (click.ClickException, OSError):
         return []
-    names = sorted(str(tool.get("name", "")) for tool in tools)
+    names = sorted(f"{tool.get('upstream', '')}.{tool.get('name', '')}" for tool in tools)
     servers = dict.fromkeys(f"{name.partition('.')[0]}.*" for name in names if "." in name)
     return [CompletionItem(name) for name in (*names, *servers) if name.startswith(incomplete) and name.isprintable()]
 
