@@ -23,8 +23,11 @@ def test_an_upstream_is_added_called_and_removed(tmp_path: Path) -> None:
         assert planned.returncode == 0 and '"--"' not in planned.stdout, "-- ends the options, as everywhere"
         planned = host.agtp("upstream", "add", "--dry-run", "notes", *server)
         assert planned.returncode == 0 and '+name = "notes"' in planned.stdout, planned.stderr
+        misplaced = host.agtp("upstream", "add", "notes", "--command", "python3")
+        assert misplaced.returncode == 2 and "Write options before NAME" in misplaced.stderr, misplaced.stderr
         assert config.read_text() == before
 
+        assert host.agtp("agent", "new", "powerless", "--admit").returncode == 0
         done = host.agtp("upstream", "add", "--json", "--env", "TOKEN=secret-abc", "notes", *server)
         assert done.returncode == 0, done.stderr
         added = json.loads(done.stdout)
@@ -34,6 +37,7 @@ def test_an_upstream_is_added_called_and_removed(tmp_path: Path) -> None:
         [reach] = added["upstreams"]
         assert added["applied"] and reach["state"] == "up", host.output[-3000:]
         assert "notes.list_files" in reach["callable"]["demo"]
+        assert "agtp agent allow powerless notes." in reach["refused"]["powerless"]
         called = host.agtp("tools", "call", "notes.list_files")
         assert called.returncode == 0, called.stderr
 

@@ -53,7 +53,7 @@ class UpstreamAccess:
     """Names of tools by the label of the agent that may call them; empty for agents that may call none."""
 
     refused: dict[str, str] = field(default_factory=dict)
-    """By label: why the first tool is refused, for agents that may call none."""
+    """By label: why the first tool is refused and what helps, for agents that may call none."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the members of ``--json``."""
@@ -113,7 +113,9 @@ def _ask_about(client: Client, target: Target, where: Connection, upstream: str)
             if decision.get("allowed") is True:
                 found.allowed[agent.name].append(tool)
             elif agent.name not in found.refused:
-                found.refused[agent.name] = str((decision.get("refusal") or {}).get("explanation") or "refused")
+                refusal = decision.get("refusal") or {}
+                said = (str(refusal.get(name) or "") for name in ("explanation", "remedy"))
+                found.refused[agent.name] = " ".join(text for text in said if text) or "refused"
     return found
 
 
