@@ -202,7 +202,7 @@ class Authorization:
             Reason.OPERATORS_ONLY,
             f"{explanation}{own}",
             remedy=f"Connect with the certificate of {_with_article(needed)}{agents}. "
-            # An agent's key is no person's: whoever listed it would make the agent an operator.
+            # The key of an agent is left out: listing it would make the agent an operator.
             f"In host.toml: {setting_for(person_of(context.peer), action)}.",
             details={"required_role": needed},
         )
