@@ -327,7 +327,7 @@ READERS: dict[str, str] = {
     "yaml": "vocabulary/yamltext agis/normal methods/discovery/publication contract/openapi/document_text",
     "cbor2": "identity/cose",
     "tomllib": "vocabulary/tomltext vocabulary/tomlparser agis/acts agis/confusables agis/endpoint_matching agis/words "
-    "config/cures vocabulary/toml_salvage",
+    "config/cures",
     "tomli": "vocabulary/tomlparser",
     "zipfile": "identity/packages identity/issuance",
 }

@@ -8,7 +8,6 @@ and these are validated again. So what is proposed works as it is written.
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import re
 import tomllib
@@ -24,6 +23,7 @@ from agtphost.config.faults import ConfigFault, field_at
 from agtphost.config.launch_script import likely_servers
 from agtphost.config.secret import Secret
 from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.tomlparser import copy_tree
 from agtphost.vocabulary.tomltext import Location, key_text, value_text
 
 Trial = Callable[[dict[str, Any]], Sequence[ConfigFault]]
@@ -224,7 +224,7 @@ class CureFinder:
         if self._trial is None or self._tried >= _MOST_TRIALS:
             return 0
         self._tried += 1
-        changed = copy.deepcopy(self._tree)
+        changed = copy_tree(self._tree)
         if not _replace(changed, at, value):
             return 0
         left = self._trial(changed)

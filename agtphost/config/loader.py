@@ -19,6 +19,7 @@ from agtphost.config.values import LoadContext, can_be_path
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.foreign_errors import original_of
+from agtphost.vocabulary.tomlparser import copy_tree
 from agtphost.vocabulary.tomltext import Document, Location, TomlError
 
 MAX_OCTETS = 4_194_304
@@ -156,7 +157,7 @@ def examine_document(document: HostFile, environ: Mapping[str, str], apart_from:
 
     def validate(document: HostFile) -> tuple[Config, list[ConfigFault], list[Location]]:
         context = context_of(document, environ)
-        config, faults, removed = admit(Config, copy.deepcopy(document.tree), context)
+        config, faults, removed = admit(Config, copy_tree(document.tree), context)
         config = config.read_from(document.file, document.document.lines)
         concerning = (fault for fault in check(config, context) if fault.location not in apart_from)
         return config, [*faults, *drop_consequences(concerning, removed)], removed

@@ -8,10 +8,10 @@ not keep an operator from stopping an agent.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from agtphost.vocabulary.tomlparser import is_toml, parse_toml
 from agtphost.vocabulary.tomltext import Document, Location
 
 LONGEST_STATEMENT = 200
@@ -67,9 +67,9 @@ def salvage(text: str) -> Salvage:
     while True:
         kept = "\n".join(_lines_of(lines, statements))
         try:
-            document = Document(tomllib.loads(kept), kept)
+            document = Document(parse_toml(kept), kept)
             return Salvage(document=document, lost=frozenset(lost), contradicted=frozenset(contradicted))
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             statements = _drop_contradiction(lines, statements, contradicted)
 
 
@@ -121,7 +121,7 @@ def _drop_contradiction(lines: list[str], statements: list[_Statement], twice: s
     sound, wrong = 0, len(statements)
     while wrong - sound > 1:
         middle = (sound + wrong) // 2
-        if _parses("\n".join(_lines_of(lines, statements[:middle]))):
+        if is_toml("\n".join(_lines_of(lines, statements[:middle]))):
             sound = middle
         else:
             wrong = middle
@@ -143,13 +143,13 @@ def _drop_contradiction(lines: list[str], statements: list[_Statement], twice: s
 
 def _value_of(lines: list[str], statement: _Statement) -> object:
     """Return a key with its value."""
-    return tomllib.loads("\n".join(lines[statement.start : statement.end]))
+    return parse_toml("\n".join(lines[statement.start : statement.end]))
 
 
 def _header_of(line: str) -> Location | None:
     """Return the table that a line begins; None if the line is not a sound header."""
     match = _HEADER.fullmatch(line)
-    if match is None or len(match[1]) != len(match[3]) or not _parses(line):
+    if match is None or len(match[1]) != len(match[3]) or not is_toml(line):
         return None
     return tuple(part.strip(" \t\"'") for part in match[2].split("."))
 
@@ -162,14 +162,6 @@ def _end_of_statement(lines: list[str], start: int, tries: Iterator[int]) -> int
             return 0
         if end > start + 1 and _header_of(lines[end - 1]) is not None:
             return 0
-        if _parses("\n".join(lines[start:end])):
+        if is_toml("\n".join(lines[start:end])):
             return end
     return 0
-
-
-def _parses(text: str) -> bool:
-    try:
-        tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return False
-    return True

@@ -19,7 +19,7 @@ from typing import Any
 
 from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.regular_files import read_octets
-from agtphost.vocabulary.tomlparser import parse_toml
+from agtphost.vocabulary.tomlparser import is_toml, parse_toml
 
 Location = tuple[str | int, ...]
 """Keys and list indices from the top of the document, such as ``("mcp", "server", 0, "name")``."""
@@ -211,11 +211,7 @@ def _cure(text: str, number: int, what: str) -> str:
 
     def parses(candidate: str) -> bool:
         """Return whether nothing up to this line is wrong any more."""
-        try:
-            tomllib.loads("\n".join((*lines[: number - 1], candidate)))
-        except tomllib.TOMLDecodeError:
-            return False
-        return True
+        return is_toml("\n".join((*lines[: number - 1], candidate)))
 
     if number == 1 and text.startswith(_MARK):
         return "save it without a byte order mark"
