@@ -34,6 +34,7 @@ FEWEST_WORDS = 3
 # A string of fewer words is a token, a key or a label rather than a message.
 FEWEST_MESSAGE_WORDS = 3
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+MEASURED = {*FUNCTIONS, ast.ClassDef, ast.Expr, ast.Constant}
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ def measure_source(path: Path, source: str) -> Measure:
     found = Measure()
     docstrings = set()
     for node in nodes(source):
+        if type(node) not in MEASURED:
+            continue
         if isinstance(node, FUNCTIONS):
             found.functions += 1
             if is_bare_name(node.name):
