@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import BINDINGS, REGISTERED, contract_of
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.identity.agents import Agent
-from agtphost.identity.cached_encoding import canonical_pieces
+from agtphost.identity.cached_encoding import EncodedItem, ItemWriter, canonical_pieces, encode_item
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import SIGNATURE, sign_manifest, verify_manifest
 from agtphost.vocabulary.catalog import Catalog
@@ -33,6 +34,7 @@ __all__ = [
     "build_manifest",
     "content_digest",
     "content_digest_steps",
+    "encode_all",
     "project_agent",
     "project_all",
     "project_binding",
@@ -215,6 +217,48 @@ def project_all(
     yield from (endpoint.projection() for endpoint in endpoints)
 
 
+def encode_all(
+    built_ins: Sequence[Binding], endpoints: Sequence[Endpoint], catalog: Catalog, writer: ItemWriter
+) -> Iterator[EncodedItem]:
+    """Yield :func:`project_all` with its encodings; most built-ins were encoded for an earlier configuration."""
+    for binding in built_ins:
+        plain = binding.input_schema is None and binding.output_schema is None and "semantic" not in binding.details
+        yield (
+            _encode_built_in(_facts_of(binding), catalog) if plain else writer.item(project_binding(binding, catalog))
+        )
+    yield from (writer.item(endpoint.projection()) for endpoint in endpoints)
+
+
+class _BuiltInFacts(NamedTuple):
+    """The members of a built-in's entry that its binding decides, besides schemas and semantics."""
+
+    method: str
+    path: str
+    statement: str
+    tier: str
+    state_changing: bool
+    idempotent: bool
+    errors: frozenset[str]
+    kind: str
+    required_scopes: tuple[str, ...]
+    min_assurance: str
+
+
+def _facts_of(binding: Binding) -> _BuiltInFacts:
+    return _BuiltInFacts(
+        binding.method,
+        binding.path,
+        binding.description,
+        binding.tier,
+        binding.state_changing,
+        binding.idempotent,
+        binding.errors,
+        str(binding.handler.kind),
+        tuple(binding.required_scopes),
+        binding.min_assurance.label,
+    )
+
+
 def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
     """
     Return a binding of the host itself as the manifest shows it.
@@ -222,35 +266,46 @@ def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
     Its contract provides input and outcome, the catalog whether it is idempotent (core v08 section 7.2.20), and the
     binding the rest. As for every endpoint, details of the handler are not published (AGTP-API section 8.9).
     """
-    entry, contract = catalog.entry(binding.method), contract_of(binding.method, binding.path)
+    found = _project(_facts_of(binding), catalog)
+    found["semantic"] |= binding.details.get("semantic", {})
+    if binding.input_schema is not None:
+        found["input_schema"] = binding.input_schema.schema
+    if binding.output_schema is not None:
+        found["output_schema"] = binding.output_schema.schema
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _encode_built_in(facts: _BuiltInFacts, catalog: Catalog) -> EncodedItem:
+    return encode_item(_project(facts, catalog))
+
+
+def _project(facts: _BuiltInFacts, catalog: Catalog) -> dict[str, Any]:
+    entry, contract = catalog.entry(facts.method), contract_of(facts.method, facts.path)
     floor = None if entry is None else entry.floor
     told = None if floor is None else floor["idempotent"]
-    kind = str(binding.handler.kind)
-    statement = binding.description or catalog.statement(binding.method)
+    statement = facts.statement or catalog.statement(facts.method)
     return {
-        "method": binding.method,
-        "path": binding.path,
+        "method": facts.method,
+        "path": facts.path,
         "description": statement,
-        "tier": binding.tier,
+        "tier": facts.tier,
         "semantic": {
             "intent": statement,
             "actor": "agent",
             "outcome": contract.outcome,
             "capability": entry.categories[0] if entry is not None else "mechanics",
             "confidence": 1.0,
-            "impact": (contract.impact or "reversible") if binding.state_changing else "informational",
+            "impact": (contract.impact or "reversible") if facts.state_changing else "informational",
             # EXECUTE depends on its action, so it is never published as idempotent.
-            "is_idempotent": binding.idempotent if told is None else told is True,
-            **binding.details.get("semantic", {}),
+            "is_idempotent": facts.idempotent if told is None else told is True,
         },
-        "input_schema": (
-            contract.input_schema(binding.path) if binding.input_schema is None else binding.input_schema.schema
-        ),
-        "output_schema": binding.output_schema.schema if binding.output_schema is not None else _ANY_OBJECT,
-        "errors": sorted(binding.errors),
-        "handler": {"type": kind if kind in BINDINGS else REGISTERED},
-        "required_scopes": list(binding.required_scopes),
-        "min_assurance": binding.min_assurance.label,
+        "input_schema": contract.input_schema(facts.path),
+        "output_schema": _ANY_OBJECT,
+        "errors": sorted(facts.errors),
+        "handler": {"type": facts.kind if facts.kind in BINDINGS else REGISTERED},
+        "required_scopes": list(facts.required_scopes),
+        "min_assurance": facts.min_assurance,
     }
 
 

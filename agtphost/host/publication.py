@@ -183,8 +183,8 @@ class Publication:
         Without this call it is encoded when it is first needed.
         """
         fixed: list[EncodedItem] = []
-        for entry in manifest.project_all(self._built_ins(), self._endpoints, self._catalog):
-            fixed.append(self._writer.item(entry))
+        for item in manifest.encode_all(self._built_ins(), self._endpoints, self._catalog, self._writer):
+            fixed.append(item)
             if not len(fixed) % STEP:
                 yield
         self._fixed_items = tuple(fixed)
@@ -428,8 +428,8 @@ class Publication:
     def _endpoint_entries(self) -> EncodedArray:
         """Return the entries of ``endpoints``; those that do not change are encoded once."""
         if not self._fixed_items:
-            entries = manifest.project_all(self._built_ins(), self._endpoints, self._catalog)
-            self._fixed_items = tuple(map(self._writer.item, entries))
+            encoded = manifest.encode_all(self._built_ins(), self._endpoints, self._catalog, self._writer)
+            self._fixed_items = tuple(encoded)
         if self._listed is None:
             self._listed = encode_array(self._items())
         return self._listed
