@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 
 from twisted.logger import Logger
 
@@ -88,7 +89,7 @@ def _bounds(services: HostServices) -> Bounds:
     return Bounds(
         requests_per_minute=config.limits.requests_per_minute,
         dimensions=tuple(each.model_dump(mode="json", exclude_none=True) for each in config.policies.scope_dimensions),
-        known_scopes=named_scopes(config),
+        known_scopes=cache(lambda: named_scopes(config)),
     )
 
 

@@ -26,8 +26,8 @@ class Bounds:
     dimensions: tuple[Mapping[str, Any], ...] = ()
     """``[[policies.scope_dimensions]]``."""
 
-    known_scopes: frozenset[str] = frozenset()
-    """Scopes that the host's own methods and the configuration name."""
+    known_scopes: Callable[[], frozenset[str]] = frozenset
+    """Returns the scopes that the host's own methods and the configuration name."""
 
 
 class AgentRights:
@@ -96,7 +96,7 @@ class AgentRights:
 
     def find_unasked(self, tokens: Iterable[str]) -> list[dict[str, Any]]:
         """Return those of some scopes that nothing here asks for, each with the nearest ones that something does."""
-        known = self._grantable.asked_scopes() | self._bounds.known_scopes
+        known = self._grantable.asked_scopes() | self._bounds.known_scopes()
         return [
             {"scope": token, "nearest": scopes.nearest(token, known)}
             for token in tokens
