@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cached_property
 from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
@@ -103,13 +104,20 @@ class RecipeGraph:
         self._recipes = tuple(recipes)
         self._named = {recipe.name: recipe for recipe in recipes}
         self._versions = {recipe.identifier: recipe for recipe in recipes}
-        self._targets: dict[str, list[tuple[Template, Endpoint | None]]] = {}
-        for endpoint in endpoints:
-            self._targets.setdefault(endpoint.method, []).append((parse_template(endpoint.path), endpoint))
-        for method, path in reserved:
-            self._targets.setdefault(method, []).append((parse_template(path), None))
+        self._endpoints = tuple(endpoints)
+        self._reserved = tuple(reserved)
         self._needs: dict[str, Needs] = {}
         self._definitions: dict[str, str] = {}
+
+    @cached_property
+    def _targets(self) -> Mapping[str, Sequence[tuple[Template, Endpoint | None]]]:
+        """The templates that a step may call, by method; a host without recipes never reads them."""
+        found: dict[str, list[tuple[Template, Endpoint | None]]] = {}
+        for endpoint in self._endpoints:
+            found.setdefault(endpoint.method, []).append((parse_template(endpoint.path), endpoint))
+        for method, path in self._reserved:
+            found.setdefault(method, []).append((parse_template(path), None))
+        return found
 
     @property
     def names(self) -> list[str]:
