@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -24,6 +26,7 @@ from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import PeerCertificate
 from agtphost.identity.provisioning import ZONE, AgentDescription, new_document, new_genesis, registrar_url
+from agtphost.vocabulary import lru
 
 ISSUED = datetime(2026, 1, 1, tzinfo=UTC)
 """Time at which every agent was issued, so that Agent-IDs are the same in every run."""
@@ -59,6 +62,19 @@ class TestAgent:
         return self.agent.name
 
 
+_ISSUED: OrderedDict[str, TestAgent] = OrderedDict()
+"""Agents by what they were issued for: most hosts in memory have some that an earlier one had."""
+
+MOST_ISSUED = 1_000
+
+
+@cache
+def _certifying() -> tuple[Authority, datetime]:
+    """Return the authority that signs the client certificates of this process, and when they become valid."""
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    return create_authority(now=began), began
+
+
 class Identities:
     """
     An issuer of agents for tests.
@@ -70,14 +86,6 @@ class Identities:
         self._server_id = server_id
         self.registrar = key_of("registrar")
         """Key that issues every Genesis and signs every Identity Document."""
-
-    @cached_property
-    def _authority(self) -> Authority:
-        return create_authority(now=self._began)
-
-    @cached_property
-    def _began(self) -> datetime:
-        return datetime.now(UTC) - timedelta(minutes=1)
 
     def agent(
         self,
@@ -113,30 +121,37 @@ class Identities:
             verification_path="dns-anchored" if tier == 1 else "org-asserted",
             members=members or {},
         )
+        asked = repr((self._server_id, described, hosted, certificate))
+        issued = _ISSUED.get(asked) or self._issue(described, hosted=hosted, certificate=certificate)
+        lru.keep(_ISSUED, asked, issued, MOST_ISSUED)
+        # A host may change the posture of its agent.
+        return replace(issued, agent=copy.copy(issued.agent))
+
+    def _issue(self, described: AgentDescription, *, hosted: bool, certificate: bool) -> TestAgent:
         octets = new_genesis(described, self.registrar, ISSUED)
         origin = Genesis.load(octets)
         document = new_document(described, origin, self.registrar, registrar_url(self._server_id), ISSUED)
-        agent, key = agent_of(document, octets, hosted=hosted), key_of(name)
+        agent, key = agent_of(document, octets, hosted=hosted), key_of(described.name)
         shown = self.of_agent(agent, key) if certificate else None
         return TestAgent(agent=agent, key=key, certificate=shown)
 
     def of_agent(self, agent: Agent, key: SigningKey) -> PeerCertificate:
         """Return an agent's client certificate as TLS would deliver it."""
+        authority, began = _certifying()
         issued = issue_agent_certificate(
-            self._authority,
+            authority,
             key.public,
             label=agent.name,
             organization=agent.principal,
             agent_id=agent.agent_id,
             principal_id=agent.owner_id or agent.principal,
             commitment=agent.scopes,
-            now=self._began,
+            now=began,
         )
         return parse_peer_certificate(issued.public_bytes(Encoding.DER))
 
     def of_key(self, key: SigningKey, label: str = "somebody") -> PeerCertificate:
         """Return a client certificate that names no agent, such as an operator's."""
-        issued = issue_client_certificate(
-            self._authority, key.public, label=label, organization="acme", now=self._began
-        )
+        authority, began = _certifying()
+        issued = issue_client_certificate(authority, key.public, label=label, organization="acme", now=began)
         return parse_peer_certificate(issued.public_bytes(Encoding.DER))
