@@ -20,7 +20,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.grants import is_grant
 from tests.dispatch.hosts import CALLER, agent
 from tests.methods.granting_hosts import tool
-from tests.programmes import seed_of_chance
+from tests.programmes import length, seed_of_chance
 
 SEED = seed_of_chance()
 SCOPES = ("booking:desk", "documents:query", "mcp:tools:execute", "payments:purchase")
@@ -93,7 +93,7 @@ def widen_decision(
     """The property, of a decision."""
 
     @seed(SEED)
-    @settings(max_examples=1000, deadline=None, database=None, phases=phases)
+    @settings(max_examples=length(300, 1000), deadline=None, database=None, phases=phases)
     @given(st.tuples(BINDINGS, BINDINGS), HELD, st.sampled_from(Assurance), st.sets(TEXTS, max_size=4), TEXTS)
     def holds(bindings: tuple[Binding, ...], scopes: set[str], known: Assurance, grants: set[str], more: str) -> None:
         for binding in bindings:
@@ -111,6 +111,7 @@ def widen_decision(
     return holds
 
 
+@pytest.mark.programme
 def test_grants_never_widen() -> None:
     """For every set of grants, whatever the agent holds: what is called is granted, and was allowed before."""
     print("seed", SEED)
