@@ -6,7 +6,7 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -67,16 +67,24 @@ def test_the_control_is_noticed(tmp_path: Path) -> None:
 def drawn(source: str) -> Iterator[int]:
     """Lines that draw, look at the clock or start a process when a module is imported, or its tests are collected."""
     names = {name for name in FORBIDDEN if all(part in source for part in name.split("."))}
+    lines = source.splitlines()
     for node in ast.parse(source).body if names else ():
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            parts: list[ast.AST] = list(node.decorator_list)
-        else:
-            parts = [node]
-        for part in parts:
-            if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and ast.unparse(part.func) in names:
-                yield part.lineno
-            if not isinstance(part, ast.Lambda):
-                parts += ast.iter_child_nodes(part)
+        decorated = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        for part in node.decorator_list if decorated else [node]:
+            # Few statements have a part of such a name, and only those are walked.
+            written = "\n".join(lines[part.lineno - 1 : part.end_lineno])
+            if any(name.rpartition(".")[2] in written for name in names):
+                yield from called_in(part, names)
+
+
+def called_in(node: ast.AST, names: Set[str]) -> Iterator[int]:
+    """Yield the lines of calls by these names."""
+    parts = [node]
+    for part in parts:
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and ast.unparse(part.func) in names:
+            yield part.lineno
+        if not isinstance(part, ast.Lambda):
+            parts += ast.iter_child_nodes(part)
 
 
 DRAWING = frozenset({"SigningKey.generate", "os.urandom", "uuid.uuid4", "random.random", "secrets.token_hex"})

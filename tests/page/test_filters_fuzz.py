@@ -118,7 +118,7 @@ def faults_of(status: int, body: str) -> Iterator[str]:
     """Yield what is wrong with an answer."""
     if status >= 500:
         yield f"{status}: {body[-300:]}"
-    unsafe = {c for c in body if c not in "\n\t" and unicodedata.category(c) in UNSAFE_CATEGORIES}
+    unsafe = {c for c in set(body) if c not in "\n\t" and unicodedata.category(c) in UNSAFE_CATEGORIES}
     if unsafe:
         yield f"characters that are obeyed: {sorted(map(ascii, unsafe))}"
     yield from Markup(body).wrong

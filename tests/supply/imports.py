@@ -28,10 +28,11 @@ def imports(source: str) -> tuple[Import, ...]:
 
     # No other import is in an expression, and most nodes are.
     below = ast.iter_child_nodes if "import_module" in source else statements_in
+    for_types = "TYPE_CHECKING" in source
 
     def walk(node: ast.AST, when: When) -> Iterator[Import]:
         for child in below(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            if for_types and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 for part in child.body:
                     yield from walk(ast.Module([part], []), "typing")
                 for part in child.orelse:
