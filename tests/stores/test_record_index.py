@@ -208,7 +208,7 @@ SEARCHES = {
 @measured
 @pytest.mark.programme
 def test_a_search_costs_little_in_a_store_of_any_size(large: Path, record_property: pytest.RecordProperty) -> None:
-    """Each search and each count takes at most 200 ms of a processor, and a second in all."""
+    """Each search and each count takes at most 200 ms of a processor, and alone on a machine a second in all."""
     reader = RecordReader(str(large), connect)
     for name, search in SEARCHES.items():
         runs = {"page": lambda search=search: reader.latest(None, 50, search)}
@@ -226,7 +226,7 @@ def test_a_search_costs_little_in_a_store_of_any_size(large: Path, record_proper
             spent, taken = time.process_time() - spent, time.perf_counter() - start
             record_property(f"{name}, {what}", round(spent * 1000))
             print(f"{name}, {what}: {spent * 1000:.0f} ms of a processor, {taken * 1000:.0f} ms")
-            assert spent < 0.2 and taken < 1.0, (name, what)
+            assert spent < 0.2 and taken < length(30.0, 1.0), (name, what)
     reader.close()
 
 

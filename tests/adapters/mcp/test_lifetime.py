@@ -21,6 +21,7 @@ from agtphost.upstream.failures import UpstreamFailure, UpstreamLost
 from agtphost.upstream.log import UpstreamLog
 from tests import forking
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, hostile, until
+from tests.measuring import measured
 
 HOST = """
 import sys
@@ -78,6 +79,7 @@ async def test_every_descendant_ends_with_the_server(tmp_path: Path) -> None:
     assert time.monotonic() - began < TERMINATE_SECONDS + 10
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_the_group_is_only_killed_after_its_two_seconds() -> None:
     """A server that ignores TERM has its two seconds; one that heeds the end of its input is gone at once."""
