@@ -78,7 +78,9 @@ def signed_forms(members: Mapping[str, Any], *omitted: str) -> Iterator[bytes]:
 
 def _sort_members(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _sort_members(value[name]) for name in sorted(value, key=lambda name: name.encode("utf-16-be"))}
+        # Names in ASCII, as most are, have the same order by characters.
+        names = sorted(value) if "".join(value).isascii() else sorted(value, key=lambda name: name.encode("utf-16-be"))
+        return {name: _sort_members(value[name]) for name in names}
     if isinstance(value, list):
         return [_sort_members(item) for item in value]
     if isinstance(value, float):

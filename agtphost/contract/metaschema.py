@@ -117,6 +117,10 @@ def _innermost(errors: Any) -> Iterator[Any]:
             yield error
 
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+"""Most values of a schema, which refer to nothing."""
+
+
 def remote_references(schema: Any) -> Iterator[str]:
     """Yield the references that lead outside a schema: to addresses that none of its ``$id`` has."""
     addresses, references = set[str | None](), list[tuple[str, str | None]]()
@@ -131,9 +135,9 @@ def remote_references(schema: Any) -> Iterator[str]:
                 reference = item.get(keyword)
                 if isinstance(reference, str) and not reference.startswith("#"):
                     references.append((reference, join(base, reference.partition("#")[0])))
-            waiting.extend((value, base) for value in item.values())
+            waiting.extend((value, base) for value in item.values() if type(value) not in _SCALARS)
         elif isinstance(item, list):
-            waiting.extend((value, base) for value in item)
+            waiting.extend((value, base) for value in item if type(value) not in _SCALARS)
     yield from (reference for reference, address in references if address not in addresses)
 
 
