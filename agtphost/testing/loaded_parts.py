@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +22,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.revocation import RevokedLinks
 from agtphost.protocols.tls import PreparedTLS, ServerTLS
 from agtphost.testing.declarations import Declarations
+from agtphost.vocabulary import lru
 from agtphost.vocabulary.catalog_set import CatalogSet
 
 SERVER_ID = "host.test"
@@ -39,9 +41,20 @@ def config_of(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Config
     :param settings: the tables of ``host.toml``, over the defaults of a production host.
     :raises agtphost.errors.ConfigurationError: the settings are not valid; the error lists every problem.
     """
-    host = {"server_id": SERVER_ID, "profile": "production", **settings.get("host", {})}
-    return read_tree({**settings, "host": host}, NOWHERE / "host.toml", environ, apart_from=UNREAD)
+    asked = repr((settings, environ))
+    known = _CONFIGS.get(asked)
+    if known is None:
+        host = {"server_id": SERVER_ID, "profile": "production", **settings.get("host", {})}
+        known = read_tree({**settings, "host": host}, NOWHERE / "host.toml", environ, apart_from=UNREAD)
+        if any(mark in asked for mark in ("'/", "file:", " at 0x")):
+            return known  # It depends on files, which may change, or on an object that its text does not tell.
+    return lru.keep(_CONFIGS, asked, known, MOST_CONFIGS)
 
+
+_CONFIGS: OrderedDict[str, Config] = OrderedDict()
+"""Configurations by settings: many hosts have the same, and none changes one."""
+
+MOST_CONFIGS = 200
 
 _CATALOGS: dict[str, CatalogSet] = {}
 """Catalogs of this package by settings; most hosts use one, so it is read only once."""
