@@ -14,6 +14,7 @@ from twisted.internet.task import deferLater
 from agtphost import EndpointContext, EndpointError
 from agtphost.errors import ConfigurationError
 from agtphost.identity import jws
+from agtphost.identity.agents import reconsider
 from agtphost.testing import MemoryHost, Unanswered
 from agtphost.testing.identities import key_of
 
@@ -320,3 +321,23 @@ def test_upstreams_are_down(make: Make, tmp_path: Path) -> None:
     tool = b'{"action":"mcp.tools.call","payload":{"tool":"read","arguments":{}}}'
     answer = host.call("EXECUTE", "/mcp/files", body=tool, content_type="application/vnd.mcp.tools+json", caller=demo)
     assert answer.status == 503, answer.explanation
+
+
+def test_what_two_hosts_have_alike_is_changed_for_one_of_them() -> None:
+    """An agent is issued once in a process; a host that resolves its posture anew leaves that of other hosts alone."""
+    first, second = (MemoryHost().agent("twin", tier=1) for _ in range(2))
+    assert (first.agent_id, first.certificate) == (second.agent_id, second.certificate)
+    assert reconsider(first.agent, issuer_known=False)
+    tiers = [each.agent.posture.trust_tier for each in (first, second, MemoryHost().agent("twin", tier=1))]
+    assert tiers == [2, 1, 1]
+
+
+def test_settings_that_name_a_file_are_read_each_time(tmp_path: Path) -> None:
+    """Those that name none are read once in a process; a file may be gone by the time of the next host."""
+    settings = {"recipes": {"file": str(tmp_path / "recipes.toml")}}
+    (tmp_path / "recipes.toml").touch()
+    assert MemoryHost(settings).config is not MemoryHost(settings).config
+    assert MemoryHost().config is MemoryHost().config
+    (tmp_path / "recipes.toml").unlink()
+    with pytest.raises(ConfigurationError, match="a file that does not exist"):
+        MemoryHost(settings)
