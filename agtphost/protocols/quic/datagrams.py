@@ -336,6 +336,8 @@ class QuicEndpoint(DatagramProtocol):
             # The client has shown where it is, so its share is its own.
             del self._links[link]
             self.counts.handshakes["limit"] += 1
+            core.end_trace()
+            core.release()
             if self._factory.is_full(link.address):  # Else its next datagram may be soon enough.
                 self._refuse(datagram, addr)
             return

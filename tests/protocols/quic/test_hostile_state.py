@@ -17,6 +17,8 @@ from twisted.internet.defer import succeed
 from twisted.logger import LogEvent, globalLogPublisher
 
 from agtphost.host.log_throttle import INTERVAL, LOGGED_IN_FULL, LogThrottle
+from agtphost.protocols import ConnectionLimits
+from agtphost.protocols.quic import datagrams
 from agtphost.vocabulary.quic_codes import MOST_RESETS, RESET_SECONDS, Code
 from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_PACKETS, MOST_PROBES, BoundedConnection
 from tests.protocols.links import FakeDispatcher, ask, reply
@@ -314,3 +316,28 @@ def test_a_connection_that_ended_keeps_no_memory(
     network.pass_time(host.factory.limits.idle_timeout + 60)
     assert host.endpoint.links == 0
     assert [part() for part in parts if part() is not None] == []
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_a_connection_that_is_refused_keeps_no_memory_and_no_file(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that has shown its address, and gets no connection, made the host hold 19 KiB and an open trace."""
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(connections=1), retry="always", qlog=tmp_path / "traces")
+    QuicClient(network, site).connect()
+    parts: list[Any] = []
+    choose = datagrams.configuration_of
+
+    def note(*given: Any, **named: Any) -> Any:
+        configuration = choose(*given, **named)
+        parts.append(weakref.ref(configuration))
+        return configuration
+
+    monkeypatch.setattr(datagrams, "configuration_of", note)
+    before = len(os.listdir("/proc/self/fd"))
+    for port in range(1, 9):
+        assert QuicClient(network, site, address=("203.0.113.9", port)).connect().closed is not None
+    assert host.endpoint.counts.handshakes == {"limit": 8} and len(parts) == 8
+    assert [part() for part in parts if part() is not None] == []
+    assert len(os.listdir("/proc/self/fd")) == before
