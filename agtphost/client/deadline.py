@@ -49,7 +49,8 @@ class Deadline:
     def timeout_error(self) -> Timeout:
         """Return the error that says what took too long."""
         what = f"The call took longer than {self._seconds:g} seconds, while {self._doing}"
-        silence = self.count_silence()
+        # Before the call the host had nothing to send.
+        silence = min(self.count_silence(), self._seconds - self.seconds_left)
         if silence < LONGEST_SILENCE:
             return Timeout(f"{what}.", "Allow it more time.")
         return Timeout(

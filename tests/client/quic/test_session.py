@@ -12,6 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from twisted.internet.defer import Deferred, succeed
 
 from agtphost.client import CannotConnect, ConnectionLost, ProtocolBroken, TLSRefused
+from agtphost.client.deadline import LONGEST_SILENCE, Deadline
 from agtphost.client.quic.core import WINDOW
 from agtphost.client.quic.errors import Unanswered
 from agtphost.client.quic.session import ANSWER_SECONDS, PING_SECONDS
@@ -515,3 +516,18 @@ def test_client_whose_handshake_took_a_host_too_long_is_told(site: Site) -> None
     with pytest.raises(ConnectionLost, match="does not know"):
         client.wait(seconds=3.5)
     assert host.endpoint.counts.handshakes == {"late": 1}
+
+
+def test_silence_before_a_call_says_nothing_of_the_network(site: Site) -> None:
+    """A host sends nothing while no call waits: the error of a short call names the time, and asks for more."""
+    network = Network(delay=0.2)
+    QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site)).connect()
+    client.call(call_of())
+    network.pass_time(LONGEST_SILENCE + 5)
+    deadline = Deadline(network.clock.seconds, 0.3)
+    deadline.count_silence = lambda: client.session.count_silence(network.clock.seconds())
+    client.ask(call_of())
+    network.pass_time(0.3)
+    assert deadline.count_silence() > LONGEST_SILENCE
+    assert deadline.timeout_error().remedy == "Allow it more time."
