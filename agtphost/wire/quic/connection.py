@@ -253,6 +253,7 @@ class BoundedConnection(quic.QuicConnection):
 
     def datagrams_to_send(self, now: float) -> list[tuple[bytes, Any]]:
         """Return the datagrams that have to be sent, each with its address."""
+        self._bound_pause()  # A call may have begun.
         path, is_ending = self._network_paths[0], self._close_pending
         congestion: Any = self._loss._cc
         window = congestion.congestion_window
@@ -321,7 +322,15 @@ class BoundedConnection(quic.QuicConnection):
             # A probe of the handshake alone: a host that has completed it has no keys for that any more, and would not
             # learn of a client's new address.
             self.send_ping(0)
-        # The idle timeout bounds for how long (RFC 9002 section 6.2.1). Without a call there is time.
+        self._bound_pause()
+
+    def _bound_pause(self) -> None:
+        """
+        Make the pause between two probes :data:`LONGEST_PROBE` at most, unless no call waits: then there is time.
+
+        The idle timeout bounds for how long (RFC 9002 section 6.2.1).
+        """
+        loss: Any = self._loss
         is_awaited = self._streams or not self._handshake_confirmed
         while is_awaited and loss._pto_count and loss.get_probe_timeout() * 2**loss._pto_count > LONGEST_PROBE:
             loss._pto_count -= 1

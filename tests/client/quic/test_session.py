@@ -18,7 +18,7 @@ from agtphost.client.quic.errors import Unanswered
 from agtphost.client.quic.session import ANSWER_SECONDS, PING_SECONDS
 from agtphost.protocols.quic.core import ServerCore
 from agtphost.vocabulary.quic_codes import Code
-from agtphost.wire.quic.connection import BoundedConnection
+from agtphost.wire.quic.connection import LONGEST_PROBE, BoundedConnection
 from tests.client.quic.sessions import ADDRESS, SessionClient, call_of, credentials_of
 from tests.protocols.authorities import AGENT_ID, DAY, Identity, issue, now, revocation_list
 from tests.protocols.links import FakeDispatcher, reply
@@ -531,3 +531,16 @@ def test_silence_before_a_call_says_nothing_of_the_network(site: Site) -> None:
     network.pass_time(0.3)
     assert deadline.count_silence() > LONGEST_SILENCE
     assert deadline.timeout_error().remedy == "Allow it more time."
+
+
+def test_a_call_after_an_outage_without_one_is_probed_every_three_seconds(site: Site) -> None:
+    """In the outage the client has doubled its pause between probes; its request, which is lost, does not wait so."""
+    network = Network(delay=0.03)
+    host = QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site))
+    network.run(lambda: any(link.core._handshake_confirmed for link in host.endpoint._links))
+    network.silent_until = network.clock.seconds() + 25
+    network.pass_time(25)
+    network.silent_until = network.clock.seconds() + 0.01
+    client.ask(call_of())
+    assert client.wait(seconds=LONGEST_PROBE + 0.5).status == 200
