@@ -208,7 +208,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], whole:
 
     :param whole: columns that are not folded, because people copy their contents.
     """
-    cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]
+    # The first cell of a row begins a line: one of several lines would begin rows that do not exist.
+    cells = [
+        [(visible if place else visible_line)("" if cell is None else str(cell)) for place, cell in enumerate(row)]
+        for row in rows
+    ]
     if _shortening():
         cells = shorten(cells)
     if sys.stdout.isatty() and extras.is_installed("rich"):
@@ -293,9 +297,10 @@ def _fold(columns: Sequence[str], rows: Sequence[Sequence[str]], whole: Collecti
 def _stack(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print each row as lines of ``COLUMN  cell``."""
     width = max(map(len, columns))
+    margin = " " * (width + 2)
     for number, row in enumerate(rows):
         if number:
             click.echo()
         for column, cell in zip(columns, row, strict=True):
             if cell:
-                click.echo(f"{column:<{width}}  {cell}")
+                click.echo(f"{column:<{width}}  {cell}".replace("\n", f"\n{margin}"))

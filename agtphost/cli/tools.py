@@ -22,7 +22,7 @@ from agtphost.cli.exchange import (
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
-from agtphost.cli.output import print_document, print_json, print_table, visible
+from agtphost.cli.output import print_document, print_json, print_table, visible, visible_line
 from agtphost.cli.target import Target, resolve
 from agtphost.client.tools import OTHER_COMMANDS, execute, execute_listed, payload_type_of
 from agtphost.vocabulary.media_types import MCP_TOOLS
@@ -73,9 +73,9 @@ def ls(where: Connection, as_json: bool) -> None:
     else:
         click.echo(_explain_empty_list(told), err=True)
     for line in absent_servers(told):
-        click.echo(visible(line), err=True)
+        click.echo(visible_line(line), err=True)
     for name in _changed_tools(told):
-        click.echo(f"off, because its definition changed: {visible(name)} (agtp tools approve NAME)", err=True)
+        click.echo(f"off, because its definition changed: {visible_line(name)} (agtp tools approve NAME)", err=True)
 
 
 def _explain_empty_list(described: Any) -> str:

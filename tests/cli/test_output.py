@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.cli.output import WRITTEN_AT_ONCE, print_fields, print_json
+from agtphost.cli import output
+from agtphost.cli.output import WRITTEN_AT_ONCE, print_fields, print_json, print_table
 
 SHARED = {"name": "x" * 200, "members": [1, None, True, "é"]}
 
@@ -63,3 +64,17 @@ def test_only_names_begin_the_lines_of_fields(capsys: pytest.CaptureFixture[str]
     """A value with a line end cannot look like another field."""
     print_fields([("reason", "x\nstatus  200"), ("a", 1)])
     assert capsys.readouterr().out == "reason  x\n        status  200\na       1\n"
+
+
+def test_the_first_cell_of_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name with a line end cannot look like another row; further cells may have several lines, with a margin."""
+    print_table(("TOOL", "SCOPES"), (("files.x\nfiles.safe  9", "a\nb"),))
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == 3 and shown[1].startswith(r"files.x\x0afiles.safe  9  a")
+    assert shown[2].strip() == "b" and shown[2].startswith(" ")
+
+
+def test_rows_on_several_lines_begin_with_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """A table too wide for its terminal is printed as lines of fields, and no cell begins one of them."""
+    output._stack(("TOOL", "WHAT"), (("files.x", "y\nTOOL  files.safe"),))
+    assert capsys.readouterr().out == "TOOL  files.x\nWHAT  y\n      TOOL  files.safe\n"

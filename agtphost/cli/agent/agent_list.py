@@ -13,7 +13,7 @@ import click
 from agtphost.cli.agent.stored_grants import stored_grants
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.identities import LocalAgent, local_agents
-from agtphost.cli.output import print_entries, to_text, visible
+from agtphost.cli.output import print_entries, to_text, visible_line
 from agtphost.vocabulary import times
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def show_agents(config: Config, *, wide: bool, as_json: bool) -> None:
             said = (
                 f"{agent['name']}: its certificate {_describe_time_left(certificate)}; agtp agent renew {agent['name']}"
             )
-            click.echo(click.style(visible(said), fg="red" if certificate["days_left"] < 0 else "yellow"), err=True)
+            colour = "red" if certificate["days_left"] < 0 else "yellow"
+            click.echo(click.style(visible_line(said), fg=colour), err=True)
 
 
 def _certificate(agent: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from agtphost.cli.agent.grants import agent_argument, print_grants
 from agtphost.cli.agent.rights_requests import read_rights
 from agtphost.cli.exchange import entries_of
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, to_text, visible
+from agtphost.cli.output import print_json, to_text, visible_line
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.quantities import plural
@@ -40,7 +40,7 @@ def rights_command(agent: str, where: Connection, as_json: bool) -> None:
         print_json(shown)
         return
     for line in _render(shown):
-        click.echo(visible(line))
+        click.echo(visible_line(line))
     grants = entries_of(shown.get("grants"), "grants")
     if grants:
         print_grants(grants)

@@ -11,7 +11,7 @@ from agtphost.cli.approval_prompt import Consent, consent_options, digest_to_app
 from agtphost.cli.exchange import ask, entries_of, object_of, result_of
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, print_table, visible
+from agtphost.cli.output import print_json, print_table, visible, visible_line
 from agtphost.cli.target import resolve
 from agtphost.cli.upstream.edit import add_command, remove_command
 from agtphost.client.local_identities import REGISTRAR
@@ -66,11 +66,11 @@ def list_command(stderr: bool, where: Connection, as_json: bool) -> None:
     print_table(head, (_row(entry) for entry in listed))
     for entry in listed:
         for line in _waiting(entry):
-            click.echo(visible(line), err=True)
+            click.echo(visible_line(line), err=True)
     if stderr:
         for entry in listed:
             for line in entry.get("link", {}).get("stderr", ()):
-                click.echo(visible(f"{entry.get('name', '')}: {line}"))
+                click.echo(visible_line(f"{entry.get('name', '')}: {line}"))
 
 
 def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
