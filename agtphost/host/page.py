@@ -16,12 +16,12 @@ from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import every_key, statements_of
-from agtphost.identity.peer import Assurance, PeerCertificate
+from agtphost.identity.peer import Assurance
 from agtphost.methods.inspection.latencies import LatencyTarget
 from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.methods.page import PageAccess
 from agtphost.page.browser_certificates import BrowserCertificates
-from agtphost.page.entrance import LINK_SECONDS
+from agtphost.page.entrance import LINK_SECONDS, PageSession
 from agtphost.page.evidence import EvidenceKeys
 from agtphost.page.fields import COMMON_FIELDS
 from agtphost.page.live_feed import LiveFeeds
@@ -165,7 +165,10 @@ def build_page_surface(
 
     revocations, agents = services.loaded.tls.revocations, services.lasting.directory
 
-    def counts(certificate: PeerCertificate) -> bool:
+    def counts(session: PageSession) -> bool:
+        certificate = session.certificate
+        if not entrance.is_open(session):
+            return False
         now, agent = services.seconds(), None if certificate.agent_id is None else agents.by_id(certificate.agent_id)
         if agent is not None and services.evidence.states.state_of(agent).is_stopped:
             return False

@@ -239,6 +239,12 @@ class Entrance:
             self._sessions.move_to_end(known)
         return session
 
+    def is_open(self, session: PageSession) -> bool:
+        """Return whether a session has neither ended nor been idle for too long."""
+        return self._now() - session.last_used <= self._idle and any(
+            each is session for each in self._sessions.values()
+        )
+
     def end_by_cookie(self, cookie: str) -> None:
         """End the session of a cookie."""
         self._sessions.pop(_digest(cookie), None)

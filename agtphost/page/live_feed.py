@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from agtphost.http.bounded_request import BoundedRequest
-from agtphost.identity.peer import PeerCertificate
+from agtphost.page.entrance import PageSession
 from agtphost.page.value_text import show_value
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.display_names import caller_or_unnamed, display_name, outcome_word
@@ -50,12 +50,10 @@ class LiveFeeds:
     The open feeds, each with the records that were committed.
 
     :param clock: schedules their updates.
-    :param counts: returns whether a viewer's certificate still counts; asked before each update.
+    :param counts: returns whether a viewer's session still counts; asked before each update.
     """
 
-    def __init__(
-        self, clock: IReactorTime, counts: Callable[[PeerCertificate], bool] = lambda certificate: True
-    ) -> None:
+    def __init__(self, clock: IReactorTime, counts: Callable[[PageSession], bool] = lambda session: True) -> None:
         self._clock = clock
         self._counts = counts
         self._open: set[LiveFeed] = set()
@@ -80,14 +78,14 @@ class LiveFeeds:
         closed: Callable[[], object],
         *,
         reads: bool = True,
-        certificate: PeerCertificate | None = None,
+        session: PageSession | None = None,
     ) -> LiveFeed:
         """
         Begin a feed.
 
         :param closed: called once it has ended.
         :param reads: whether it has what operators only read.
-        :param certificate: of its viewer; the feed ends when it no longer counts.
+        :param session: of its viewer; the feed ends when it no longer counts.
         """
 
         def finish() -> None:
@@ -95,7 +93,7 @@ class LiveFeeds:
             closed()
 
         def is_allowed() -> bool:
-            return certificate is None or self._counts(certificate)
+            return session is None or self._counts(session)
 
         feed = LiveFeed(request, self._clock, finish, self._lines, reads=reads, is_allowed=is_allowed)
         self._open.add(feed)

@@ -279,7 +279,7 @@ class PageResource(Resource):
             request,
             lambda: Deferred.fromCoroutine(closing),
             reads=reads,
-            certificate=session.certificate,
+            session=session,
         )
 
     async def _end_session(self, request: BoundedRequest, path: str, session: PageSession, reply: PageReply) -> None:

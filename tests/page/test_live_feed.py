@@ -164,11 +164,11 @@ def test_an_event_of_the_host_is_shown_as_what_it_is() -> None:
     assert unreadable["cells"][1:4] == ["event", "-", "-"]
 
 
-def test_a_feed_ends_with_its_certificate() -> None:
-    """Before each update it is asked whether the certificate still counts; what waits is not sent after that."""
+def test_a_feed_ends_with_its_session() -> None:
+    """Before each update it is asked whether the session still counts; what waits is not sent after that."""
     clock, counting, request = Clock(), [True], Reading()
-    viewings = LiveFeeds(clock, lambda certificate: counting[0])  # type: ignore[arg-type]
-    viewings.open(request, lambda: None, certificate=object())  # type: ignore[arg-type]
+    viewings = LiveFeeds(clock, lambda session: counting[0])  # type: ignore[arg-type]
+    viewings.open(request, lambda: None, session=object())  # type: ignore[arg-type]
     viewings.saw(group(1))
     clock.advance(UPDATE_SECONDS)
     assert len(request.written) == 2 and not request.finished

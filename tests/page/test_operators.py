@@ -104,6 +104,20 @@ def test_the_open_feed_of_a_removed_operator_ends(site: Site) -> None:
     assert browser.get("/live").status == 403
 
 
+def test_signing_out_ends_the_open_feeds_of_the_session(site: Site) -> None:
+    """Without a reload, and with no call that came after it; the feed of another session goes on."""
+    leaving, staying = site.browser("--cert", "anna.pem"), site.browser("--cert", "anna.pem")
+    with following(staying, site.host) as other, following(leaving, site.host) as feed:
+        assert leaving.send(leaving.get("/").page.form("/leave")).status == 200
+        assert site.host.agtp("call", "-", "ECHO", "/text", "text=too late").returncode == 0
+        seen = feed.result(20)
+        assert not other.done()
+        remove(site, "vera")
+        assert "ECHO /text" in other.result(20).text
+    assert seen.status == 200 and "ECHO /text" not in seen.text, seen.text
+    assert leaving.get("/live").status == 401
+
+
 def test_a_revoked_certificate_is_refused_on_an_open_connection_and_page(tmp_path: Path) -> None:
     """Revoking the certificate ends both, also while the entry is still there."""
 
