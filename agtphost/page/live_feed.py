@@ -7,6 +7,7 @@ line would create lines itself.
 
 from __future__ import annotations
 
+import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,7 +42,7 @@ MOST_UNREAD = 1 << 20
 FEED_SECONDS = 300.0
 """Seconds of one feed; after that the browser requests it again, and its right to it is checked again."""
 
-RETRY_FIELD = b"retry: 1000\n\n"
+RETRY_FIELD = b"retry: 1000\n"
 """Milliseconds after which a browser reconnects."""
 
 
@@ -58,6 +59,11 @@ class LiveFeeds:
         self._counts = counts
         self._open: set[LiveFeed] = set()
         self._lines = EventCache()
+        self._name = secrets.token_hex(4)
+        self._count = 0
+        self._recent: deque[Any] = deque(maxlen=LINES_PER_UPDATE)
+        self.endings = 0
+        """How often every feed was ended."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -69,8 +75,24 @@ class LiveFeeds:
 
     def saw(self, group: Any) -> None:
         """Take a committed group; for :meth:`agtphost.iagtp.ILedger.watch`."""
+        self._count += len(group.records)
+        self._recent.extend(group.records)
         for feed in self._open:
             feed.add(group.records)
+
+    @property
+    def place(self) -> str:
+        """The identifier of the newest record for browsers, which send it when they connect again."""
+        return f"{self._name}.{self._count}"
+
+    def since(self, place: str) -> tuple[list[Any], bool]:
+        """Return the records after a place that a browser sends, and whether that is all of them."""
+        name, _, digits = place.partition(".")
+        if name != self._name or not (digits.isascii() and digits.isdigit()):
+            return [], False
+        # A number that was never sent is too large.
+        missed = max(0, self._count - int(digits[:19]))
+        return list(self._recent)[-missed:] if missed else [], missed <= len(self._recent)
 
     def open(
         self,
@@ -79,6 +101,7 @@ class LiveFeeds:
         *,
         reads: bool = True,
         session: PageSession | None = None,
+        after: str = "",
     ) -> LiveFeed:
         """
         Begin a feed.
@@ -86,6 +109,7 @@ class LiveFeeds:
         :param closed: called once it has ended.
         :param reads: whether it has what operators only read.
         :param session: of its viewer; the feed ends when it no longer counts.
+        :param after: the place that the browser's former feed ended at; empty for its first one.
         """
 
         def finish() -> None:
@@ -95,13 +119,18 @@ class LiveFeeds:
         def is_allowed() -> bool:
             return session is None or self._counts(session)
 
-        feed = LiveFeed(request, self._clock, finish, self._lines, reads=reads, is_allowed=is_allowed)
+        feed = LiveFeed(
+            request, self._clock, finish, self._lines, lambda: self.place, reads=reads, is_allowed=is_allowed
+        )
         self._open.add(feed)
-        feed.begin()
+        records, complete = self.since(after) if after else ([], True)
+        feed.add(records)
+        feed.begin(complete=complete)
         return feed
 
     def end_all(self) -> None:
-        """End every feed; a browser asks for it again, if its person may still have it."""
+        """End every feed; a browser asks for it again, if its person may still have it, and misses nothing."""
+        self.endings += 1
         for feed in tuple(self._open):
             feed.end()
 
@@ -130,11 +159,14 @@ class LiveFeed:
         clock: IReactorTime,
         closed: Callable[[], object],
         lines: EventCache,
+        place: Callable[[], str],
         *,
         reads: bool = True,
         is_allowed: Callable[[], bool] = lambda: True,
     ) -> None:
         self._lines = lines
+        self._place = place
+        self._sent = ""
         self._reads = reads
         self._is_allowed = is_allowed
         self._request = request
@@ -148,15 +180,24 @@ class LiveFeed:
         self._next: IDelayedCall | None = None
         self._until = clock.seconds() + FEED_SECONDS
 
-    def begin(self) -> None:
-        """Send the head; lines follow."""
+    def begin(self, *, complete: bool = True) -> None:
+        """
+        Send the head; lines follow.
+
+        :param complete: whether the lines follow those of the browser's former feed; otherwise the browser says so.
+        """
         fields = self._request.responseHeaders
         fields.setRawHeaders("Content-Type", ["text/event-stream"])
         fields.setRawHeaders("Cache-Control", ["no-store"])
         self._request.notifyFinish().addBoth(lambda _: self._end())
         self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
-        self._write(RETRY_FIELD)
-        self._next = self._clock.callLater(UPDATE_SECONDS, self._tick)
+        head = RETRY_FIELD + (b"" if complete else b"event: gap\ndata: 1\n")
+        if not self._arrived:
+            self._sent = self._place()
+            head += b"id: %s\n" % self._sent.encode()
+        self._write(head + b"\n")
+        # What was missed is not to wait for an end that comes before the first update.
+        self._next = self._clock.callLater(0 if self._arrived else UPDATE_SECONDS, self._tick)
 
     def end(self) -> None:
         """End the feed; the browser asks for it again, and learns why."""
@@ -175,13 +216,15 @@ class LiveFeed:
         if not self._is_allowed():
             self._finish()
             return
-        if self._arrived:
+        place = self._place()
+        if place != self._sent:
             missed = self._arrived - len(self._waiting)
             events = [b"event: skipped\ndata: %d\n\n" % missed] if missed else []
             events += [self._lines.event(record) for record in self._waiting]
             self._waiting.clear()
             self._arrived = 0
-            self._write(b"".join(events))
+            self._sent = place
+            self._write(b"".join((*events, b"id: %s\n\n" % place.encode())))
         if self._has_ended:
             return
         if self._clock.seconds() >= self._until or self._request.channel.is_ending:

@@ -265,6 +265,7 @@ class PageResource(Resource):
             request.responseHeaders.setRawHeaders("Retry-After", ["30"])
             _finish_json(request, 503, {"explanation": "The host has as many live feeds as it may; try again later."})
             return
+        endings = self._feeds.endings
         opened = await asker.ask("QUERY", "/page/feed", {"moment": "opened"})
         if not opened.ok:
             _finish_json(request, opened.status, {"reason": opened.reason, "explanation": opened.explanation})
@@ -275,12 +276,15 @@ class PageResource(Resource):
             return
         query = _pairs(request.uri.partition(b"?")[2]) or {}
         reads = query.get("reads") == ALL
-        self._feeds.open(
+        feed = self._feeds.open(
             request,
             lambda: Deferred.fromCoroutine(closing),
             reads=reads,
             session=session,
+            after=field_of(request, "last-event-id") or "",
         )
+        if endings != self._feeds.endings:
+            feed.end()  # Its person was judged before a reload.
 
     async def _end_session(self, request: BoundedRequest, path: str, session: PageSession, reply: PageReply) -> None:
         """Answer for a person whom the host does not accept any more, or while it cannot answer."""

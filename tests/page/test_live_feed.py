@@ -178,6 +178,36 @@ def test_a_feed_ends_with_its_session() -> None:
     assert request.finished and len(request.written) == 2 and len(viewings) == 0
 
 
+def reopened(viewings: LiveFeeds, clock: Clock, after: str) -> bytes:
+    """What a feed sends first to a browser that had one."""
+    request = Reading()
+    viewings.open(request, lambda: None, after=after)  # type: ignore[arg-type]
+    clock.advance(UPDATE_SECONDS)
+    return b"".join(request.written)
+
+
+def test_a_browser_that_comes_back_gets_what_it_missed() -> None:
+    """All that came since its last update, or a word that calls may be missing."""
+    clock, viewings, request = opened()
+    viewings.saw(group(3, "/shown"))
+    clock.advance(UPDATE_SECONDS)
+    viewings.saw(group(1, "/waits"))
+    viewings.end_all()
+    assert b"/waits" not in b"".join(request.written)
+    last = request.written[-1].rpartition(b"id: ")[2].strip().decode()
+    viewings.saw(group(2, "/between"))
+    found = reopened(viewings, clock, last)
+    assert (found.count(b"/waits"), found.count(b"/between"), found.count(b"/shown")) == (1, 2, 0)
+    assert b"event: gap" not in found and viewings.place.encode() in found
+    assert b"data: {" not in reopened(viewings, clock, viewings.place)
+    viewings.saw(group(LINES_PER_UPDATE, "/many"))
+    assert b"event: gap" in reopened(viewings, clock, last)
+    for wrong in ("x.1", "x", f"{viewings.place.partition('.')[0]}.-1", f"{last}\u0663", "." + "9" * 10_000):
+        found = reopened(viewings, clock, wrong)
+        assert b"event: gap" in found and b"data: {" not in found
+    assert b"data: {" not in reopened(viewings, clock, "")
+
+
 def test_there_is_room_for_sixteen() -> None:
     """And for one more once one is gone."""
     clock = Clock()

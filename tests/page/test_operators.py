@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,12 +83,16 @@ def test_a_removed_operator_is_refused_on_an_open_page(site: Site) -> None:
 
 
 @contextmanager
-def following(browser: Browser, host: Host) -> Iterator[Future[Answer]]:
+def following(browser: Browser, host: Host, headers: Mapping[str, str] | None = None) -> Iterator[Future[Answer]]:
     """With an open live feed, which the end of the block does not wait for."""
-    begun = host.agtp_json("audit", "search", "--path", "/page/feed", "--reads", "all")
+
+    def opened_and_closed() -> int:
+        return len(host.agtp_json("audit", "search", "--path", "/page/feed", "--reads", "all"))
+
+    begun = opened_and_closed()
     with ThreadPoolExecutor(1) as pool:
-        feed = pool.submit(browser.get, "/live")
-        until(lambda: len(host.agtp_json("audit", "search", "--path", "/page/feed", "--reads", "all")) > len(begun))
+        feed = pool.submit(browser.ask, "GET", "/live", None, headers)
+        until(lambda: opened_and_closed() > begun)
         yield feed
 
 
@@ -113,9 +117,27 @@ def test_signing_out_ends_the_open_feeds_of_the_session(site: Site) -> None:
         seen = feed.result(20)
         assert not other.done()
         remove(site, "vera")
-        assert "ECHO /text" in other.result(20).text
+        assert other.result(20).status == 200
     assert seen.status == 200 and "ECHO /text" not in seen.text, seen.text
     assert leaving.get("/live").status == 401
+
+
+def test_a_reload_loses_no_call_in_the_feeds_of_others(site: Site) -> None:
+    """A browser that asks again with the place that it had last gets what came in between, and of a reload alone."""
+    browser = site.browser("--cert", "anna.pem")
+    with following(browser, site.host) as feed:
+        remove(site, "vera")
+        last = re.findall(r"^id: (.+)$", feed.result(20).text, re.M)[-1]
+    until(lambda: len(site.host.agtp_json("audit", "search", "--path", "/page/feed", "--reads", "all")) == 2)
+    assert site.host.agtp("call", "-", "ECHO", "/text", "text=between").returncode == 0
+    with following(browser, site.host, {"Last-Event-ID": last}) as again:
+        remove(site, "ben")
+        seen = again.result(20).text
+    assert "ECHO /text" in seen and "event: gap" not in seen and "event: skipped" not in seen, seen
+    with following(browser, site.host, {"Last-Event-ID": "of-a-former-process.7"}) as late:
+        site.host.config.write_text(site.host.config.read_text() + ENTRY.format(name="ben", role="approver"))
+        assert site.host.agtp("reload").returncode == 0
+        assert "event: gap" in late.result(20).text
 
 
 def test_a_revoked_certificate_is_refused_on_an_open_connection_and_page(tmp_path: Path) -> None:

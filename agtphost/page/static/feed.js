@@ -7,7 +7,7 @@ const MOST_ROWS = 200;
 
 /**
  * Follow committed calls. Each event has JSON `{cells: [text, ...], href, state}`, where `href` is of the first cell;
- * events named `skipped` say how many there were that are not shown.
+ * events named `skipped` say how many there were that are not shown, and `gap` that it is not known how many.
  */
 const follow = (table) => {
   const body = table.tBodies[0] ?? table.appendChild(element("tbody"));
@@ -35,6 +35,9 @@ const follow = (table) => {
 
   const skipped = (number) =>
     element("tr", { class: "skipped" }, element("td", { colspan: String(columns) }, `skipped ${number.toLocaleString("en")}`));
+
+  const gap = () =>
+    element("tr", { class: "skipped" }, element("td", { colspan: String(columns) }, "Calls may be missing here; the view Calls has all."));
 
   /** Once a frame, however many came: newest first, and no more than can be read. */
   const show = () => {
@@ -75,6 +78,7 @@ const follow = (table) => {
   });
   source.addEventListener("message", (event) => put(row_of(JSON.parse(event.data))));
   source.addEventListener("skipped", (event) => put(skipped(Number(event.data))));
+  source.addEventListener("gap", () => put(gap()));
   addEventListener("pagehide", () => source.close());
 };
 
