@@ -117,20 +117,39 @@ def recall_faulty(path: Path, found: LenientReading) -> LocalHost | None:
     """
     Return where a host was reached when its ``host.toml`` was last read without a fault, and say so once per command.
 
-    None if the file has no fault now, or was never read by this user without one.
+    None if the file has no fault now, was never read by this user without one, or says now that it is of another host.
     """
     from agtphost.client.local_host import recall_last
+    from agtphost.client.target import address_of
 
     last = recall_last(path) if found.problems else None
+    if last is not None and _is_other_host(found, last):
+        return None
     context = click.get_current_context(silent=True)
     if last is None or context is None:
         return last
     if not context.meta.get(_RECALLED) and not context.resilient_parsing:
         context.meta[_RECALLED] = True
-        click.echo(
-            visible(f"note: address and files of the host are those of the last {path} without a fault"), err=True
-        )
+        said = f"the host is {address_of(last)}, with the files in {last.state_dir}, as the last {path} without a fault"
+        click.echo(visible(f"note: {said} had it"), err=True)
     return last
+
+
+def _is_other_host(found: LenientReading, last: LocalHost) -> bool:
+    """Return whether a sound value of a faulty file differs from the last reading without a fault."""
+    config = found.config
+    return any(
+        key in getattr(config, section).model_fields_set
+        and found.is_known((section, key))
+        and getattr(getattr(config, section), key) != getattr(last, key)
+        for section, key in (
+            ("listen", "address"),
+            ("listen", "port"),
+            ("listen", "endpoint"),
+            ("host", "state_dir"),
+            ("identity", "known_agents"),
+        )
+    )
 
 
 _RECALLED = "agtphost.cli.host_config.recalled"

@@ -109,9 +109,19 @@ def _file_for(path: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def _file_for_last(path: Path, environ: Mapping[str, str]) -> Path | None:
-    """Return the file that keeps the last reading of ``path`` that had no fault."""
+    """
+    Return the file that keeps the last reading of ``path`` that had no fault; None where there is none.
+
+    A link that leads elsewhere, and a directory that took another's place, have readings of their own: theirs may be
+    another host.
+    """
     folder = cache_folder("last-hosts", environ)
-    return None if folder is None else folder / _file_name(path, environ, b"")
+    try:
+        actual = path.resolve()
+        place = f"{actual}\0{actual.parent.stat().st_ino}"
+    except (OSError, RuntimeError, ValueError):
+        return None
+    return None if folder is None else folder / _file_name(path, environ, os.fsencode(place))
 
 
 def _file_name(path: Path, environ: Mapping[str, str], text: bytes) -> str:

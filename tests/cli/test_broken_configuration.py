@@ -156,7 +156,62 @@ def test_fault_in_a_needed_key_leaves_the_host_that_was_read_before(
         before = len(server.seen)
         result = run(*COMMANDS[name])
         assert len(server.seen) > before, (name, result.output)
-        assert result.stderr.count("note: address and files") == 1, (name, result.stderr)
+        assert result.stderr.count(f"note: the host is agtp://127.0.0.1:{server.port}, with the files in ") == 1, name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[host]\nstate_dir = 5\n[listen]\nport = 4499\n",
+        '[host]\nstate_dir = "other"\n[listen]\nport = "x"\n',
+        '[listen]\nport = "x"\naddress = "127.0.0.9"\n',
+        '[identity]\nknown_agents = "other"\n[listen]\nport = "x"\n',
+    ],
+)
+def test_file_of_another_host_leads_to_none_that_was_read_before(
+    run: Run, server: AgtpServer, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the faulty file says differs from the former host: nothing is sent there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("other").mkdir()
+    Path("host.toml").write_text(SOUND.format(port=server.port))
+    assert run("reload").stderr.count("warning") == 0
+    Path("host.toml").write_text(text)
+    before = len(server.seen)
+    result = run("agent", "revoke", "ab" * 32, "--reason", "stolen")
+    assert len(server.seen) == before and result.exit_code == 2, result.output
+    assert "the host is agtp://" not in result.stderr
+
+
+@pytest.mark.parametrize("moved", ["link", "directory"])
+def test_another_file_of_the_same_name_leads_to_no_host_that_was_read_before(
+    run: Run, server: AgtpServer, moved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that leads elsewhere now, and a directory that took the place of another, have no former reading."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("a").mkdir()
+    sound = f"{SOUND}[tls]\nclient_ca = '{Path('state').absolute()}/ca.pem'\n".format(port=server.port)
+    (Path("a") / "host.toml").write_text(sound)
+    (Path("a") / "broken.toml").write_text("listen:\n")
+    Path("host.toml").unlink()
+    file = Path("host.toml")
+    if moved == "link":
+        file.symlink_to("a/host.toml")
+    else:
+        file = Path("a/host.toml")
+    words = ("reload", "--config", str(file), "--cert", "state/registrar.pem", "--key", "state/registrar.key")
+    run(*words)
+    assert server.seen
+    if moved == "link":
+        file.unlink()
+        file.symlink_to("a/broken.toml")
+    else:
+        Path("a").rename("b")
+        Path("a").mkdir()
+        file.write_text("listen:\n")
+    before = len(server.seen)
+    result = run(*words)
+    assert len(server.seen) == before and "--uri agtp://" in result.stderr, result.output
 
 
 @pytest.mark.parametrize("more", ["prot = 3\n", "adress = 5\n", "prot = 3\nadress = 5\n"])
