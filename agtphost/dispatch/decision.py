@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.input_shape import faults_of
-from agtphost.contract.reserved import LIFECYCLE
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import AddresseeGate
 from agtphost.dispatch.gates.limits import RateGate
@@ -39,8 +39,19 @@ INPUT = frozenset({"schema"})
 SHAPE = "shape of the input"
 """What such a gate has to say of a shape."""
 
-METHOD_DECIDES = frozenset({*LIFECYCLE, "AUTHORIZE", "CONFIRM", "INSPECT"})
-"""Methods of the host that decide themselves who may do what they name, after the gates: by role, issuer and owner."""
+METHOD_DECIDES = frozenset(
+    {
+        ("INSPECT", "/"),
+        *((method, "/") for method in reserved.LIFECYCLE),
+        *(place for place in reserved.RESERVED if place[0] in ("CONFIRM", "SUSPEND", "RESUME")),
+        *(place for place in reserved.REGISTRY if place[0] in ("RENEW", "WITHDRAW", "APPROVE")),
+        *(*reserved.PAGE, *reserved.CONFIGURATION, *reserved.VERIFYING, *reserved.GRANTS),
+    }
+)
+"""
+Methods of the host, with their paths, that decide themselves who may do what they name, after the gates: by role,
+issuer and owner.
+"""
 
 Objecting = Callable[..., Awaitable[Refusal | None]]
 """Why a request would be refused before its handler; see :meth:`Decider.objection`."""
@@ -125,7 +136,7 @@ class Decision:
         shown["called"] = call(self.method, self.path, self.name)
         if self.tier:
             shown.update(tier=self.tier, required_scopes=list(self.required_scopes), min_assurance=self.min_assurance)
-        if self.allowed and self.tier == "A" and self.method in METHOD_DECIDES:
+        if self.allowed and self.binding is not None and (self.binding.method, self.binding.path) in METHOD_DECIDES:
             shown["method_decides"] = True
         if self.refusal is not None:
             shown["refusal"] = {

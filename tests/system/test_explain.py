@@ -204,6 +204,8 @@ def test_can_about_a_tool(host: Host, words: tuple[str, ...], status: int, expec
         # The gates let everyone through to these methods, which then refuse those who are not operators or issuers.
         (("DEACTIVATE",), 0, "yes, at the gates: demo may send DEACTIVATE /\n  then     DEACTIVATE decides itself"),
         (("INSPECT",), 0, "yes, at the gates: demo may send INSPECT /\n"),
+        (("SUSPEND", "/"), 0, "yes, at the gates: demo may send SUSPEND /\n"),
+        (("QUERY", "/grants"), 0, "yes, at the gates: demo may send QUERY /grants\n"),
     ],
 )
 def test_can_by_the_name_that_lists_have(host: Host, words: tuple[str, ...], status: int, said: str) -> None:
