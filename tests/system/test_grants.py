@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import json
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -211,16 +213,31 @@ def test_a_state_directory_that_others_can_change_is_named(tmp_path: Path) -> No
     """The check and the log of a start name its mode and the command that mends it; 0700 and 0755 are left alone."""
     config = sample(tmp_path)
     state = config.parent / "state"
-    for mode, warned in ((0o700, False), (0o755, False), (0o777, True), (0o1777, True), (0o775, True)):
+    own, shared, unnamed = os.getgid(), grp.getgrnam("users").gr_gid, 61_234
+    for mode, group, warned in (
+        (0o700, own, False),
+        (0o755, own, False),
+        (0o777, own, True),
+        (0o1777, own, True),
+        # A group of the owner alone, and one without a name, as the volume of a container has.
+        (0o770, own, False),
+        (0o2770, unnamed, False),
+        (0o770, shared, True),
+    ):
         state.mkdir(exist_ok=True)
+        if os.getuid() == 0:
+            os.chown(state, -1, group)
+        elif group != own:
+            continue
         state.chmod(mode)
         done = agtp("check", str(config))
         assert done.returncode == 0, done.stderr
-        assert (f"has mode {mode:o}: other users can" in done.stderr) is warned, done.stderr
+        assert done.stderr.count(f"has mode {mode:o}: other users can") == warned, done.stderr
+    state.chmod(0o777)
     config.chmod(0o666)
     assert f"run: chmod 644 {config}" in agtp("check", str(config)).stderr
     with running(config) as host:
-        assert any("has mode 775" in line and "chmod 755" in line for line in host.lines), host.lines
+        assert any("has mode 777" in line and "chmod 755" in line for line in host.lines), host.lines
 
 
 def test_the_bridge_offers_what_is_granted(host: Host) -> None:
