@@ -401,6 +401,23 @@ def test_a_stranger_is_let_in_by_one_command(tmp_path: Path) -> None:
         assert json.loads(done.stdout)["status"] == 200
 
 
+def test_an_agent_that_the_host_has_not_read_is_not_listed_as_active(tmp_path: Path) -> None:
+    """Until a reload admits it; of a stopped host the files tell."""
+    with running(sample(tmp_path)) as host:
+        assert host.agtp("agent", "create", "newb", "--scope", "documents:query").returncode == 0
+
+        def states() -> dict[str, str]:
+            return {each["name"]: each["status"] for each in host.agtp_json("agent", "ls")}
+
+        assert states() == {"demo": "active", "librarian": "active", "newb": "not admitted"}
+        listed = host.agtp("agent", "ls")
+        assert host.agtp_json("agent", "show", "newb")["status"] == "not admitted"
+        assert "not admitted: the running host" in listed.stderr and "agtp reload" in listed.stderr
+        assert host.agtp("reload").returncode == 0
+        assert states()["newb"] == "active"
+    assert states()["newb"] == "active"
+
+
 def test_a_refusal_of_an_unknown_agent_says_what_helps(host: Host) -> None:
     """The name that was meant, or what admits an agent that was issued since the host read its files."""
     assert host.agtp("agent", "new", "waiting", "--scope", "mcp:tools:execute").returncode == 0

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.cli.agent.rights_requests import find_unadmitted
 from agtphost.cli.agent.stored_grants import stored_grants
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.identities import LocalAgent, local_agents
+from agtphost.cli.options import Connection
 from agtphost.cli.output import print_entries, to_text, visible_line
 from agtphost.vocabulary import times
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 SHORT = 12
 """Digits of an Agent-ID that fit into a line."""
+
+NOT_ADMITTED = "not admitted"
+"""The state of an agent whose files the running host has not read."""
 
 
 def agents_of(config: Config) -> list[LocalAgent]:
@@ -61,13 +66,18 @@ def agent_rows(config: Config) -> list[dict[str, Any]]:
     return found
 
 
-def show_agents(config: Config, *, wide: bool, as_json: bool) -> None:
+def show_agents(config: Config, where: Connection, *, wide: bool, as_json: bool) -> None:
     """
     Print the agents of a host.
 
+    :param where: the host, which is asked whether it has admitted them.
     :param wide: print full Agent-IDs, kinds and each grant.
     """
     agents = agent_rows(config)
+    missing = find_unadmitted(where, (agent["agent_id"] for agent in agents))
+    for agent in agents:
+        if agent["agent_id"] in missing:
+            agent["status"] = NOT_ADMITTED
     # Output that a program reads is never cut.
     whole = wide or not sys.stdout.isatty()
     columns: dict[str, Any] = {
@@ -82,6 +92,8 @@ def show_agents(config: Config, *, wide: bool, as_json: bool) -> None:
     print_entries(agents, columns, as_json)
     if as_json:
         return
+    if missing:
+        click.echo(f"{NOT_ADMITTED}: the running host has not read these agents' files yet; agtp reload", err=True)
     for agent in agents:
         certificate = agent["certificate"]
         if certificate is not None and certificate["soon"]:

@@ -10,11 +10,12 @@ import click
 
 from agtphost.audit.retention import RETAINED, YEARS, free_at
 from agtphost.cli.agent import grants
-from agtphost.cli.agent.agent_list import agents_of, show_agents
+from agtphost.cli.agent.agent_list import NOT_ADMITTED, agents_of, show_agents
 from agtphost.cli.agent.allow import allow_command
 from agtphost.cli.agent.issue import new_command
 from agtphost.cli.agent.renewal import renew_command
 from agtphost.cli.agent.rights import rights_command
+from agtphost.cli.agent.rights_requests import find_unadmitted
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.cert.commands import describe
 from agtphost.cli.exchange import ask, entries_of, result_of
@@ -57,7 +58,8 @@ def ls(uri: str | None, wide: bool, where: Connection, as_json: bool) -> None:
     List the agents of a host.
 
     Lists the agents in the configured host's files: state, scopes, when the certificate ends (with a warning from
-    14 days ahead), and the grants that limit its calls. With --uri, lists the agents that another host discloses.
+    14 days ahead), and the grants that limit its calls. A running host is asked which of them it has not admitted yet.
+    With --uri, lists the agents that another host discloses.
 
     \b
     Examples:
@@ -70,7 +72,7 @@ def ls(uri: str | None, wide: bool, where: Connection, as_json: bool) -> None:
         listed = entries_of(ask(resolve(where, uri), "DISCOVER", "/agents").result, "agents")
         print_entries(listed, ("name", "agent_id", "trust_tier", "description"), as_json)
         return
-    show_agents(load_usable_config(path, *AGENT_FILES), wide=wide, as_json=as_json)
+    show_agents(load_usable_config(path, *AGENT_FILES), where, wide=wide, as_json=as_json)
 
 
 @command.command()
@@ -104,6 +106,8 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
         _write_page(documents.build_served_copy(found.document, status=found.status), html, as_json)
         return
     fields = {**found.fields(), **_further(found)}
+    if find_unadmitted(where, [found.agent_id]):
+        fields["status"] = NOT_ADMITTED
     if as_json:
         print_json({**fields, "document": found.document})
     else:

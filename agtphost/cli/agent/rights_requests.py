@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agtphost.cli.exchange import ask, entries_of, result_of
-from agtphost.cli.target import Target
+import click
+
+from agtphost.cli.exchange import ask, entries_of, open_client, require_success, result_of
+from agtphost.cli.options import Connection
+from agtphost.cli.target import Target, resolve
+from agtphost.client.local_identities import REGISTRAR
+from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
     from agtphost.client.reply import Reply
 
 PATH = "/grants"
+
+ANSWER_SECONDS = 5.0
+"""Seconds for which a list of files waits for what the running host says of them."""
 
 
 def read_rights(target: Target, agent: str, things: Sequence[str] = ()) -> dict[str, Any]:
@@ -21,6 +30,28 @@ def read_rights(target: Target, agent: str, things: Sequence[str] = ()) -> dict[
         given["resource"] = list(things)
     found = entries_of(result_of(ask(target, "QUERY", PATH, given)).get("agents"), "agents")
     return dict(found[0])
+
+
+def find_unadmitted(where: Connection, agent_ids: Iterable[str]) -> frozenset[str]:
+    """Return which agents the running host does not know, for lack of a reload; none if it does not answer."""
+    wanted = set(agent_ids)
+    try:
+        target = replace(resolve(where, identity=REGISTRAR), timeout=ANSWER_SECONDS)
+        with open_client(target) as client:
+            more: dict[str, Any] = {}
+            while wanted:
+                reply = require_success(client.call(target.uri, "INSPECT", "/", {"target": "agents", **more}))
+                listed = entries_of(result_of(reply).get("agents"), "agents")
+                wanted.difference_update(str(each.get("agent_id")) for each in listed)
+                token = reply.headers.get("continuation-token")
+                if token is None:
+                    break
+                more = {"continuation_token": token}
+            # The list lacks what this caller may not see, too: a question about one agent tells which it is.
+            answers = {each: client.call(target.uri, "QUERY", PATH, {"agent": each}) for each in sorted(wanted)}
+    except click.ClickException:
+        return frozenset()
+    return frozenset(each for each, reply in answers.items() if reply.reason == Reason.AGENT_NOT_FOUND)
 
 
 def result_with_record(reply: Reply) -> dict[str, Any]:
