@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.cli import output
+from agtphost.cli.audit.record_table import write_table
 from agtphost.cli.output import WRITTEN_AT_ONCE, print_fields, print_json, print_table
 
 SHARED = {"name": "x" * 200, "members": [1, None, True, "é"]}
@@ -72,6 +74,15 @@ def test_the_first_cell_of_a_row_is_one_line(capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) == 3 and shown[1].startswith(r"files.x\x0afiles.safe  9  a")
     assert shown[2].strip() == "b" and shown[2].startswith(" ")
+
+
+def test_a_cell_of_a_spreadsheet_has_no_line_end_and_no_control_character() -> None:
+    """A reason cannot begin a line of its own, colour a terminal or reorder a row; no cell is a formula."""
+    written = StringIO()
+    write_table(
+        csv.writer(written), (("x\n2026-11-30,files.safe\x1b[31m\u202e", "\t=1", "=1", 5),), ("reason", "a", "b", "c")
+    )
+    assert written.getvalue().splitlines()[1:] == [r""""x\x0a2026-11-30,files.safe\x1b[31m\u202e",\x09=1,'=1,5"""]
 
 
 def test_rows_on_several_lines_begin_with_names(capsys: pytest.CaptureFixture[str]) -> None:

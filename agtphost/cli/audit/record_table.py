@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from agtphost.audit.filters.fields import HOST
+from agtphost.cli.output import visible_line
 from agtphost.vocabulary.display_names import (
     UNPROVEN,
     caller_name,
@@ -20,7 +21,7 @@ COLUMNS = (
     *("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified", "operator"),
 )
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@")
 """Characters that make a spreadsheet read a cell as a formula; such cells get a leading apostrophe."""
 
 
@@ -82,7 +83,7 @@ def entry_row(
 
 def write_table(table: Any, rows: Iterable[Row | Sequence[object]], columns: Sequence[str] = COLUMNS) -> None:
     """
-    Write rows for a spreadsheet, in which no cell is a formula.
+    Write rows for a spreadsheet, in which each cell is one line without control characters, and none is a formula.
 
     :param table: a writer of the module ``csv``.
     """
@@ -92,5 +93,5 @@ def write_table(table: Any, rows: Iterable[Row | Sequence[object]], columns: Seq
 
 
 def _cell(value: object) -> str:
-    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    text = ("yes" if value else "no") if isinstance(value, bool) else visible_line(value)
     return f"'{text}" if text.startswith(FORMULA) else text
