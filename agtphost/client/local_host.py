@@ -112,8 +112,8 @@ def _file_for_last(path: Path, environ: Mapping[str, str]) -> Path | None:
     """
     Return the file that keeps the last reading of ``path`` that had no fault; None where there is none.
 
-    A link that leads elsewhere, and a directory that took another's place, have readings of their own: theirs may be
-    another host.
+    A link that leads elsewhere since, and a directory in the place of another, may be of another host: they have no
+    reading yet.
     """
     folder = cache_folder("last-hosts", environ)
     try:

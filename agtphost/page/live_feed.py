@@ -85,7 +85,7 @@ class LiveFeeds:
         """The identifier of the newest record for browsers, which send it when they connect again."""
         return f"{self._name}.{self._count}"
 
-    def since(self, place: str) -> tuple[list[Any], bool]:
+    def find_missed(self, place: str) -> tuple[list[Any], bool]:
         """Return the records after a place that a browser sends, and whether that is all of them."""
         name, _, digits = place.partition(".")
         if name != self._name or not (digits.isascii() and digits.isdigit()):
@@ -123,7 +123,7 @@ class LiveFeeds:
             request, self._clock, finish, self._lines, lambda: self.place, reads=reads, is_allowed=is_allowed
         )
         self._open.add(feed)
-        records, complete = self.since(after) if after else ([], True)
+        records, complete = self.find_missed(after) if after else ([], True)
         feed.add(records)
         feed.begin(complete=complete)
         return feed

@@ -73,7 +73,7 @@ class Feeds:
         self.over.wait(120)
 
     def broken(self) -> Iterator[bytes]:
-        """Ends after one event each time; the browser is asked to come back soon, and the host may have forgotten it."""
+        """Ends after one event each time; the browser is asked to come back soon, once to a gap."""
         number = next(self.connections)
         yield b"retry: 50\n" + (b"event: gap\ndata: 1\n\n" if number == 2 else b"\n") + event(number)
 

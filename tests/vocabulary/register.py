@@ -164,6 +164,7 @@ CACHES: Final = (
         64,
         128 * MIB,
     ),
+    _cache("page.live_feed:LiveFeeds._recent", "newest records, for live feeds that are taken up again", 50, 4 * MIB),
     _cache("page.live_feed:EventCache._made", "events of live feeds, as they are sent", 200, MIB),
     _cache("page.entrance:Entrance._links", "links to the operators' page", 256, MIB, lives="ten minutes"),
     _cache("page.entrance:Entrance._sessions", "sessions of the operators' page", 64, MIB, lives="``[admin] idle``"),
