@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as escaped
+from marshal import dumps
 from operator import itemgetter
 from typing import Any
 
@@ -80,6 +81,29 @@ def _plain(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**53)
 
 
+def _write_container(value: Any) -> str:
+    r"""Return the JSON of a list or an object that both encoders write identically; ``\\`` if they do not."""
+    try:
+        octets = dumps(value, 2)
+    except ValueError:
+        octets = b""
+    text = _written.get(octets)
+    if text is None:
+        text = _encode(value) if _plain(value) else "\\"
+        if 0 < len(octets) <= MOST_OCTETS:
+            if len(_written) >= MOST_KINDS:
+                _written.clear()
+            _written[octets] = text
+    return text
+
+
+_written: dict[bytes, str] = {}
+"""The JSON of small containers by their octets in the form of ``marshal``, which takes a third of the time."""
+
+MOST_OCTETS = 512
+"""Octets of a container whose JSON is kept; those of most records are the same in every call of an endpoint."""
+
+
 def _fill_text(payload: Mapping[str, object]) -> bytes | None:
     """Return the text of a usual record; None for every other one."""
     kind = _kind(tuple(payload))
@@ -91,8 +115,8 @@ def _fill_text(payload: Mapping[str, object]) -> bytes | None:
         value = values[gap]
         if type(value) is int:
             text = str(value) if -(2**53) < value < 2**53 else "\\"
-        elif type(value) in _CONTAINERS and _plain(value):
-            text = _encode(value)
+        elif type(value) in _CONTAINERS:
+            text = _write_container(value)
         else:
             return None
         if "\\" in text:
