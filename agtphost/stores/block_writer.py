@@ -5,15 +5,12 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from agtphost.stores.record_blocks import BLOCK, MOST_SUMS, pack
 from agtphost.stores.record_hashes import MOST_CHARACTERS, TEXTS, HashRow, pack_hashes, shorten
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
-from agtphost.stores.rows import RecordRow
-
-_TIME, _SESSION, _TASK, _PATH = map(attrgetter, ("issued_at", "session", "task", "path"))
+from agtphost.stores.rows import ISSUED_AT, PATH, SESSION, TASK
 
 WRITTEN_AT_ONCE: Final = 4
 """Blocks that are written in one moment, each in 7 ms of a processor where its records have to be read."""
@@ -109,22 +106,24 @@ class RecentRecords:
     def __len__(self) -> int:
         return len(self._facets)
 
-    def add(self, records: Sequence[RecordRow], facets: Sequence[int]) -> None:
+    def add(self, columns: Sequence[Sequence[Any]], facets: Sequence[int]) -> None:
         """
         Remember records that follow each other.
 
+        :param columns: the values of each field of :class:`agtphost.stores.rows.RecordRow`.
         :param facets: the number of each one's facet.
         """
-        if records[0].number != self.next or len(self._facets) >= MOST_RECENT:
-            self.begin(records[0].number)
-        self.next += len(records)
+        first = columns[0][0]
+        if first != self.next or len(self._facets) >= MOST_RECENT:
+            self.begin(first)
+        self.next += len(facets)
         self._facets.extend(facets)
-        self._times.extend(map(_TIME, records))
+        self._times.extend(columns[ISSUED_AT])
         sessions, tasks, paths = self._texts
-        sessions.extend(map(_SESSION, records))
-        tasks.extend(map(_TASK, records))
+        sessions.extend(columns[SESSION])
+        tasks.extend(columns[TASK])
         # The usual case calls no function of Python for a record.
-        given = [*map(_PATH, records)]
+        given = columns[PATH]
         paths.extend(given if max(map(len, given)) <= MOST_CHARACTERS else map(shorten, given))
 
     def take_block(self, number: int) -> Block | None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any
 
 from agtphost.stores.block_writer import RecentRecords
 from agtphost.stores.record_index import digest_facet
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
-from agtphost.stores.rows import DamagedRow, Facet, RecordRow
+from agtphost.stores.rows import FACET, DamagedRow, Facet
 
 MOST_IN_MEMORY = 20_000
 """Facets whose numbers a writer keeps in memory, of some 600 octets each."""
 
-_FACET = attrgetter("facet")
 _FIND = "SELECT number FROM facet WHERE digest = ?"
 _NEXT = "SELECT coalesce(max(number), 0) + 1 FROM facet"
 _ADD = f"INSERT INTO facet ({COLUMNS['facet']}) VALUES ({', '.join('?' for _ in SHAPES['facet'])})"
@@ -37,15 +35,20 @@ class FacetNumbers:
         self.uncommitted = False
         """Whether the present transaction has added rows or records."""
 
-    def number_records(self, records: Sequence[RecordRow]) -> list[int]:
-        """Return the number of each record's facet, for records that are to be appended and follow each other."""
+    def number_records(self, columns: Sequence[Sequence[Any]]) -> list[int]:
+        """
+        Return the number of each record's facet, for records that are to be appended and follow each other.
+
+        :param columns: the values of each field of :class:`agtphost.stores.rows.RecordRow`.
+        """
+        facets: Sequence[Facet] = columns[FACET]
         try:
             # Almost always, and without a function of Python for each record.
-            numbers = [*map(self._known.__getitem__, map(_FACET, records))]
+            numbers = [*map(self._known.__getitem__, facets)]
         except KeyError:
-            numbers = [self.find(record.facet) for record in records]
+            numbers = [self.find(facet) for facet in facets]
         self.uncommitted = True
-        self.recent.add(records, numbers)
+        self.recent.add(columns, numbers)
         return numbers
 
     def find(self, facet: Facet) -> int:

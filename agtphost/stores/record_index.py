@@ -69,14 +69,13 @@ def index_record(payload: Mapping[str, object]) -> RecordIndex:
         person = to_index_text(payload["acting_principal_id"])
     # An event's reason explains what an agent became; that of a record, why a call was refused.
     if "event_type" not in payload:
-        if "extra" in payload and type(extra := payload["extra"]) is dict:
-            names_tool = method == "EXECUTE"
-            if not names_tool:
-                # A QUERY with a modality names an upstream, too.
-                for upstream in _UPSTREAMS:
-                    names_tool = names_tool or upstream in extra
-            if names_tool:
-                tool = to_index_text(_find_tool(method, payload, extra))
+        if (
+            "extra" in payload
+            and type(extra := payload["extra"]) is dict
+            # A QUERY with a modality names an upstream, too.
+            and (method == "EXECUTE" or not _UPSTREAMS.isdisjoint(extra))
+        ):
+            tool = to_index_text(_find_tool(method, payload, extra))
         if "reason" in payload:
             reason = to_index_text(payload["reason"])
             if "tier" not in payload and method not in FLOOR_METHODS:
@@ -117,7 +116,7 @@ def _find_tool(method: str, payload: Mapping[str, object], extra: Mapping[str, A
     return str(extra["action"]) if known and extra.get("action") else ""
 
 
-_UPSTREAMS = tuple(name for name, _ in UPSTREAMS)
+_UPSTREAMS = frozenset(name for name, _ in UPSTREAMS)
 """Members of ``extra`` that name an upstream."""
 
 _known: dict[tuple[Any, ...], Facet] = {}

@@ -184,6 +184,12 @@ class RecordRow(NamedTuple):
     facet: Facet = NO_FACET
 
 
+_FIELDS = RecordRow._fields
+FACET, SIGNED, ISSUED_AT = map(_FIELDS.index, ("facet", "signed", "issued_at"))
+SESSION, TASK, PATH = map(_FIELDS.index, ("session", "task", "path"))
+"""Places of fields in :class:`RecordRow`."""
+
+
 class StateRow(NamedTuple):
     """An agent's lifecycle state."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,8 @@ from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.record_reader import FIND, RecordReader
 from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (
+    FACET,
+    SIGNED,
     AnswerRow,
     CheckpointRow,
     DamagedRecord,
@@ -179,18 +182,22 @@ class SQLiteStore:
         return number
 
     def append(self, records: Sequence[RecordRow]) -> None:
-        numbers = self._facets.number_records(records)
-        rows = [(*record[:15], number) for record, number in zip(records, numbers, strict=True)]
-        self._insert_all(_RECORDS, 16, rows)
-        self._octets += sum([len(record.signed) for record in records])
+        columns = tuple(zip(*records, strict=True))
+        values: list[Any] = []
+        for record, number in zip(records, self._facets.number_records(columns), strict=True):
+            values += record[:FACET]
+            values.append(number)
+        self._insert(_RECORDS, FACET + 1, values)
+        self._octets += sum(map(len, columns[SIGNED]))
 
-    def _insert_all(self, into: str, columns: int, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
-        for start in range(0, len(rows), ROWS):
-            part = rows[start : start + ROWS]
-            values: list[Any] = []
-            for row in part:
-                values += row
-            self._execute(_insert(into, columns, len(part), tail), values)
+    def _insert_all(self, into: str, columns: int, rows: Iterable[Sequence[Any]], tail: str = "") -> None:
+        self._insert(into, columns, [*itertools.chain.from_iterable(rows)], tail)
+
+    def _insert(self, into: str, columns: int, values: Sequence[Any], tail: str = "") -> None:
+        """Insert rows, given their values one after the other."""
+        for start in range(0, len(values), ROWS * columns):
+            part = values[start : start + ROWS * columns]
+            self._execute(_insert(into, columns, len(part) // columns, tail), part)
 
     def records_after(self, after: int, limit: int) -> list[tuple[int, StoredRecord]]:
         return read_records(self._execute, after, limit)

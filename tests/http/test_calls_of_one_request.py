@@ -14,7 +14,7 @@ from tests.function_calls import ROUNDS, count_functions
 from tests.http.test_left_over import REQUESTS, connected
 from tests.http.test_left_over import served as served
 
-MOST = {"a call": 336, "a tool": 415}
+MOST = {"a call": 332, "a tool": 411}
 """
 Functions of Python, by what is asked: through the gateway, and by ``tools/call`` through the MCP front.
 

@@ -298,7 +298,8 @@ def test_recent_records_have_no_gap() -> None:
     recent = numbers.recent
 
     def add(first: int, count: int) -> None:
-        numbers.number_records([row(1, number, number, 0) for number in range(first, first + count)])
+        rows = [row(1, number, number, 0) for number in range(first, first + count)]
+        numbers.number_records(tuple(zip(*rows, strict=True)))
 
     add(1, 4_000)
     add(5_000, 200)

@@ -43,6 +43,8 @@ from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, r
 from agtphost.stores.postgres.schema_files import require_rights, require_usable
 from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (
+    FACET,
+    ISSUED_AT,
     AnswerRow,
     CheckpointRow,
     DamagedRecord,
@@ -282,11 +284,11 @@ class PostgresStore(BlockWriting):
         return number
 
     def append(self, records: Sequence[RecordRow]) -> None:
-        numbers = self._facets.number_records(records)
-        rows = [(*record[:15], number) for record, number in zip(records, numbers, strict=True)]
-        self._execute(statements.ADD_RECORDS, [list(column) for column in zip(*rows, strict=True)])
-        self._last = max(self._last, *[record.number for record in records])
-        self._issued_at = max(self._issued_at, *[record.issued_at for record in records])
+        columns = tuple(zip(*records, strict=True))
+        numbers = self._facets.number_records(columns)
+        self._execute(statements.ADD_RECORDS, [*map(list, columns[:FACET]), numbers])
+        self._last = max(self._last, *columns[0])
+        self._issued_at = max(self._issued_at, *columns[ISSUED_AT])
 
     def records_after(self, after: int, limit: int) -> list[tuple[int, StoredRecord]]:
         return read_records(self._execute, after, limit)
