@@ -330,11 +330,12 @@ READERS: dict[str, str] = {
     "config/cures",
     "tomli": "vocabulary/tomlparser",
     "zipfile": "identity/packages identity/issuance",
+    "marshal": "audit/record_text",
 }
 """
 Who imports what can parse. Of ``yaml``: the decoder of the table, two that only write, and the reader of an
 operator's own OpenAPI file; ``tomllib`` and ``tomli`` read the operator's files, and ``tomllib`` lists that ship with
-this package; ``identity/issuance`` writes packages.
+this package; ``identity/issuance`` writes packages; ``audit/record_text`` only writes.
 """
 
 COMMANDS = ("cli/", "conformance/")
