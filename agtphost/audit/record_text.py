@@ -82,7 +82,7 @@ def _plain(value: object) -> bool:
 
 
 def _write_container(value: Any) -> str:
-    r"""Return the JSON of a list or an object that both encoders write identically; ``\\`` if they do not."""
+    """Return the JSON of a list or an object that both encoders write identically; a backslash if they do not."""
     try:
         octets = dumps(value, 2)
     except ValueError:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agtphost.audit import record_text
-from agtphost.audit.record_text import MOST_KINDS, encode_any, encode_payload
+from agtphost.audit.record_text import MOST_KINDS, MOST_OCTETS, encode_any, encode_payload
 from tests.audit.drafting import payload
 
 PLACES = sorted(payload())
@@ -102,3 +102,25 @@ def test_kinds_that_nobody_uses_are_forgotten() -> None:
     for number in range(MOST_KINDS + 10):
         encode_payload({"status": 200, f"member_{number}": ""})
     assert record_text._kind.cache_info().currsize == MOST_KINDS
+
+
+def test_containers_that_are_equal_and_written_differently_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their JSON is kept; the control is a table by values, for which 1 is True."""
+    extras: list[dict[str, Any]] = [{"n": 1}, {"n": True}, {"n": [1]}, {"a": 1, "b": 2}, {"b": 2, "a": 1}]
+
+    def differing() -> list[dict[str, Any]]:
+        wholes = [payload(extra=extra) for extra in extras * 2]
+        return [each for each in wholes if encode_payload(each) != encode_any(each)]
+
+    assert differing() == []
+    monkeypatch.setattr(record_text, "dumps", lambda value, _: b"n" if value == {"n": 1} else b"")
+    assert differing()
+
+
+def test_json_of_containers_is_kept_for_some_and_for_short_ones() -> None:
+    """Callers choose what is in an ``extra``: no more than so many are kept, and none that is long."""
+    for number in range(MOST_KINDS * 2):
+        encode_payload(payload(extra={"action": f"act-{number}"}))
+        assert len(record_text._written) <= MOST_KINDS
+    encode_payload(payload(extra={"action": "x" * MOST_OCTETS}))
+    assert max(map(len, record_text._written)) <= MOST_OCTETS
