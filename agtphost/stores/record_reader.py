@@ -29,21 +29,25 @@ from agtphost.vocabulary.foreign_errors import explain
 
 _T = TypeVar("_T")
 
-FIND = """
-    WITH RECURSIVE run (part) AS (
-        SELECT max(number) >> 11 FROM record
+_SPAN = 1 << 5
+"""Runs of the index of Audit-IDs that one step of a search asks."""
+
+FIND = f"""
+    WITH RECURSIVE span (part) AS (
+        SELECT max(number) >> 14 FROM record
         UNION ALL
-        SELECT (SELECT max(number) >> 11 FROM record WHERE number < run.part << 11) FROM run WHERE run.part IS NOT NULL
-    )
-    SELECT r.number FROM run CROSS JOIN record r
-    ON r.number >> 11 = run.part AND substr(r.audit_id, 1, 8) = substr(?, 1, 8) AND r.audit_id = ?
+        SELECT (SELECT max(number) >> 14 FROM record WHERE number < part << 14) FROM span WHERE part IS NOT NULL
+    ), run (part) AS (VALUES {", ".join(f"({part})" for part in reversed(range(_SPAN)))})
+    SELECT r.number FROM span CROSS JOIN run CROSS JOIN record r
+    ON r.number >> 9 = span.part * {_SPAN} + run.part
+    AND substr(r.audit_id, 1, 8) = (SELECT substr(?, 1, 8)) AND r.audit_id = ?
     LIMIT 1
 """
 """
 The number of the record with an Audit-ID, which is given twice: see ``record_audit_id`` in the schema.
 
-It goes from one run that has records to the next: a damaged number far beyond the others costs one step, and not a step
-for each run below it.
+It goes from one span of runs that has records to the next: a damaged number far beyond the others costs one step, and
+not a step for each span below it.
 """
 
 

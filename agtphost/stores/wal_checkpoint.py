@@ -23,7 +23,7 @@ FOLD_OCTETS = 2 * 1024 * 1024
 COMMIT_OCTETS = 5 * 1024
 """
 What a commit counts in addition to its octets: it writes some five pages of 4 KiB, even for one short record. A commit
-of eight records writes eleven, so both copy the log after some 1,800 pages.
+of eight records writes ten, so both copy the log after some 1,600 pages.
 
 Without them, 110 calls a second filled the log up to SQLite's own limit every four seconds, with 43 of 48 copies made
 within a commit.
