@@ -405,8 +405,8 @@ class Dispatcher:
     # The one way out
 
     async def _seal(self, exchange: Exchange, outcome: Outcome, *, performed: bool = False) -> Response:
-        listed = None
-        if exchange.binding is not None and exchange.binding.listing and self._refusals is not None:
+        listed, binding = None, exchange.binding
+        if binding is not None and binding.listing and self._refusals is not None:
             listed = self._refusals.find_list(exchange, outcome)
         if self._refusals is not None and (listed is not None or outcome.reason or is_read(exchange, outcome)):
             objection = None if outcome.reason or self._running is None else self._running.objection(exchange)
@@ -426,7 +426,7 @@ class Dispatcher:
         response_id = (not outcome.continuation and exchange.call.response_id) or new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.performed = performed
-        draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
+        draft.vital = binding is not None and binding.vital and not outcome.reason
         if exchange.peer.follow is not None or exchange.approval is not None or exchange.opens is not None:
             draft.changes += after_commit.changes(exchange, outcome)
         if draft.changes:

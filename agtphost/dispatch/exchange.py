@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from itertools import repeat
-from types import MappingProxyType
 from typing import Any
 
 from agtphost.audit.drafts import Change, ReservationKey
@@ -26,11 +24,24 @@ from agtphost.identity.delegation import Lineage
 from agtphost.identity.peer import Assurance, Peer, state_owner, trial_owner
 from agtphost.wire.events import Request
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+class _Empty(Mapping[str, Any]):
+    """A mapping without members. It has a hash, so that the fields of a dataclass may have it without a factory."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __getitem__(self, name: str) -> Any:
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
-_nothing = repeat(_NOTHING).__next__
-"""Returns one empty, read-only mapping for all exchanges; no Python function, as each exchange calls it four times."""
+_NOTHING: Mapping[str, Any] = _Empty()
 
 
 @dataclass(slots=True)
@@ -158,7 +169,7 @@ class Exchange:
     admitted: Binding | None = None
     """The binding whose scopes and assurance were checked."""
 
-    path_parameters: Mapping[str, str] = field(default_factory=_nothing)
+    path_parameters: Mapping[str, str] = _NOTHING
 
     contract: Callable[[str, str], Match | None] | None = None
     """What a presented contract answers, by method and path; None where the request presents none."""
@@ -167,7 +178,7 @@ class Exchange:
     media_type: str | None = None
     """The type that Content-Type names, without parameters; None where the request has none."""
 
-    parameters: Mapping[str, Any] = field(default_factory=_nothing)
+    parameters: Mapping[str, Any] = _NOTHING
     """The body's ``parameters``, or the bare body."""
 
     parameter_text: bytes = b""
@@ -175,16 +186,16 @@ class Exchange:
     The JSON of :attr:`parameters` as it was in the body; empty where they are not from there, or something was added.
     """
 
-    context: Mapping[str, Any] = field(default_factory=_nothing)
+    context: Mapping[str, Any] = _NOTHING
     """The envelope's ``context``."""
 
-    input: Mapping[str, Any] = field(default_factory=_nothing)
+    input: Mapping[str, Any] = _NOTHING
     """What the handler gets: valid against the binding's input schema."""
 
     handler: IHandler | IBuiltInHandler | None = None
     """The handler of this call alone: :attr:`agtphost.contract.binding.Resolution.handler`; None: the binding's."""
 
-    beside: Mapping[str, Any] = field(default_factory=_nothing)
+    beside: Mapping[str, Any] = _NOTHING
     """What the caller sends to it besides: :attr:`agtphost.contract.binding.Resolution.beside`."""
 
     invoked: list[str] | None = None

@@ -135,10 +135,11 @@ class GateChain:
         return self._pass(exchange, self._checks)
 
     def _pass(self, exchange: Exchange, checks: Sequence[_Check]) -> Awaitable[None] | None:
-        for number, check in enumerate(checks, 1):
+        further = iter(checks)
+        for check in further:
             waiting = check(exchange)
             if waiting is not None:
-                return self._rest(exchange, waiting, checks[number:])
+                return self._rest(exchange, waiting, (*further,))
         return None
 
     async def _rest(self, exchange: Exchange, waiting: Awaitable[None], checks: Sequence[_Check]) -> None:

@@ -206,30 +206,33 @@ class Sealer:
 
     def draft(self, exchange: Exchange, outcome: Outcome, response_id: str) -> Draft:
         """Return the draft of an outcome's record (companion section 5.2), without possible credentials."""
-        request = exchange.request
-        binding = exchange.binding
-        agent = exchange.agent
-        refused, trial = bool(outcome.reason), bool(exchange.peer.rights_of)
-        server_level = refused or trial or agent is None or binding is None or binding.server_level
+        request, peer, binding, agent = exchange.request, exchange.peer, exchange.binding, exchange.agent
+        refused, trial, assurance = outcome.reason != "", peer.rights_of != "", exchange.assurance
+        chain, owner_id, caller_id = HOST_CHAIN, "", ""  # unless an agent has answered
+        if not (refused or trial or agent is None or binding is None or binding.server_level):
+            chain, owner_id = agent.agent_id, agent.owner_id or ""
         caller = None if trial else exchange.caller
-        # A stranger gets the record, too: unless the answer tells whether the agent is known, the record does not.
-        named = exchange.doubted is not None and not outcome.cause
+        if caller is not None:
+            caller_id = caller.agent_id
+        elif exchange.doubted is not None and not outcome.cause:
+            # A stranger gets the record, too: unless the answer tells whether the agent is known, the record does not.
+            caller_id = exchange.agent_id or ""
         payload: dict[str, object] = {
             "audit_record_version": "1",
             "server_id": self._server_id,
-            "agent_id": "" if server_level or agent is None else agent.agent_id,
-            "owner_id": "" if server_level or agent is None else agent.owner_id or "",
+            "agent_id": chain,
+            "owner_id": owner_id,
             "request_id": exchange.request_id or "",
             "response_id": response_id,
             "status": int(outcome.status),
             "method": exchange.method or request.method,
             "path": request.path,
-            "caller_id": caller.agent_id if caller is not None else exchange.agent_id if named else "",
-            "identity_assurance": Assurance.NONE.label if trial else exchange.assurance.label,
+            "caller_id": caller_id,
+            "identity_assurance": Assurance.NONE.label if trial else assurance.label,
             "request_hash": sha256(request.line + request.body).hexdigest(),
             "result_hash": outcome.digest or sha256(outcome.body).hexdigest(),
         }
-        _name(exchange, payload, caller if exchange.assurance >= self._proven else None)
+        _name(exchange, payload, caller if assurance >= self._proven else None)
         if refused:
             payload["reason"] = outcome.reason
             if evidence := evidence_of(exchange, outcome):
@@ -237,11 +240,11 @@ class Sealer:
         members = {} if binding is None else _tell_bound(exchange, binding, payload, refused)
         if outcome.extra:
             members.update(outcome.extra)
-        certificate = exchange.peer.certificate
+        certificate = peer.certificate
         if certificate is not None and (certificate.fingerprint in self._named_keys or self._by_spki):
             self._name_operator(exchange, payload)
-        if exchange.peer.recorded is not None:
-            members.update(exchange.peer.recorded)
+        if peer.recorded is not None:
+            members.update(peer.recorded)
         if exchange.method == "EXECUTE":
             members.update(action_of(exchange))
         if exchange.approval is not None and (approved := exchange.approval.record_members()):
@@ -257,24 +260,22 @@ class Sealer:
             payload["invoked"] = list(exchange.invoked)
         if exchange.purchase is not None:
             _name_parties(exchange.purchase, payload)
-        lineage = exchange.peer.delegation if exchange.granted is None else exchange.granted.lineage
+        lineage = peer.delegation if exchange.granted is None else exchange.granted.lineage
         if lineage is not None:
             _name_delegation(lineage, payload)
-        draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
-        draft.inner = exchange.peer.depth > 0
+        draft = Draft(chain=chain, payload=payload)
+        draft.inner = peer.depth > 0
         if caller is not None:
             draft.caller = caller.name
         if binding is not None:
             draft.called = binding.label
-        if refused and self._ruling is not None:
-            draft.rule = self._ruling.later(outcome.reason, exchange, outcome.extra or NOTHING)
-        if not refused:
-            draft.standing = required_agents(exchange)
         draft.changes, draft.events = outcome.changes, outcome.events
-        if refused and self._failed is not None:
-            draft.changes = (*draft.changes, *self._failed(exchange, outcome))
+        if refused:
+            self._add_refusal(exchange, outcome, draft)
+        else:
+            draft.standing = required_agents(exchange)
         # Who names no agent is known by its certificate: registrars, operators, other hosts.
-        draft.proven = exchange.assurance >= self._floor or (caller is None and exchange.peer.certificate is not None)
+        draft.proven = assurance >= self._floor or (caller is None and certificate is not None)
         if outcome.event is not None and outcome.describe is not None:
             describe = outcome.describe
             draft.event = outcome.event
@@ -283,6 +284,13 @@ class Sealer:
             draft.reservation = exchange.reservation
             draft.result = remember(outcome)
         return draft
+
+    def _add_refusal(self, exchange: Exchange, outcome: Outcome, draft: Draft) -> None:
+        """Add to the draft of a refusal what explains it, and what RETRY needs."""
+        if self._ruling is not None:
+            draft.rule = self._ruling.later(outcome.reason, exchange, outcome.extra or NOTHING)
+        if self._failed is not None:
+            draft.changes = (*draft.changes, *self._failed(exchange, outcome))
 
     def _name_operator(self, exchange: Exchange, payload: dict[str, object]) -> None:
         """Add to a record the operator who called."""
@@ -301,12 +309,11 @@ class Sealer:
             fields.append(("Task-ID", exchange.task_id))
         if exchange.request_id is not None:
             fields.append(("Request-ID", exchange.request_id))
-        fields.append(("Response-ID", response_id))
-        fields.append(("Audit-ID", sealed.audit_id))
-        agent = exchange.agent
+        fields += ("Response-ID", response_id), ("Audit-ID", sealed.audit_id)
+        agent, binding = exchange.agent, exchange.binding
         hidden = outcome.reason == Reason.AGENT_NOT_HOSTED  # The posture of a hidden agent is hidden too.
-        if agent is not None and not hidden and (exchange.binding is None or not exchange.binding.server_level):
-            fields.extend(self._posture(agent))
+        if agent is not None and not hidden and (binding is None or not binding.server_level):
+            fields += self._posture(agent)
             if exchange.deprecated is not None:
                 fields.append(deprecation(exchange.deprecated))
         fields.append(("Attribution-Record", sealed.jws))
@@ -315,9 +322,9 @@ class Sealer:
             fields.append(self._supported)
         if outcome.continuation:
             fields.append(("Continuation-Token", outcome.continuation))
-        fields.extend(outcome.headers)
-        if exchange.binding is not None and exchange.binding.headers:
-            fields.extend(exchange.binding.headers)
+        fields += outcome.headers
+        if binding is not None and binding.headers:
+            fields += binding.headers
         warnings = self._warnings if exchange.catalog_warnings is None else exchange.catalog_warnings
         if warnings:
             # The method asked for, then the one that a redirect made of it.

@@ -53,6 +53,6 @@ def uuid7(milliseconds: int, randomness: bytes) -> str:
     :param milliseconds: since the Unix epoch.
     :param randomness: 10 random octets.
     """
-    rest = randomness.hex()
-    time = f"{milliseconds >> 16 & 0xFFFFFFFF:08x}-{milliseconds & 0xFFFF:04x}"
-    return f"{time}-7{rest[:3]}-{'89ab'[randomness[2] & 3]}{rest[5:8]}-{rest[8:]}"
+    digits = f"{milliseconds:012x}{randomness.hex()}"
+    variant = "89ab"[randomness[2] & 3]
+    return f"{digits[:8]}-{digits[8:12]}-7{digits[12:15]}-{variant}{digits[17:20]}-{digits[20:]}"

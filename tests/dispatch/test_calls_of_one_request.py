@@ -111,7 +111,7 @@ def test_request_over_tls_executes_nothing_of_quic(monkeypatch: pytest.MonkeyPat
     assert {line for name, line in found if words.search(line) or any(package in name for package in OF_QUIC)} == set()
     monkeypatch.setattr("agtphost.testing.host.Peer", partial(Peer, carrier="quic"))
     more = {line for _, line in executed_lines() - found}
-    assert "members.update(exchange.peer.recorded)" in more
+    assert "members.update(peer.recorded)" in more
 
 
 def test_an_answer_takes_no_more_calls_than_it_did() -> None:

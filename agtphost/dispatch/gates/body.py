@@ -231,24 +231,24 @@ class BodyGate:
 
     def check(self, exchange: Exchange) -> None:
         request = exchange.request
+        body, binding = request.body, exchange.binding
         sent = request.headers.get("content-type")
         exchange.media_type = sent if sent is None or sent in media_types.JSON_BODIES else media_types.essence(sent)
-        if request.body:
-            binding = exchange.binding
-            if binding is not None and binding.most_octets is not None and len(request.body) > binding.most_octets:
+        if body:
+            if binding is not None and binding.most_octets is not None and len(body) > binding.most_octets:
                 raise _too_long(exchange, binding.most_octets)
-            if exchange.peer.transport == INTERNAL or request.own:
+            if request.own or exchange.peer.transport == INTERNAL:
                 # What this host wrote itself, for a call inside another or for a client of its MCP front, is JSON.
-                value = _decode_json(request.body, jsontext.decode_own)
+                value = _decode_json(body, jsontext.decode_own)
             elif request.enclosed is not None:
                 content = decode(request.enclosed.content, exchange.media_type)
                 value = request.enclosed.enclose(content)
             else:
-                value = decode(request.body, exchange.media_type, yaml=self._yaml)
+                value = decode(body, exchange.media_type, yaml=self._yaml)
             exchange.parameters, exchange.context = unwrap(value)
-            if len(request.body) >= jsontext.LONG and request.enclosed is None:  # A short one is as soon written anew.
+            if len(body) >= jsontext.LONG and request.enclosed is None:  # A short one is as soon written anew.
                 exchange.parameter_text = _text_of(exchange, value)
-            named = CORRELATING if exchange.parameters is not value else _correlating_names(exchange.binding)
+            named = CORRELATING if exchange.parameters is not value else _correlating_names(binding)
             if "task_id" in named and "task_id" in value:
                 exchange.task_id = self._choose_identifier(exchange, exchange.task_id, value["task_id"], "task_id")
             if "session_id" in named and "session_id" in value:

@@ -68,13 +68,15 @@ class Allowances:
     :param owed: the counts so far, under any earlier limits; None: there are none yet.
     """
 
-    __slots__ = ("_interval", "_most", "_owed", "_tolerance")
+    __slots__ = ("_ahead", "_interval", "_most", "_owed", "_tolerance")
 
     def __init__(
         self, per_minute: int, burst: float, most: int = MOST_CALLERS, owed: dict[object, float] | None = None
     ) -> None:
         self._interval = 60.0 / per_minute
         self._tolerance = max(burst - self._interval, 0.0)
+        # A millionth of a second is rounding, not haste.
+        self._ahead = self._interval + self._tolerance + 1e-6
         self._most = most
         self._owed: dict[object, float] = {}
         if owed is not None:
@@ -94,12 +96,11 @@ class Allowances:
         due = owed.pop(who, now)
         if due < now:
             due = now
-        early = due + (calls - 1) * self._interval - now - self._tolerance
-        # A millionth of a second is rounding, not haste.
-        if early > 1e-6:
+        full = due + calls * self._interval
+        if full - now > self._ahead:
             owed[who] = due
-            return early
-        owed[who] = due + calls * self._interval
+            return full - now - self._interval - self._tolerance
+        owed[who] = full
         if len(owed) > self._most:
             del owed[next(iter(owed))]
         return 0.0
