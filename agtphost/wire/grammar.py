@@ -23,7 +23,10 @@ VERSION: Final = "AGTP/1.0"
 MAX_METHOD: Final = 64
 """Longest method token in octets; AGTP-API section 3.2 has none over 32. What is between is answered 459."""
 
-FIELD_OCTETS: Final = b"\t" + bytes(range(0x20, 0x7F))
+VISIBLE_OCTETS: Final = bytes(range(0x21, 0x7F))
+"""VCHAR of RFC 5234."""
+
+FIELD_OCTETS: Final = b"\t " + VISIBLE_OCTETS
 """
 What a field value may hold: VCHAR, SP and HTAB.
 

@@ -107,6 +107,17 @@ def test_an_injection_that_only_rearranges_line_ends_is_refused() -> None:
         response(("X-A", "a\rb"), ("X-B", "c\nd"))
 
 
+@each_row("values", [("a b", ""), ("", "a b"), ("a  b", "c"), ("", "")])
+def test_values_may_have_spaces_inside_or_be_empty(values: tuple[str, str]) -> None:
+    """White space in one value does not make up for what another one lacks."""
+    first, second = values
+    assert f"Task-ID: {first}\r\nRequest-ID: {second}\r\n".encode() in response(
+        ("Task-ID", first), ("Request-ID", second)
+    )
+    with pytest.raises(LocalProtocolError):
+        response(("Task-ID", f"{first}\r\n"), ("Request-ID", second))
+
+
 @each_row("name", ["", " ", "Task ID", "Task-ID:", "Task-ID ", " Task-ID", "Täsk", "(x)", "Task-ID\n"])
 def test_names_are_tokens(name: str) -> None:
     """RFC 9110 section 5.1: a name is a token."""
