@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "contract": EVERYONE | {"config", "identity"},
     "config": EVERYONE | {"identity"},
     # `identity` for what a record has signed: its index columns are made of that.
-    "stores": EVERYONE | {"audit", "identity"},
+    "stores": EVERYONE | {"identity"},
     "audit": EVERYONE | {"identity", "stores"},
     # `config` lies below: who is told what the operator says takes the section of the file itself, not a copy of it.
     "protocols": EVERYONE | {"config", "wire", "identity"},

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agtphost.stores.rows import StateRow
+from agtphost.stores.rows import StoredRecord as StoredRecord
+
 if TYPE_CHECKING:
     from agtphost.audit.state_item import PreparedItem
-    from agtphost.stores.rows import StateRow
 
 HOST_CHAIN = ""
 """The chain of refusals and server-level answers: the host's own."""
@@ -246,23 +248,3 @@ class Reservation:
 
     limit: int = 0
     retry_after: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRecord:
-    """A record of a chain as it is stored."""
-
-    chain: str
-    seq: int
-    """1, 2, 3 ... without a gap within its chain."""
-
-    audit_id: str
-    previous_audit_id: str
-    kind: str
-    """``record`` (an Attribution-Record) or ``event`` (a lifecycle event)."""
-
-    format: str
-    """``jws`` or ``cose``."""
-
-    signed: bytes
-    """The signed octets: the ASCII JWS, or the COSE_Sign1 message."""

@@ -12,7 +12,6 @@ from typing import Any
 
 from zope.interface import Attribute, Interface
 
-from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.lease import HostProcess, LeaseState
 from agtphost.stores.record_look import never
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
@@ -30,6 +29,7 @@ from agtphost.stores.rows import (
     SignedRow,
     StateChangeRow,
     StateRow,
+    StoredRecord,
 )
 
 

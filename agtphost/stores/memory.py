@@ -14,7 +14,6 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.interfaces import IChainStore, IRecordReader
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.record_index import RecordIndex
@@ -37,6 +36,7 @@ from agtphost.stores.rows import (
     SignedRow,
     StateChangeRow,
     StateRow,
+    StoredRecord,
     StoreError,
 )
 from agtphost.vocabulary import jsontext

@@ -24,7 +24,6 @@ from itertools import chain, compress, islice
 from operator import and_
 from typing import Any, Final, Protocol
 
-from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.record_blocks import RecordBlocks
 from agtphost.stores.record_hashes import RecordHashes, Source
@@ -39,7 +38,7 @@ from agtphost.stores.record_search import (
     RecordCounts,
     Search,
 )
-from agtphost.stores.rows import NO_FACET, UNPROVEN, DamagedRecord, DamagedRow, Facet
+from agtphost.stores.rows import NO_FACET, UNPROVEN, DamagedRecord, DamagedRow, Facet, StoredRecord
 from agtphost.vocabulary import times
 
 WINDOW: Final = 4_096

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from agtphost.audit.drafts import StoredRecord
-from agtphost.stores.rows import DamagedRecord, DamagedRow, RecordFormat, RecordKind
+from agtphost.stores.rows import DamagedRecord, DamagedRow, RecordFormat, RecordKind, StoredRecord
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 RECORD = """

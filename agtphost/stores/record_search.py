@@ -10,7 +10,6 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Final
 
-from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.record_index import (
     FLOOR_METHODS,
     RecordIndex,
@@ -18,7 +17,7 @@ from agtphost.stores.record_index import (
     read_members,
     to_index_text,
 )
-from agtphost.stores.rows import UNPROVEN, Facet
+from agtphost.stores.rows import UNPROVEN, Facet, StoredRecord
 from agtphost.vocabulary.display_names import CONFIRMED_AS, display_name
 
 LOOK_SECONDS: Final = 0.12

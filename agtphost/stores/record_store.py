@@ -7,10 +7,9 @@ from typing import Any
 
 from zope.interface import Interface
 
-from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
 from agtphost.stores.record_summary import RecordSummary
-from agtphost.stores.rows import CheckpointRow, Facet
+from agtphost.stores.rows import CheckpointRow, Facet, StoredRecord
 
 
 class IRecordStore(Interface):

@@ -9,12 +9,11 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.interfaces import IRecordReader
 from agtphost.stores.record_search import CountedBy, LatestRecords, RecordCounts, Search
 from agtphost.stores.record_store import IRecordStore
 from agtphost.stores.record_summary import RecordSummary
-from agtphost.stores.rows import CheckpointRow, Facet
+from agtphost.stores.rows import CheckpointRow, Facet, StoredRecord
 
 Run = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments elsewhere: ``deferToThreadPool`` with reactor and pool filled in."""

@@ -55,7 +55,7 @@ class RecordKind(IntEnum):
 
     @property
     def label(self) -> str:
-        """The ``kind`` of :class:`agtphost.audit.drafts.StoredRecord`."""
+        """The ``kind`` of :class:`StoredRecord`."""
         return self.name.lower()
 
 
@@ -70,7 +70,7 @@ class RecordFormat(IntEnum):
 
     @property
     def label(self) -> str:
-        """The ``format`` of :class:`agtphost.audit.drafts.StoredRecord`."""
+        """The ``format`` of :class:`StoredRecord`."""
         return self.name.lower()
 
 
@@ -336,3 +336,23 @@ class Selection:
     def whole_chains(self) -> bool:
         """Whether the selection leaves no record of a chain out."""
         return self.caller is None and self.since is None and self.until is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRecord:
+    """A record of a chain as it is stored."""
+
+    chain: str
+    seq: int
+    """1, 2, 3 ... without a gap within its chain."""
+
+    audit_id: str
+    previous_audit_id: str
+    kind: str
+    """``record`` (an Attribution-Record) or ``event`` (a lifecycle event)."""
+
+    format: str
+    """``jws`` or ``cose``."""
+
+    signed: bytes
+    """The signed octets: the ASCII JWS, or the COSE_Sign1 message."""

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.record_look import RecordLook, Stop, never
 from agtphost.stores.record_rows import RECORD, check_record
@@ -25,6 +24,7 @@ from agtphost.stores.rows import (
     Facet,
     Selection,
     StateRow,
+    StoredRecord,
 )
 from agtphost.vocabulary import jsontext
 

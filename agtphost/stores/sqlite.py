@@ -13,7 +13,6 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.audit.drafts import StoredRecord
 from agtphost.stores import upgrade
 from agtphost.stores.block_writer import lacks_blocks, write_blocks
 from agtphost.stores.connection import Connect, Connection, connect, explain_failure, open_writer
@@ -38,6 +37,7 @@ from agtphost.stores.rows import (
     SignedRow,
     StateChangeRow,
     StateRow,
+    StoredRecord,
     StoreError,
 )
 from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from zope.interface import implementer
 
-from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.database_check import looked_at
 from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.interfaces import IChainStore
@@ -57,6 +56,7 @@ from agtphost.stores.rows import (
     SignedRow,
     StateChangeRow,
     StateRow,
+    StoredRecord,
     StoreError,
 )
 from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile
