@@ -23,7 +23,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.interface import IHandler as IHandler
-from agtphost.identity.agents import Agent
+from agtphost.identity.directory import IAgentDirectory as IAgentDirectory
 from agtphost.identity.peer import Peer
 from agtphost.stores.interfaces import IChainStore as IChainStore
 from agtphost.stores.interfaces import IPluggableStore as IPluggableStore
@@ -371,21 +371,3 @@ class IEmbedder(Interface):
 
     def close() -> None:
         """Let go of what is kept for further texts, such as connections; what is under way ends as it would."""
-
-
-class IAgentDirectory(Interface):
-    """The agents this host knows: those it hosts, and those it admits as callers."""
-
-    only: Agent | None = Attribute("The only hosted agent; None where there are more, or none.")
-
-    def by_id(agent_id: str) -> Agent | None:
-        """Return the agent of that Agent-ID."""
-
-    def by_name(name: str) -> Agent | None:
-        """Return the hosted agent of that label."""
-
-    def list_hosted() -> Sequence[Agent]:
-        """Return the hosted agents in label order."""
-
-    def list_known() -> Sequence[Agent]:
-        """Return all agents: those that are hosted, and those that only call."""

@@ -24,8 +24,8 @@ from agtphost.errors import Refusal
 from agtphost.handlers.addresses import MARK, Addresses
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.operators import NEEDED, Operator, OperatorAction, Operators, setting_for
-from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
+from agtphost.identity.directory import IAgentDirectory
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.reasons import Reason

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from zope.interface import implementer
+from zope.interface import Attribute, Interface, implementer
 
-from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
+
+
+class IAgentDirectory(Interface):
+    """The agents this host knows: those it hosts, and those it admits as callers."""
+
+    only: Agent | None = Attribute("The only hosted agent; None where there are more, or none.")
+
+    def by_id(agent_id: str) -> Agent | None:
+        """Return the agent of that Agent-ID."""
+
+    def by_name(name: str) -> Agent | None:
+        """Return the hosted agent of that label."""
+
+    def list_hosted() -> Sequence[Agent]:
+        """Return the hosted agents in label order."""
+
+    def list_known() -> Sequence[Agent]:
+        """Return all agents: those that are hosted, and those that only call."""
 
 
 @implementer(IAgentDirectory)
