@@ -24,7 +24,7 @@ MAX_METHOD: Final = 64
 """Longest method token in octets; AGTP-API section 3.2 has none over 32. What is between is answered 459."""
 
 VISIBLE_OCTETS: Final = bytes(range(0x21, 0x7F))
-"""VCHAR of RFC 5234."""
+"""VCHAR: what is printed of ASCII, without the space."""
 
 FIELD_OCTETS: Final = b"\t " + VISIBLE_OCTETS
 """
