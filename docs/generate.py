@@ -441,7 +441,7 @@ def architecture(page: str) -> str:
     def row(found: re.Match[str]) -> str:
         name = found.group(2)
         said = ", ".join(sorted(allowed[name] - everyone)) or "nothing"
-        return found.group(1) + ("nothing, not even the four" if name == "vocabulary" else said)
+        return found.group(1) + ("nothing, not even these" if name == "vocabulary" else said)
 
     return re.sub(r"(   \* - ``(\w+)``\n     - .+\n     - ).+", row, page)
 

@@ -31,6 +31,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.domains`: domains that expired, were renewed, or went to another owner
 - :mod:`.keyed`: keyed requests: what an agent's stored answers may take, and what is kept of one that is too long
 - :mod:`.host_clock`: the host's time, and what jumps of the system's clock come to
+- :mod:`.interfaces`: what the ledger promises, and what it asks of a witness
 - :mod:`.record_references`: a body that names its event, an item that names its record
 - :mod:`.space`: whether the store's disk has room
 - :mod:`.recovery`: what a ledger reads from its store before it serves, and how it reports damage

@@ -30,6 +30,7 @@ from agtphost.audit.catch_up import CatchUp
 from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.group_timing import LedgerReactor
+from agtphost.audit.interfaces import ILedger
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
@@ -40,7 +41,6 @@ from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.watchers import Watcher, Watchers
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
 from agtphost.audit.writer_queue import Task, WriterQueue
-from agtphost.iagtp import ILedger
 from agtphost.identity.keys import Signer, SigningKey
 from agtphost.stores.ballast import Ballast
 from agtphost.stores.interfaces import IChainStore

@@ -22,8 +22,8 @@ from zope.interface import implementer
 
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
+from agtphost.audit.interfaces import IWitness
 from agtphost.audit.merkle import proof_to_texts
-from agtphost.iagtp import IWitness
 from agtphost.identity.key_ring import follow_statements
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.stores.rows import StoreError

@@ -19,8 +19,8 @@ from queue import Empty, SimpleQueue
 
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint
+from agtphost.audit.interfaces import IWitness
 from agtphost.audit.merkle import EMPTY_ROOT, Growth, Tree
-from agtphost.iagtp import IWitness
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.stores.interfaces import ITreeStore
 from agtphost.stores.rows import CheckpointRow, StoreError

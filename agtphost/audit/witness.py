@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
-from agtphost.iagtp import IWitness
+from agtphost.audit.interfaces import IWitness
 from agtphost.identity import files
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores.rows import StoreError

@@ -2,6 +2,7 @@
 What a host offers and how it decides what a request means: AGTP-API.
 
 - :mod:`.binding`: a method on a path with its handler and requirements
+- :mod:`.interfaces`: what the host asks of an adapter
 - :mod:`.carried_call`: the EXECUTE that calls a hosted tool, and the path it is sent to
 - :mod:`.endpoint`, :mod:`.semantic`: the operator's endpoints
 - :mod:`.endpoint_loading`, :mod:`.declaration`: endpoints from TOML, with file and line of every problem

@@ -1,6 +1,7 @@
 """
 The one way in and the one way out.
 
+- :mod:`.interfaces`: the dispatcher, its gates, and what negotiation answers them
 - :mod:`.exchange`: one request's progress, what is proven so far
 - :mod:`.call_view`: what an operator's gate sees of a call
 - :mod:`.authority`: effective scopes, and the one function that decides who may call what

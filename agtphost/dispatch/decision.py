@@ -20,8 +20,8 @@ from agtphost.contract.input_shape import faults_of
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import AddresseeGate
 from agtphost.dispatch.gates.limits import RateGate
+from agtphost.dispatch.interfaces import IGate
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import INTERNAL, Assurance, Peer, PeerCertificate
 from agtphost.vocabulary import jsontext, media_types

@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle, Stopped
+from agtphost.audit.interfaces import ILedger
 from agtphost.audit.state import StateFull
 from agtphost.compute.functions import Computation
 from agtphost.compute.pool import LocalPool, Pool
@@ -31,6 +32,7 @@ from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.handler_wait import as_deferred, continue_coroutine, limit_time, refuse_late
 from agtphost.dispatch.in_flight import InFlightWork
+from agtphost.dispatch.interfaces import IDispatcher, IGate
 from agtphost.dispatch.invocation import Interim, Invocation
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
@@ -47,7 +49,6 @@ from agtphost.handlers.context import EndpointContext, EndpointError, EndpointRe
 from agtphost.handlers.deadlines import Deadlines
 from agtphost.handlers.function_check import advice_on
 from agtphost.handlers.log_context import CALL
-from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Executor
@@ -97,9 +98,7 @@ class Dispatcher:
         self._compute = compute or LocalPool()
         self.charges: Charges | None = next((gate for gate in gates if isinstance(gate, RateGate)), None)
         self._uses = SingleUse(sealer, ledger)
-        self._refusals = refusals
-        self._tracer = tracer
-        self._running = running
+        self._refusals, self._tracer, self._running = refusals, tracer, running
         self._passage = GateChain(gates, self._objection, clock, ledger.door, rest_always=rest_always)
         self._ledger, self._sealer = ledger, sealer
         self._clock, self._deadlines, self._timeout = clock, Deadlines(clock, lasting=True), timeout

@@ -30,8 +30,8 @@ from agtphost.audit.catch_up import Door
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.encoding import LARGE
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate, IGate
 from agtphost.dispatch.large_bodies import LargeBodies
-from agtphost.iagtp import Condition, ICacheableGate, IGate
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.steps import TURN
 from agtphost.wire.headers import Common

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from agtphost.audit.interfaces import ILedger
 from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.policy import MethodPolicy
 from agtphost.dispatch.agent_paths import NOWHERE, Authority
@@ -20,12 +21,13 @@ from agtphost.dispatch.gates.approval import ApprovalGate
 from agtphost.dispatch.gates.discovery import DiscoveryGate
 from agtphost.dispatch.gates.idempotency import IdempotencyGate, LeasedStoreGate, StoreGate
 from agtphost.dispatch.gates.purchase import METHOD, MerchantGate
+from agtphost.dispatch.interfaces import IContractResolver, IGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.dispatch.rights import Narrowings
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.operators import OperatorAction
-from agtphost.iagtp import IAgentDirectory, IContractResolver, IGate, ILedger
 from agtphost.identity.authorities import ClientAuthorities
+from agtphost.identity.directory import IAgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.catalog import Catalog

@@ -25,13 +25,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from agtphost.audit.interfaces import ILedger
 from agtphost.audit.summaries import AnsweredRead, Origin, RefusedCall, Summaries
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.limits import AllowanceTable, address_origin
+from agtphost.dispatch.interfaces import IGate
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.violations import LONGEST, claims_of, violation_of
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
 from agtphost.vocabulary import jsontext

@@ -17,9 +17,9 @@ from zope.interface import implementer
 from agtphost.config.bounds import ScopeDimensionSection
 from agtphost.contract.prices import PriceList
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import IGate
 from agtphost.dispatch.right_cures import add_claim_cure
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate
 from agtphost.vocabulary import budget, scopes
 from agtphost.vocabulary.reasons import Reason
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agtphost.audit.drafts import Change
+from agtphost.audit.interfaces import ILedger
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.purchase import Purchase, refuse_replayed
 from agtphost.dispatch.release import in_use
 from agtphost.dispatch.sealer import Sealer, new_id
 from agtphost.dispatch.store_refusals import made_durable
 from agtphost.errors import Refusal
-from agtphost.iagtp import ILedger
 
 
 class SingleUse:

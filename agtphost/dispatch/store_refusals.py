@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Sealed, StaleChange, Stopped
+from agtphost.audit.interfaces import ILedger
 from agtphost.audit.state import StateFull
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.required_agents import refuse_stopped_call
 from agtphost.dispatch.sealer import RETRY_AFTER
 from agtphost.errors import Refusal
-from agtphost.iagtp import ILedger
 from agtphost.vocabulary.reasons import Reason
 
 RETRY_SECONDS = 60

@@ -15,14 +15,15 @@ from zope.interface import implementer
 
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.declaration import FRAMEWORKS
+from agtphost.contract.interfaces import IPayloadAdapter
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate
 from agtphost.dispatch.right_cures import name_lacking, require_assurance
 from agtphost.dispatch.trial_calls import require_tool
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.iagtp import Condition, ICacheableGate, IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
 from agtphost.vocabulary import media_types

@@ -8,7 +8,7 @@ from zope.interface import implementer
 
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.exchange import Exchange
-from agtphost.iagtp import Condition, ICacheableGate
+from agtphost.dispatch.interfaces import Condition, ICacheableGate
 
 
 @implementer(ICacheableGate)

@@ -12,10 +12,10 @@ from zope.interface import implementer
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate
 from agtphost.dispatch.right_cures import add_claim_cure, add_cure, name_lacking, require_assurance
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import is_unseen
 from agtphost.vocabulary import scopes

@@ -20,12 +20,13 @@ from agtphost.audit.state import StateTable
 from agtphost.contract.rights import GrantSet
 from agtphost.dispatch.authority import intersect
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate
 from agtphost.dispatch.rights import Narrowings
 from agtphost.dispatch.token_authority import Granted
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IAgentDirectory, ICacheableGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage, digest_of
+from agtphost.identity.directory import IAgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.quotas import AUTHORIZATION
 from agtphost.vocabulary.reasons import Reason

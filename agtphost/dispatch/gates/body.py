@@ -17,8 +17,8 @@ from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import MAX_NAMES, MAX_SHOWN
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate, IGate
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, ICacheableGate, IGate
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id

@@ -9,9 +9,9 @@ from zope.interface import implementer
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import cures
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization, is_registrar
-from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status

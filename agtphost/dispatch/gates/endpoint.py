@@ -13,8 +13,8 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.method import not_allowed, require_consent
+from agtphost.dispatch.interfaces import Condition, ICacheableGate, IContractResolver, IGate
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, ICacheableGate, IContractResolver, IGate
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Executor
 

@@ -17,11 +17,12 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
+from agtphost.audit.interfaces import ILedger
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import IGate
 from agtphost.dispatch.store_refusals import store_down
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate, ILedger
 from agtphost.identity import delegation
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.delegation import DelegationError, GovernanceToken

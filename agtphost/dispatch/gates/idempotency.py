@@ -10,12 +10,13 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import LedgerUnavailable, Reservation, ReservationKey, ReservationState
+from agtphost.audit.interfaces import ILedger
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.limits import Allowances
+from agtphost.dispatch.interfaces import Condition, ICacheableGate, IGate
 from agtphost.dispatch.sealer import recall
 from agtphost.dispatch.store_refusals import store_down
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, ICacheableGate, IGate, ILedger
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.reasons import Reason
 

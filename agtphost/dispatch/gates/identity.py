@@ -11,12 +11,13 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.rights import GrantSet
 from agtphost.dispatch import agent_paths, cures
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate, IGate
 from agtphost.dispatch.rights import Narrowings
 from agtphost.dispatch.trial_calls import MayTry, require_trial
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IAgentDirectory, ICacheableGate, IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.authorities import ClientAuthorities
+from agtphost.identity.directory import IAgentDirectory
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id

@@ -26,8 +26,8 @@ from zope.interface import implementer
 
 from agtphost.config.limits import Limits
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import IGate
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.reasons import Reason
 

@@ -10,8 +10,8 @@ from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.reserved import NAMING
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason

@@ -14,9 +14,9 @@ from zope.interface import implementer
 from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.handler_wait import limit_time
+from agtphost.dispatch.interfaces import IGate, IOperatorGate
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Overstepped, require_plain_refusal
-from agtphost.iagtp import IGate, IOperatorGate
 from agtphost.vocabulary.reasons import Reason
 
 PREFIX = "operator: "

@@ -14,8 +14,8 @@ from hashlib import sha256
 from zope.interface import implementer
 
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.bearer import ActingPrincipal, BearerError, BearerTokens, UnknownKey
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary.lru import keep

@@ -18,9 +18,9 @@ from agtphost.contract.method_parameters import PROCEDURE
 from agtphost.dispatch import generated_code
 from agtphost.dispatch.encoding import LARGE, in_turns
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import Condition, ICacheableGate
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason

@@ -21,13 +21,13 @@ from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.audit.state import StateTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import States
+from agtphost.dispatch.interfaces import Condition, ICacheableGate
 from agtphost.dispatch.merchants import MERCHANT, MerchantManifests
 from agtphost.dispatch.purchase import NEW_ASSERTION, Purchase, UsedAssertions, refuse_replayed, refuse_unverified
 from agtphost.dispatch.quotes import CartError, Quotes, cart_digest
 from agtphost.dispatch.scope_dimensions import budget_exceeded, budget_limit
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
-from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.intent import DIGEST, Intent, IntentAssertions, IntentError
 from agtphost.vocabulary import budget, money

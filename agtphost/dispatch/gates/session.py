@@ -7,9 +7,9 @@ from functools import partial
 from zope.interface import implementer
 
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.interfaces import IGate
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate
 from agtphost.vocabulary.reasons import Reason
 
 WORK = frozenset({"EXECUTE", "DELEGATE"})
