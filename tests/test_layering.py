@@ -37,8 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cluster": EVERYONE | {"http", "metrics", "stores", "upstream"},
     # What workers run is named by text: they import what they are asked for, and no more.
     "compute": EVERYONE,
-    "handlers": BASE | {"upstream", "contract", "identity", "audit"},
-    "upstream": EVERYONE | {"config", "contract", "handlers", "audit"},
+    "handlers": BASE | {"contract", "identity", "audit"},
+    "upstream": EVERYONE | {"config", "contract", "handlers", "identity", "audit"},
     "adapters": EVERYONE | {"config", "contract", "handlers", "identity", "audit", "upstream"},
     "dispatch": BASE | {"compute", "config", "wire", "identity", "contract", "handlers", "audit"},
     # The one place where OpenTelemetry is spoken; where `[traces]` is not configured, it is never imported.

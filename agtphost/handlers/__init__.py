@@ -12,6 +12,6 @@ What answers an endpoint.
 - :mod:`.endpoint` and :mod:`.type_schemas`: ``@endpoint``: what type hints and docstrings say of an endpoint
 - :mod:`.composition` and :mod:`.recipe_step`: recipes
 - :mod:`.deadlines`: one timer for many waits; :mod:`.listening_requests`: requests that wait for news, until a stop
-- :mod:`.external`, over :mod:`.upstream`: HTTPS services; :mod:`.http_bodies`: forms, files and header values
+- :mod:`.http_bodies`: forms, files and header values for the HTTPS services of :mod:`agtphost.upstream.external`
 - :mod:`.log_context`: which call a line of the log belongs to; :mod:`.tracing`: and to which trace the call itself does
 """

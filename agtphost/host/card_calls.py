@@ -11,7 +11,6 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import SERVERS
 from agtphost.contract.service import ServiceReference
 from agtphost.errors import Refusal
-from agtphost.handlers.external import ExternalService
 from agtphost.host.agis import root_of
 from agtphost.host.card_peers import CardPeers
 from agtphost.host.handler_factory import HandlerFactory
@@ -22,6 +21,7 @@ from agtphost.registry.invocation import InvokeCards
 from agtphost.registry.mcp_servers import McpServers
 from agtphost.registry.providers import Providers, origin_of
 from agtphost.registry.remote_agents import RemoteAgentClient
+from agtphost.upstream.external import ExternalService
 from agtphost.upstream.https import trust_of
 from agtphost.vocabulary.reasons import Reason
 

@@ -24,13 +24,13 @@ from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.service import ServiceReference
 from agtphost.handlers.asyncio_loop import AsyncioFunction, AsyncioLoop
 from agtphost.handlers.composition import Composition
-from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, Function, RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.function_check import require_suitable
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
 from agtphost.host import plugins
 from agtphost.host.turn_executor import executor_of
+from agtphost.upstream.external import ExternalService
 from agtphost.upstream.https import trust_of
 from agtphost.vocabulary.foreign_errors import explain
 

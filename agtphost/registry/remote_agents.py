@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.context import EndpointError
-from agtphost.handlers.external import ExternalService
 from agtphost.registry.card import DEFAULT
 from agtphost.registry.catalogue import Target
 from agtphost.registry.entry import CardEntry
+from agtphost.upstream.external import ExternalService
 from agtphost.vocabulary.reasons import Reason
 
 MAX_SERVICES = 256

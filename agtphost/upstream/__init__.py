@@ -7,6 +7,7 @@ The common part of all services behind this host, for every protocol.
 
 - :mod:`.pins`: approved definitions of upstreams; :mod:`.approval`: operators approve changed ones
 - :mod:`.offered_tools`: the tools and actions of upstreams, and why some are off
+- :mod:`.external`, over :mod:`.external_http`: HTTPS services as handlers of endpoints
 - :mod:`.web_upstream`: upstreams over HTTP: the client and the service; :mod:`.bodies`: bounded readers of answers
 - :mod:`.ownership`: the owner of each task of an upstream; :mod:`.cancellation` ends tasks of stopped callers
 - :mod:`.addresses`: connections only to addresses that a policy admits

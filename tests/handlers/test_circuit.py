@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agtphost.handlers.external import Circuit, State
+from agtphost.upstream.external import Circuit, State
 
 
 def test_failures_in_a_row_open_it_and_one_trial_decides() -> None:

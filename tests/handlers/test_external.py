@@ -17,9 +17,9 @@ from twisted.logger import globalLogPublisher
 from agtphost.contract.service import ServiceReference, read_service
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError
-from agtphost.handlers.external import ExternalService, State
-from agtphost.handlers.upstream import OVERHEAD
 from agtphost.identity.peer import Assurance
+from agtphost.upstream.external import ExternalService, State
+from agtphost.upstream.external_http import OVERHEAD
 from agtphost.vocabulary import jsontext
 from tests.dispatch.hosts import CALLER, agent
 from tests.handlers.upstreams import Authority, Names, Script, Server, answer, says, target

@@ -10,10 +10,10 @@ import pytest
 from agtphost.config import load
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.composition import Composition
-from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, RegisteredFunction
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import LoadedHost, load_host
+from agtphost.upstream.external import ExternalService
 from tests.handlers.upstreams import Authority
 from tests.system.hosting import sample
 

@@ -18,10 +18,10 @@ from twisted.web.client import readBody
 from twisted.web.http_headers import Headers
 from twisted.web.resource import Resource
 
-from agtphost.handlers.upstream import Upstream
 from agtphost.http.bounded_request import BoundedRequest, tail_of
 from agtphost.http.fetch import Fetcher
 from agtphost.http.tls import TlsCreator, https_options
+from agtphost.upstream.external_http import Upstream
 from agtphost.upstream.https import BytesProducer, HTTPSClient, trust_of
 from agtphost.upstream.web_upstream import WebClient
 from agtphost.vocabulary.addresses import AddressPolicy

@@ -258,7 +258,7 @@ USES: Mapping[str, frozenset[str]] = {
                 "dispatch/right_cures.py",
                 "dispatch/running_calls.py",
                 "dispatch/sealer.py",
-                "handlers/external.py",
+                "upstream/external.py",
                 "host/card_peers.py",
             ),
             *("methods/discovery/agis.py", "methods/discovery/openapi.py", "methods/overrides.py", "methods/page.py"),

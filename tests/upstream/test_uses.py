@@ -19,8 +19,8 @@ from agtphost.client import blocking_https
 from agtphost.client.bootstrap import ASK_DOMAINS, BootstrapPolicy, HTTPAnswer
 from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.tls import TLSSettings
-from agtphost.handlers.upstream import Upstream
 from agtphost.http.fetch import Fetcher, FetchError
+from agtphost.upstream.external_http import Upstream
 from agtphost.upstream.failures import UpstreamLost
 from agtphost.upstream.https import trust_of
 from agtphost.vocabulary.addresses import AddressPolicy
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2] / "agtphost"
 
 USES = {
     ("cluster/pod_label.py", "None"): "the environment of the pod: the API server of its cluster",
-    ("handlers/upstream.py", "policy"): "an endpoint's file or an OpenAPI document; allow_addresses",
+    ("upstream/external_http.py", "policy"): "an endpoint's file or an OpenAPI document; allow_addresses",
     ("client/bootstrap_fetch.py", "policy.addresses"): "whoever wrote the URI",
     ("client/blocking_https.py", "policy.addresses"): "whoever wrote the URI",
     ("client/blocking_https.py", "addresses"): "whoever calls `get`, each of whom is in this table",

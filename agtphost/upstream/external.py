@@ -35,8 +35,8 @@ from agtphost.handlers.http_bodies import (
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.log_context import client_span
 from agtphost.handlers.tracing import end_span_after
-from agtphost.handlers.upstream import Answer, Upstream
 from agtphost.identity.required_assurance import is_believed
+from agtphost.upstream.external_http import Answer, Upstream
 from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
