@@ -303,9 +303,16 @@ class QuicEndpoint(DatagramProtocol):
     def _begin(
         self, chosen: bytes, original: bytes, retried: bytes | None, datagram: bytes, addr: tuple[str, int]
     ) -> None:
-        """Create the connection and process its first datagram."""
+        """Create the connection and process its first datagram, unless its client may have none."""
         tls, limits = self._tls, self._settings.limits
         if self.is_ending or tls.own is None:
+            return
+        address = canonical_address(addr[0])
+        if retried is not None and not self._factory.admit(address):
+            # The client has shown where it is, so its share is its own.
+            self.counts.handshakes["limit"] += 1
+            if self._factory.is_full(address):  # Else its next datagram may be soon enough.
+                self._refuse(datagram, addr)
             return
         asks = tls.files.client_auth != "none"
         configuration = configuration_of(
@@ -327,20 +334,13 @@ class QuicEndpoint(DatagramProtocol):
         link = QuicLink(
             self._settings,
             core,
-            canonical_address(addr[0]),
+            address,
             verifier=tls.chains if asks else None,
             needs_certificate=tls.files.client_auth == "required",
         )
         self._links[link] = set()
-        if retried is not None and not self.admit(link, link.address):
-            # The client has shown where it is, so its share is its own.
-            del self._links[link]
-            self.counts.handshakes["limit"] += 1
-            core.end_trace()
-            core.release()
-            if self._factory.is_full(link.address):  # Else its next datagram may be soon enough.
-                self._refuse(datagram, addr)
-            return
+        if retried is not None:
+            self._note_admission(link)
         self._half_open.add(link)
         self.use(link, chosen)
         self.use(link, core.host_cid)
@@ -357,9 +357,12 @@ class QuicEndpoint(DatagramProtocol):
         """Count a connection for an address; see :class:`agtphost.protocols.quic.link.LinkOwner`."""
         if not self._factory.admit(address):
             return False
+        self._note_admission(link)
+        return True
+
+    def _note_admission(self, link: QuicLink) -> None:
         link.is_admitted = True
         self._factory.connection_opened(link)
-        return True
 
     def move(self, link: QuicLink, address: str) -> bool:
         """Count a connection for another address."""

@@ -18,7 +18,7 @@ from twisted.logger import LogEvent, globalLogPublisher
 
 from agtphost.host.log_throttle import INTERVAL, LOGGED_IN_FULL, LogThrottle
 from agtphost.protocols import ConnectionLimits
-from agtphost.protocols.quic import datagrams
+from agtphost.protocols.quic import datagrams, qlog
 from agtphost.vocabulary.quic_codes import MOST_RESETS, RESET_SECONDS, Code
 from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_PACKETS, MOST_PROBES, BoundedConnection
 from tests.protocols.links import FakeDispatcher, ask, reply
@@ -318,26 +318,23 @@ def test_a_connection_that_ended_keeps_no_memory(
     assert [part() for part in parts if part() is not None] == []
 
 
-@pytest.mark.usefixtures("uncollected")
-def test_a_connection_that_is_refused_keeps_no_memory_and_no_file(
+def test_a_connection_that_is_refused_costs_no_state_and_no_trace(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that has shown its address, and gets no connection, made the host hold 19 KiB and an open trace."""
-    network = Network()
-    host = QuicHost(network, site, limits=ConnectionLimits(connections=1), retry="always", qlog=tmp_path / "traces")
-    QuicClient(network, site).connect()
-    parts: list[Any] = []
-    choose = datagrams.configuration_of
+    """
+    A client that has shown its address is counted before anything is made for it.
 
-    def note(*given: Any, **named: Any) -> Any:
-        configuration = choose(*given, **named)
-        parts.append(weakref.ref(configuration))
-        return configuration
-
-    monkeypatch.setattr(datagrams, "configuration_of", note)
-    before = len(os.listdir("/proc/self/fd"))
-    for port in range(1, 9):
-        assert QuicClient(network, site, address=("203.0.113.9", port)).connect().closed is not None
-    assert host.endpoint.counts.handshakes == {"limit": 8} and len(parts) == 8
-    assert [part() for part in parts if part() is not None] == []
-    assert len(os.listdir("/proc/self/fd")) == before
+    One token of a Retry is good for any number of connections in 30 seconds, and a process traces a few.
+    """
+    monkeypatch.setattr(qlog, "MOST_TRACES", 2)
+    network, traces = Network(), tmp_path / "traces"
+    host = QuicHost(network, site, limits=ConnectionLimits(connections=1), retry="always", qlog=traces)
+    first = QuicClient(network, site).connect()
+    with monkeypatch.context() as patch:
+        patch.setattr(datagrams, "ServerCore", None)
+        for port in range(1, 9):
+            assert QuicClient(network, site, address=("203.0.113.9", port)).connect().closed is not None
+    assert host.endpoint.counts.handshakes == {"limit": 8} and len(list(traces.iterdir())) == 1
+    first.close()
+    network.run(lambda: not host.endpoint.links)
+    assert is_answered(network, site) and len(list(traces.iterdir())) == 2
