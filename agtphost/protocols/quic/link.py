@@ -357,9 +357,9 @@ class QuicLink:
     def _cancel(self, event: Any) -> None:
         stream = self._streams.get(event.stream_id)
         if stream is None:
-            if type(event) is events.StreamReset and event.stream_id not in self._served:
+            if event.stream_id not in self._served:  # It ends before its request has begun.
                 self._served.add(event.stream_id)
-                self.core.reset_stream(event.stream_id, Code.CANCELLED)
+                self.reset(event.stream_id, Code.CANCELLED)
                 self._count_reset()
             return
         if type(event) is events.StreamReset and (stream.has_final_answer or stream.has_refused_more):

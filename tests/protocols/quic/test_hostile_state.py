@@ -239,6 +239,32 @@ def test_streams_without_a_request_count_as_resets(site: Site, octets: bytes, is
     assert is_answered(network, site)
 
 
+@pytest.mark.parametrize("wants_none_first", [True, False])
+def test_requests_whose_answers_are_unwanted_count_as_resets(site: Site, wants_none_first: bool) -> None:
+    """
+    A client that says STOP_SENDING with each request is closed, whichever of the two frames comes first.
+
+    Where STOP_SENDING is first, the request is given up before it begins.
+    """
+    network = Network()
+    host = QuicHost(network, site)
+    client = SilentClient(network, site, host)
+    opened = 0
+    while not client.link.is_gone and opened < 2 * MOST_RESETS:
+        newest = client.core._packet_number - 1
+        frames = b"\x02" + number(newest) + b"\0\0" + number(newest)  # ACK
+        for _ in range(min(5, client.core._local_max_streams_bidi.sent - opened)):
+            asks = b"\x0b" + number(4 * opened) + number(len(ask())) + ask()
+            stops = b"\x05" + number(4 * opened) + b"\3"
+            frames += stops + asks if wants_none_first else asks + stops
+            opened += 1
+        client.send(frames)
+    assert client.link.is_gone and opened <= MOST_RESETS + 5 and network.clock.seconds() < RESET_SECONDS
+    assert client.core.termination and client.core.termination.error_code == Code.TOO_MUCH
+    assert bool(host.dispatcher.requests) is not wants_none_first
+    assert is_answered(network, site)
+
+
 @pytest.mark.parametrize("where", ["receive_datagram", "datagrams_to_send"])
 def test_faults_of_the_library_are_few_lines_in_the_log(
     site: Site, where: str, monkeypatch: pytest.MonkeyPatch
