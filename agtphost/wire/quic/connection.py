@@ -14,6 +14,7 @@ What the library lacks or does otherwise, as of 1.7.1 and 1.7.2, which differ in
   key. Certificates of unknown versions and keys raise an exception in place of an alert.
 - It keeps the octets behind a gap of a stream that was reset, and lets as many more come on other streams.
 - It lets a peer retire connection IDs before they are sent, and makes another for each: two octets cost a key.
+- It remembers the number of each connection ID that a peer has ever named, and copies all of them at each new one.
 - It keeps each packet that has nothing but an acknowledgement until the peer acknowledges it, which no peer has to.
 - It bounds the octets that it has sent and that were not acknowledged, not the packets, each of which takes 700 octets
   of memory however short it is; and not even these octets where it answers probes of other paths.
@@ -86,6 +87,9 @@ Packets that were sent and not acknowledged. Full ones have 1.2 MB, enough for 6
 peer that widens its window octet by octet makes each packet hold one.
 """
 
+MOST_PEER_IDS = 64
+"""Connection IDs of a peer, retired ones included, of which is remembered that they came; eight are in use at most."""
+
 MOST_PROBES = 8
 """Full packets by which answers to probes of other paths may exceed the congestion window."""
 
@@ -114,7 +118,8 @@ _CONNECTION = (
     *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
     *("_network_paths", "_parse_transport_parameters", "_peer_cid", "_peer_cid_available"),
-    *("_probe_pending", "_quic_logger", "_remote_max_idle_timeout", "_remote_max_streams_bidi"),
+    *("_peer_cid_sequence_numbers", "_peer_retire_prior_to", "_probe_pending"),
+    *("_quic_logger", "_remote_max_idle_timeout", "_remote_max_streams_bidi"),
     *("_replenish_connection_ids", "_send_probing_frames", "_serialize_transport_parameters"),
     *("_spaces", "_state", "_streams"),
     *("_write_connection_limits", "_write_new_connection_id_frame", "_write_stream_limits"),
@@ -302,6 +307,10 @@ class BoundedConnection(quic.QuicConnection):
         super()._handle_retire_connection_id_frame(context, frame_type, buf)
 
     def _handle_new_connection_id_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
+        numbers = self._peer_cid_sequence_numbers
+        if len(numbers) >= MOST_PEER_IDS:
+            # The older ones are retired: those in use are used in turn.
+            self._peer_retire_prior_to = max(self._peer_retire_prior_to, max(numbers) - MOST_PEER_IDS // 2)
         try:
             super()._handle_new_connection_id_frame(context, frame_type, buf)
         except IndexError as error:

@@ -20,7 +20,13 @@ from agtphost.host.log_throttle import INTERVAL, LOGGED_IN_FULL, LogThrottle
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.quic import datagrams, qlog
 from agtphost.vocabulary.quic_codes import MOST_RESETS, RESET_SECONDS, Code
-from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_PACKETS, MOST_PROBES, BoundedConnection
+from agtphost.wire.quic.connection import (
+    MOST_ACKNOWLEDGEMENTS,
+    MOST_PACKETS,
+    MOST_PEER_IDS,
+    MOST_PROBES,
+    BoundedConnection,
+)
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, logged_failures, quic_site
@@ -214,6 +220,34 @@ def test_client_that_retires_all_its_connection_ids_is_closed(site: Site) -> Non
     assert client.core.termination and client.core.termination.error_code == PROTOCOL_VIOLATION
     assert client.link.is_gone and not failures
     assert is_answered(network, site)
+
+
+def test_ids_that_were_retired_are_forgotten(site: Site) -> None:
+    """
+    A client that makes the host use another of its IDs with each packet names further ones as long as it likes.
+
+    The host remembered the number of each, and looked through them at each frame: 9 ms for a datagram after 6,000.
+    """
+    network = Network()
+    host = QuicHost(network, site)
+    client = SilentClient(network, site, host)
+
+    def use_next_id(frames: bytes) -> None:
+        client.send(frames, to=next(each.cid for each in client.core._host_cids if each.cid != client.core.host_cid))
+
+    def name(sequence: int) -> bytes:
+        return b"\x18" + number(sequence) + b"\0\x08" + os.urandom(8 + 16)
+
+    use_next_id(PING)
+    for sequence in range(8, 8 + 4 * MOST_PEER_IDS):
+        newest = client.core._packet_number - 1
+        use_next_id(b"\x02" + number(newest) + b"\0\0" + number(newest) + name(sequence))
+        assert len(client.core._peer_cid_sequence_numbers) <= MOST_PEER_IDS
+    client.send(name(8) + name(sequence) + b"\x0b\0" + number(len(ask())) + ask())
+    assert sorted(each.sequence_number for each in client.core._peer_cid_available) == [
+        *range(sequence - 5, sequence + 1)
+    ]
+    assert not client.link.is_gone and len(host.dispatcher.requests) == 1
 
 
 @pytest.mark.parametrize(("octets", "is_closed"), [(b"", True), (ask(), False)], ids=["nothing", "requests"])
