@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -30,6 +31,7 @@ from agtphost.protocols.pacing import handshakes_of
 from agtphost.protocols.quic.core import ServerCore, configuration_of, encode_refusal, reset_token
 from agtphost.protocols.quic.link import LinkSettings, QuicLink
 from agtphost.protocols.quic.qlog import QlogDirectory
+from agtphost.protocols.quic.receive_queue import ReceiveQueue
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
 from agtphost.wire.quic.connection import CONNECTION_ID, MOST_DATAGRAM
@@ -47,7 +49,10 @@ MOST_WAITING = 256
 """First datagrams that wait for their turn to be shaken hands with."""
 
 TURN_SECONDS = 0.002
-"""Seconds after which a turn of the reactor takes no more datagrams: each may hold a whole call."""
+"""Seconds after which a turn of the reactor hands connections no more datagrams: each may hold a whole call."""
+
+READ_SECONDS = 0.001
+"""Seconds for which a turn still reads datagrams then, so that the next one knows whose turn it is."""
 
 TURN_OCTETS = 262_144
 """Octets of datagrams of one turn, as Twisted has it."""
@@ -112,7 +117,9 @@ class QuicEndpoint(DatagramProtocol):
         self._half_open: set[QuicLink] = set()
         self._failed: deque[float] = deque()  # until when handshakes that have ended count as open
         self._budget = (0.0, 0)
+        self._queue = ReceiveQueue()
         self._turn_began: float | None = None
+        self._reads_until = math.inf
         self.counts = QuicCounts()
         self.is_ending = False
         self.when_empty: Callable[[], None] = lambda: None
@@ -160,17 +167,33 @@ class QuicEndpoint(DatagramProtocol):
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
-        """Take a datagram; it is the last one of this turn of the reactor once they have taken TURN_SECONDS."""
+        """Take a datagram; its connection has it in a later turn of the reactor if this one had its TURN_SECONDS."""
         if self._turn_began is None:
-            self._turn_began = time.perf_counter()
-            self._clock.callLater(0, self._begin_turn)
+            self._begin_turn()
         self._take(datagram, addr)
-        if time.perf_counter() - self._turn_began >= TURN_SECONDS:
-            self._limit_turn(0)
+        if self._is_turn_over():
+            now = time.perf_counter()
+            self._reads_until = min(self._reads_until, now + READ_SECONDS)
+            if now >= self._reads_until:
+                self._limit_turn(0)
 
     def _begin_turn(self) -> None:
+        self._turn_began = time.perf_counter()
+        self._reads_until = math.inf
+        self._clock.callLater(0, self._end_turn)
+
+    def _is_turn_over(self) -> bool:
+        return self._turn_began is not None and time.perf_counter() - self._turn_began >= TURN_SECONDS
+
+    def _end_turn(self) -> None:
+        """Begin the next turn with the datagrams that wait, if there are any."""
         self._turn_began = None
         self._limit_turn(TURN_OCTETS)
+        if self._queue:
+            self._begin_turn()
+            self._queue.serve_next()
+            while self._queue and not self._is_turn_over():
+                self._queue.serve_next()
 
     def _limit_turn(self, octets: int) -> None:
         """Let Twisted's port read datagrams of so many octets in a turn: it looks before each one."""
@@ -190,7 +213,7 @@ class QuicEndpoint(DatagramProtocol):
             return
         link = self._by_id.get(header.destination_cid)
         if link is not None:
-            link.receive(datagram, (addr[0], addr[1]))
+            self._hand_over(link, datagram, (addr[0], addr[1]))
         elif header.version is None:
             self._reset(header.destination_cid, datagram, addr)
         elif header.version != QuicProtocolVersion.VERSION_1:
@@ -204,6 +227,12 @@ class QuicEndpoint(DatagramProtocol):
             self._drop("ending" if self.is_ending else "malformed")
         else:
             self._arrive(header, datagram, (addr[0], addr[1]))
+
+    def _hand_over(self, link: QuicLink, datagram: bytes, addr: tuple[str, int]) -> None:
+        if not self._queue and not self._is_turn_over():
+            link.receive(datagram, addr)
+        elif not self._queue.put(link, datagram, addr):
+            self._drop("queue")
 
     def _drop(self, why: str) -> None:
         """Count a datagram that is not answered."""
@@ -399,6 +428,7 @@ class QuicEndpoint(DatagramProtocol):
 
     def forget(self, link: QuicLink, outcome: str) -> None:
         """Drop a connection that is over, and its IDs."""
+        self._queue.discard(link)
         for each in self._links.pop(link, ()):
             self._by_id.pop(each, None)
         if link in self._half_open:

@@ -290,6 +290,7 @@ def test_a_turn_takes_no_more_datagrams_after_its_time(site: Site, monkeypatch: 
     for seconds, octets in ((3600.0, datagrams.TURN_OCTETS), (0.0, 0)):
         network.pass_time(0.001)
         monkeypatch.setattr(datagrams, "TURN_SECONDS", seconds)
+        monkeypatch.setattr(datagrams, "READ_SECONDS", seconds)
         host.maxThroughput = datagrams.TURN_OCTETS
         for _ in range(2):
             host.endpoint.datagramReceived(b"x", ("203.0.113.5", 4444))
