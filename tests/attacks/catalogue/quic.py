@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from aioquic import tls
 from aioquic.quic import events
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
@@ -100,6 +101,15 @@ class Attacker:
         self.core.send_stream_data(number, octets, end_stream=ends)
         self.send()
         return number
+
+    def send_frames(self, frames: bytes) -> None:
+        """Send a packet with frames of the attacker's own making, of which its core knows nothing."""
+        core: Any = self.core
+        core._packet_number += 1
+        number: int = core._packet_number
+        head = b"\x43" + core._peer_cid.cid + number.to_bytes(4, "big")
+        with suppress(OSError):
+            self.socket.send(core._cryptos[tls.Epoch.ONE_RTT].encrypt_packet(head, frames, number))
 
     def connect(self, seconds: float = 5.0) -> bool:
         """Wait for the end of the handshake; return whether it came."""
@@ -208,6 +218,27 @@ def unread_answers(target: Target, seconds: float) -> None:
         client.socket.close()
 
 
+def costly_datagrams(target: Target, seconds: float) -> None:
+    """Strangers fill datagrams with frames that say nothing, 1.6 ms each; a caller over QUIC is answered meanwhile."""
+    strangers = [Attacker(target, source, identified=False) for source in ("127.0.3.1", "127.0.3.2")]
+    for each in strangers:
+        each.connect()
+        each.send()
+    took: list[float] = []
+    with attacker(target, "127.0.3.3") as caller:
+        for _ in turns(seconds, least=5):
+            begun, number, answer = time.monotonic(), caller.begin(request("ECHO", "/text", {"text": "x"})), b""
+            while not answer and time.monotonic() < begun + 10:
+                for stranger in strangers * 50:
+                    stranger.send_frames(b"\x0a\0\0" * 400)  # empty STREAM
+                    target.arrived(1)
+                answer = caller.answer(number, 0.01)
+            took.append(time.monotonic() - begun)
+    for each in strangers:
+        each.close()
+    assert max(took) < 1, f"a call over QUIC takes {max(took):.1f} s"
+
+
 def moves(target: Target, seconds: float) -> None:
     """An agent whose address changes with each request: after eight moves in a minute the connection ends."""
     end = time.monotonic() + max(seconds, 0.1)
@@ -229,6 +260,7 @@ def _attack(name: str, who: str, says: str, run: Callable[[Target, float], None]
 ATTACKS = (
     _attack("quic-first-datagrams", "stranger", "Handshakes over QUIC that do not go on.", first_datagrams),
     _attack("quic-broken-datagrams", "stranger", "Datagrams that look like QUIC.", broken_datagrams),
+    _attack("quic-costly-datagrams", "stranger", "Datagrams of frames that say nothing.", costly_datagrams),
     _attack("quic-reconnects", "agent", "A QUIC connection for each request.", reconnects),
     _attack("quic-rapid-resets", "agent", "Requests that are reset as soon as they are sent.", rapid_resets),
     _attack("quic-half-requests", "agent", "All streams of 30 connections, each with half a request.", half_requests),
