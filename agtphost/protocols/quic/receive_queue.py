@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Protocol
 
-MOST_QUEUED = 1_024
+MOST_QUEUED = 256
 """Datagrams that wait if they are of one connection; of several, each has its part of that."""
 
 Address = tuple[str, int]
