@@ -430,6 +430,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "protocols.quic.link:QuicLink._moves",
             "protocols.quic.link:QuicLink._resets",
             "protocols.quic.link:QuicLink._served",
+            "protocols.quic.receive_queue:ReceiveQueue._waiting",
             "protocols.quic.link:QuicLink._streams",
             "dispatch.sessions:SessionTable._agents",
             "dispatch.gates.limits:RateGate._logged",
