@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from dataclasses import replace
+
 from twisted.web.template import Tag, tags
 
 from agtphost.page import elements
@@ -12,6 +15,26 @@ from agtphost.page.person_client import PageReply
 from agtphost.page.value_text import show_value
 
 COMMAND = "agtp page"
+
+MOST_NAMED = 5
+"""Names of a query that the note about unknown ones has."""
+
+
+def add_unread_note(view: PageView, visit: PageVisit) -> PageView:
+    """
+    Return a view that names the members of the query which it does not know.
+
+    Without that, an address with a misspelt filter would show everything as if it were filtered.
+    """
+    unread = visit.unread_names
+    if not unread:
+        return view
+    more = f" and {len(unread) - MOST_NAMED} more" if len(unread) > MOST_NAMED else ""
+    near = difflib.get_close_matches(unread[0], sorted(visit.read), 1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    names = ", ".join(name[:64] for name in unread[:MOST_NAMED])
+    said = f"This view does not know {names}{more} of the address, and selects nothing by it.{meant}"
+    return replace(view, body=[tags.p(show_value(said, 600), role="alert", class_="said"), *view.body])
 
 
 CERTIFICATE = "certificate"

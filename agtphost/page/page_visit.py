@@ -27,14 +27,23 @@ class PageVisit:
     person: Mapping[str, Any] = field(default_factory=dict)
     """The answer of QUERY /page about the person."""
 
+    read: set[str] = field(default_factory=set)
+    """The names of the query that the view has asked for."""
+
     def query_word(self, name: str, longest: int = 256) -> str:
         """Return a word of the query; empty if it is absent."""
+        self.read.add(name)
         return self.query.get(name, "")[:longest].strip()
 
     def may(self, action: str) -> bool:
         """Return whether the host lets this person perform an action; only then its buttons are drawn."""
         allowed = self.person.get("may")
         return isinstance(allowed, dict) and allowed.get(action) is True
+
+    @property
+    def unread_names(self) -> list[str]:
+        """Return the names of the query that have a value and that the view has not asked for."""
+        return [name for name, word in self.query.items() if word and name not in self.read]
 
     @property
     def sees_decisions(self) -> bool:

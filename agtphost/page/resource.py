@@ -60,7 +60,8 @@ EXPORT_PATH = "/evidence/export"
 ADDRESSED_PATHS = ("/", "/inbox")
 """The paths at which people of ``[notify]`` see what is addressed to them."""
 
-REFRESH = b"refresh=1"
+REFRESHES = "refresh"
+REFRESH = f"{REFRESHES}=1".encode()
 """The member of a query of a view that asks for itself again, without a click."""
 
 
@@ -176,18 +177,15 @@ class PageResource(Resource):
 
     async def _view(self, request: BoundedRequest, path: str, session: PageSession) -> None:
         known = find_view(path)
-        query = _pairs(request.uri.partition(b"?")[2])
+        query = _pairs(request.uri.partition(b"?")[2], once=True)
         if known is None or query is None:
-            view = (
-                note_pages.missing_page()
-                if known is None
-                else note_pages.malformed_page("The address has too many query parameters.")
-            )
+            said = f"The address has more than {MOST_FIELDS} members, one of them twice, or one that is not text."
+            view = note_pages.missing_page() if known is None else note_pages.malformed_page(said)
             await self._show(request, view, path, session)
             return
         draw, rest = known
         asker = PersonClient(self._dispatcher, session, _address(request))
-        visit = PageVisit(path=path, rest=unquote(rest), query=query, session=session, ask=asker)
+        visit = PageVisit(path=path, rest=unquote(rest), query=query, session=session, ask=asker, read={REFRESHES})
         person = await asker.ask("QUERY", "/page")
         if not person.ok:
             await self._end_session(request, path, session, person)
@@ -195,7 +193,8 @@ class PageResource(Resource):
         visit.person = person.result
         if visit.sees_only_addressed:
             draw = inbox.draw if path in ADDRESSED_PATHS else note_pages.draw_forbidden
-        await self._show(request, await draw(visit), path, session, person)
+        view = await draw(visit)
+        await self._show(request, note_pages.add_unread_note(view, visit), path, session, person)
 
     async def _evidence(self, request: BoundedRequest, path: str, session: PageSession | None) -> None:
         """Answer a script with JSON, even for a refusal."""
@@ -401,13 +400,18 @@ def _is_short(request: BoundedRequest) -> bool:
     return length.isdigit() and int(length[:9]) <= LONGEST_ENTRY
 
 
-def _pairs(octets: bytes) -> dict[str, str] | None:
-    """Return the members of a form or a query; None if they are too many, or not text."""
+def _pairs(octets: bytes, *, once: bool = False) -> dict[str, str] | None:
+    """
+    Return the members of a form or a query; None if they are too many, or not text.
+
+    :param once: return None for two values of one name too: a view that takes one of them would hide the other.
+    """
     try:
         pairs = parse_qsl(octets.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
         return None
-    return dict(pairs)
+    found = dict(pairs)
+    return None if once and len(found) < len(pairs) else found
 
 
 def _local(path: str) -> str:

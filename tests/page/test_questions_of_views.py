@@ -7,6 +7,7 @@ import re
 import pytest
 
 from agtphost.audit.observed_records import members_of
+from agtphost.page.views import VIEWS
 from tests.page.browsing import Page
 from tests.page.page_in_memory import PageInMemory
 
@@ -54,6 +55,26 @@ def test_an_agents_last_call_is_shown_after_many_others(page: PageInMemory) -> N
     for name in ("demo", "other"):
         assert re.fullmatch(r"\d{4}-\d\d-\d\d\s+\d\d:\d\d:\d\d UTC", rows[name][place]), rows[name]
     assert rows["idle"][place] == "-"
+
+
+@pytest.mark.parametrize("path", [*VIEWS, "/calls/x", "/agents/x", "/tools/x"])
+def test_a_member_of_an_address_that_no_view_reads_is_named(page: PageInMemory, path: str) -> None:
+    """A misspelt filter in a link showed everything, without a word."""
+    _, body = page.get(path, {"sttaus": "4xx", "refresh": "1", "empty": ""})
+    said = re.search(r"This view does not know ([^<]*)", body)
+    assert said is not None and said[1].startswith("sttaus of the address"), body[:2_000]
+    if path == "/calls":
+        assert "Did you mean status?" in said[1]
+    _, body = page.get(path, {"refresh": "1", "empty": ""})
+    assert "This view does not know" not in body
+    _, body = page.get(path, {f"{number}\u202e<b>": "x" for number in range(9)})
+    assert "and 4 more of the address" in body and "\u202e" not in body and "<b>" not in body
+
+
+def test_a_member_of_an_address_is_given_once(page: PageInMemory) -> None:
+    """Of two values of one filter the last counted, as if the other had not been asked for."""
+    status, body = page.get("/calls?status=4xx&status=2xx")
+    assert status == 400 and "one of them twice" in body
 
 
 def test_a_question_that_is_refused_stands_alone(page: PageInMemory) -> None:

@@ -51,6 +51,7 @@ def pages(browser: Browser) -> Iterator[tuple[str, Page]]:
         seen.add(kind)
         answer = browser.get(path)
         assert answer.status == 200, f"{path}: {answer.status} {answer.text[-500:]}"
+        assert "This view does not know" not in answer.text, f"{path}: a link has a member that its view does not read"
         yield path, answer.page
         waiting += [link for link in answer.page.links if link.startswith("/") and not link.startswith("/evidence/")]
 
