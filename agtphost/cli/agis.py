@@ -16,7 +16,7 @@ from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import JSON_MODE, WrongInput, local_file
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import json_option
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note, visible
 from agtphost.cli.plain_files import read_octets
 from agtphost.identity import files
 
@@ -262,9 +262,9 @@ def fmt(
         text, lost = _restore_comments(text, chosen, document, octets, given)
     if not write:
         for change in changes:
-            click.echo(visible(f"mended {change}"), err=True)
+            print_note(f"mended {change}")
         if lost:
-            click.echo(f"{_comments(lost)} left out", err=True)
+            print_note(f"{_comments(lost)} left out")
         click.echo(text, nl=False)
         return
     if lost:

@@ -14,7 +14,7 @@ from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
 from agtphost.cli.failures import HostRefused, WrongInput
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note, visible
 from agtphost.cli.plain_files import output_option, read_octets, write_new
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
@@ -255,7 +255,7 @@ def to_openapi(file: str, server_url: str | None, output: Path | None, as_json: 
         return
     _deliver(document, output, as_json)
     for loss in losses:
-        click.echo(visible(f"lost: {loss}"), err=True)
+        print_note(f"lost: {loss}")
 
 
 # The notation of the draft's examples
@@ -279,7 +279,7 @@ def convert_illustrative(file: str, octets: bytes) -> bytes:
         line, column = error.mark
         raise WrongInput(f"{file}:{line}:{column}: {error.reason}", "AGIS v01 section 11 shows the notation.") from None
     for note in found.notes:
-        click.echo(visible(f"note: {note}"), err=True)
+        print_note(f"note: {note}")
     return normal.as_yaml(found.root).encode()
 
 
@@ -336,7 +336,7 @@ def _write(text: str, output: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(output)})
     else:
-        click.echo(f"wrote {visible(str(output))}", err=True)
+        print_note(f"wrote {output}")
 
 
 def _deliver_draft(drafted: DraftDocument, source: str, form: str, output: Path | None, as_json: bool) -> None:
@@ -359,9 +359,9 @@ def _deliver_draft(drafted: DraftDocument, source: str, form: str, output: Path 
     else:
         _write(text, output, as_json)
         for review in drafted.reviews if form == "json" else ():
-            click.echo(visible(f"review: {review.line}"), err=True)
+            print_note(f"review: {review.line}")
     if not verdict.conforms:
         if not as_json:
             _tell_errors(source, verdict)
-            click.echo("the document does not conform yet: correct the findings above", err=True)
+            print_note("the document does not conform yet: correct the findings above")
         click.get_current_context().exit(1)

@@ -12,7 +12,7 @@ from agtphost.cli.agis_conversion import DOCUMENT, SCHEME, refusal_of
 from agtphost.cli.agis_similarity import measure_of
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import HERE, Connection, connection_options
-from agtphost.cli.output import print_fields, print_json, print_table, visible
+from agtphost.cli.output import print_fields, print_json, print_note, print_table, visible
 from agtphost.cli.plain_files import read_octets
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def match(
         told = [_match_to_json(found, each, instruction) for each in matches]
         print_json({"instruction": instruction, "sure": sure, "matches": told})
     elif not matches:
-        click.echo("no endpoint has a word of the instruction; agtp agis map shows all endpoints", err=True)
+        print_note("no endpoint has a word of the instruction; agtp agis map shows all endpoints")
     else:
         print_table(("METHOD", "PATH", "CONFIDENCE", "BY METHOD", "BY PATH", "BY INTENT", "NEEDED"), map(_row, matches))
         best = matches[0]

@@ -13,7 +13,7 @@ from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
 from agtphost.cli.failures import WrongInput, catalog_error
 from agtphost.cli.options import HERE, Connection, connection_options, import_options, json_option
-from agtphost.cli.output import print_file, print_json, visible
+from agtphost.cli.output import print_file, print_json, print_note, visible
 from agtphost.cli.plain_files import output_option, read_octets, write_new
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
     if output is None:
         print_file(texts[0])
     for name, why in left_out.items():
-        click.echo(visible(f"left out: {name}: {why}"), err=True)
+        print_note(f"left out: {name}: {why}")
     target = "" if output is None else f", written to {', '.join(files)}"
-    click.echo(f"{len(document['endpoints'])} endpoints{target}", err=True)
+    print_note(f"{len(document['endpoints'])} endpoints{target}")
 
 
 def _texts(document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], str]) -> list[bytes]:

@@ -15,7 +15,7 @@ import click
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
 from agtphost.cli.options import add_options
-from agtphost.cli.output import visible
+from agtphost.cli.output import print_note, visible
 from agtphost.cli.target import Target
 
 TARGET = "upstream-definition"
@@ -68,7 +68,7 @@ def digest_to_approve(target: Target, upstream: str, name: str, consent: Consent
     if isinstance(approved, dict) and approved.get("sha256") == digest:
         raise HostRefused(f"{visible(what)} does not need approval: its definition is the approved one")
     for line in _render_change(what, approved if isinstance(approved, dict) else {}, text, digest):
-        click.echo(visible(line), err=True)
+        print_note(line)
     if consent.yes:
         return digest
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -15,7 +15,7 @@ from agtphost.cli.failures import CommandError, HostRefused, NoConnection
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_document, print_fields, print_json, print_table, visible, visible_line
+from agtphost.cli.output import print_document, print_fields, print_json, print_note, print_table, visible, visible_line
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 
@@ -143,9 +143,9 @@ def ls(state: str, agent: str | None, ids: bool, where: Connection, as_json: boo
         return
     if not listed:
         whose = "" if decides else " of this caller's own"
-        click.echo(f"no call{whose} {'needed an approval' if state == 'all' else f'is {state}'}", err=True)
+        print_note(f"no call{whose} {'needed an approval' if state == 'all' else f'is {state}'}")
         if not decides:
-            click.echo(f"  This caller may not decide about the calls of others. {TO_DECIDE}", err=True)
+            print_note(f"  This caller may not decide about the calls of others. {TO_DECIDE}")
         return
     names = labels(where)
     print_table(
@@ -196,9 +196,9 @@ def show(approval_id: str, only_ascii: bool, where: Connection, as_json: bool) -
             click.echo(title)
             click.echo(json.dumps(entry[name], indent=2)) if only_ascii else print_document(entry[name])
     if not only_ascii and not json.dumps(entry, ensure_ascii=False).isascii():
-        click.echo("the input has characters beyond ASCII, and some look alike: --ascii escapes them", err=True)
+        print_note("the input has characters beyond ASCII, and some look alike: --ascii escapes them")
     if hidden := _join_values(entry.get("hidden")):
-        click.echo(visible(f"hidden by [approvals] show: {hidden}"), err=True)
+        print_note(f"hidden by [approvals] show: {hidden}")
 
 
 def _facts(entry: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
@@ -399,7 +399,7 @@ def _follow_pending(target: Target, every: float) -> Iterator[Mapping[str, Any]]
             time.sleep(max(every, RETRY_DELAY))
             continue
         if away:
-            click.echo("the host is back", err=True)
+            print_note("the host is back")
         asked, away = True, False
         yield from (entry for entry in waiting if entry.get("approval_id") not in seen)
         # An approval that no longer waits can be forgotten, because its identifier is not reused.
@@ -408,4 +408,4 @@ def _follow_pending(target: Target, every: float) -> Iterator[Mapping[str, Any]]
 
 
 def _tell_away(error: CommandError) -> None:
-    click.echo(visible(f"{error.format_message()} Trying again every {RETRY_DELAY:g} s."), err=True)
+    print_note(f"{error.format_message()} Trying again every {RETRY_DELAY:g} s.")

@@ -22,7 +22,7 @@ from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import find_config
 from agtphost.cli.near_names import close_endpoints
 from agtphost.cli.options import HERE, Connection, RequestOptions, connection_options, request_options
-from agtphost.cli.output import print_document, print_json, visible
+from agtphost.cli.output import print_document, print_json, print_note, visible
 from agtphost.cli.target import resolve
 from agtphost.vocabulary import jsontext, media_types, trace_context
 
@@ -134,7 +134,7 @@ def command(
         # The error below has what a refusal's body says.
         _print(reply, include)
     if verified:
-        click.echo(f"record verified: {reply.audit_id}", err=True)
+        print_note(f"record verified: {reply.audit_id}")
     if not reply.ok:
         raise refusal(reply, f"Did you mean {' or '.join(near)}?" if near else "")
 

@@ -12,7 +12,7 @@ from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.host_config import NO_HOST, find_config
 from agtphost.cli.options import Connection, host_file, json_option, named_file
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary.foreign_errors import explain
 
@@ -65,7 +65,7 @@ def command(file: Path | None, named: Path | None, ask: bool, as_json: bool) -> 
         remarks += asked[1]
     if not as_json:
         for remark in remarks:
-            click.echo(f"note: {visible(remark)}", err=True)
+            print_note(f"note: {remark}")
     if problems:
         raise configuration_error(ConfigurationError(problems))
     if as_json:

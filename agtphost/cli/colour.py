@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-from agtphost.cli.output import visible, visible_line
+from agtphost.cli.output import hang, visible, visible_line
 
 
 class Verdict(Enum):
@@ -40,7 +40,8 @@ def echo(text: str, verdict: Verdict | None = None, *, err: bool = False) -> Non
     """Print a line in the colour of its verdict, with control characters from hosts escaped."""
     stream = sys.stderr if err else sys.stdout
     # Click would remove the colours if the stream is not a terminal.
-    click.echo(paint(visible(text), verdict, stream), err=err, color=has_colours(stream))
+    shown = hang(visible(text)) if err else visible(text)
+    click.echo(paint(shown, verdict, stream), err=err, color=has_colours(stream))
 
 
 def verdict_of_status(status: object) -> Verdict | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.output import visible
+from agtphost.cli.output import print_note, visible
 
 if TYPE_CHECKING:
     from agtphost.client.confirmation import Confirm, Consequence
@@ -41,5 +41,5 @@ def _ask(asked: Consequence) -> bool:
             f"{visible(f'{asked.method} {asked.path}')} was not sent: {visible(asked.why)}",
             "Ask the person concerned; then add --yes.",
         )
-    click.echo(visible(str(asked)), err=True)
+    print_note(str(asked))
     return click.confirm("Make this call?", err=True)

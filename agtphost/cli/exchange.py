@@ -18,7 +18,7 @@ from agtphost.cli.failures import (
     WrongInput,
 )
 from agtphost.cli.options import AUTO
-from agtphost.cli.output import visible
+from agtphost.cli.output import print_note
 from agtphost.cli.target import Target
 from agtphost.client import errors
 from agtphost.identity.keys import VerifyingKey
@@ -85,7 +85,7 @@ def carrier_options(target: Target) -> ClientOptions:
     context = click.get_current_context(silent=True)
 
     def report(fallback: Fallback) -> None:
-        click.echo(visible(f"note: {fallback}"), err=True)
+        print_note(f"note: {fallback}")
         if context is not None:
             context.meta[FALLBACK] = fallback
 
@@ -172,7 +172,7 @@ def call_with_approval(
     if reply.approval is None:
         return reply
     # Print the approval before the wait, so that the person can be asked.
-    click.echo(visible(f"held for a person: {reply.approval.approval_id}; waiting {patience:g} s at most"), err=True)
+    print_note(f"held for a person: {reply.approval.approval_id}; waiting {patience:g} s at most")
     return client.call(target.uri, method, path, input, wait_for_approval=patience, **given)
 
 

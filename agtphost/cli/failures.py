@@ -15,7 +15,7 @@ from typing import IO, Any
 import click
 
 from agtphost.cli.colour import Verdict, has_colours, paint
-from agtphost.cli.output import visible
+from agtphost.cli.output import hang, print_note, visible
 from agtphost.errors import ConfigurationError
 from agtphost.vocabulary.foreign_errors import original_of, split, to_sentence
 
@@ -68,9 +68,9 @@ class CommandError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         begun = paint("error:", Verdict.BAD, sys.stderr)
-        click.echo(f"{begun} {visible(self.format_message())}", err=True, color=has_colours(sys.stderr))
+        click.echo(f"{begun} {hang(visible(self.format_message()))}", err=True, color=has_colours(sys.stderr))
         if self.remedy:
-            click.echo(f"  {visible(self.remedy)}", err=True)
+            print_note(f"  {self.remedy}")
         if self._json:
             answer = self.answer
             if answer is None:

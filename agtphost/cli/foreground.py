@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 from twisted.internet.task import LoopingCall
 from twisted.logger import (
     FileLogObserver,
@@ -22,7 +21,7 @@ from twisted.logger import (
 from zope.interface import implementer
 
 from agtphost.cli.failures import configuration_error
-from agtphost.cli.output import visible
+from agtphost.cli.output import print_note
 from agtphost.config import load
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import listener
@@ -59,7 +58,7 @@ class _Console:
         if event.get("log_format") == listener.READY:
             self._ready()
         elif event.get("log_namespace") == listener.__name__ or event["log_level"] >= LogLevel.error:
-            click.echo(visible(formatEvent(event)), err=True)
+            print_note(formatEvent(event))
 
 
 def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ import click
 
 from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.options import Connection
-from agtphost.cli.output import visible
+from agtphost.cli.output import print_note
 from agtphost.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _warn(path: Path, found: LenientReading) -> None:
     # The hint is left to `agtp check`.
     place = f"{first.file}:{first.line}: " if first.file and first.line else f"{first.file or path}: "
     text = f"{place}{first.message}.{more} The command goes on without it; `agtp check {path}` tells how to cure it."
-    click.echo(visible(f"warning: {text}"), err=True)
+    print_note(f"warning: {text}")
 
 
 def recall_faulty(path: Path, found: LenientReading) -> LocalHost | None:
@@ -131,7 +131,7 @@ def recall_faulty(path: Path, found: LenientReading) -> LocalHost | None:
     if not context.meta.get(_RECALLED) and not context.resilient_parsing:
         context.meta[_RECALLED] = True
         said = f"the host is {address_of(last)}, with the files in {last.state_dir}, as the last {path} without a fault"
-        click.echo(visible(f"note: {said} had it"), err=True)
+        print_note(f"note: {said} had it")
     return last
 
 

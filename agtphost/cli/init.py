@@ -19,7 +19,7 @@ from agtphost.cli.deployment import (
 from agtphost.cli.failures import WrongInput, configuration_error, local_file
 from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.options import json_option
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note
 from agtphost.cli.ports import free_port, usual_port
 from agtphost.errors import ConfigurationError
 from agtphost.stores import StoreError
@@ -96,7 +96,7 @@ def command(
         raise WrongInput("--production needs --server-id", "Give the host name that clients will use.")
     servers = wanted.read(None)
     for note in servers.notes:
-        click.echo(f"note: {visible(note)}", err=True)
+        print_note(f"note: {note}")
     if production:
         _refuse_for_development(sample=sample, gateway=gateway)
     deployment = Deployment(

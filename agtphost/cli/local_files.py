@@ -7,10 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import click
-
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.output import print_json
+from agtphost.cli.output import print_json, print_note
 from agtphost.cli.plain_files import MAX_BODY as MAX_BODY
 from agtphost.cli.plain_files import output_option as output_option
 from agtphost.cli.plain_files import read_octets as read_octets
@@ -36,13 +34,14 @@ def deliver(octets: bytes, output: Path | None, agent_id: str, as_json: bool) ->
     if output is None:
         sys.stdout.buffer.write(octets)
         sys.stdout.buffer.flush()
-        click.echo(f"agent_id {agent_id}", err=True)
+        print_note(f"agent_id {agent_id}")
         return
     write_new(output, octets)
     if as_json:
         print_json({"agent_id": agent_id, "file": str(output)})
     else:
-        click.echo(f"wrote {output}\nagent_id {agent_id}", err=True)
+        print_note(f"wrote {output}")
+        print_note(f"agent_id {agent_id}")
 
 
 # Keys

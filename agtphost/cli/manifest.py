@@ -13,7 +13,7 @@ from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongIn
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.local_files import load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, connection_options
-from agtphost.cli.output import print_fields, print_json, print_table, visible
+from agtphost.cli.output import print_fields, print_json, print_note, print_table
 from agtphost.cli.target import Target, resolve
 from agtphost.contract.manifest_parts import PartError, PartReader
 from agtphost.contract.manifest_validation import ManifestFinding, examine, examine_answer
@@ -69,7 +69,7 @@ def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as
         _read_all(client, target, reader.add)
         found = reader.manifest()
     if found.warning:
-        click.echo(visible(f"warning: {found.warning}"), err=True)
+        print_note(f"warning: {found.warning}")
     if whole:
         print_json(found.document)
     elif as_json:
@@ -324,5 +324,5 @@ def _print(manifest: Mapping[str, Any], findings: list[ManifestFinding], *, veri
         ]
     )
     for finding in findings:
-        click.echo(visible(f"remark: {_line(finding)}"), err=True)
+        print_note(f"remark: {_line(finding)}")
     click.echo("the manifest is valid")

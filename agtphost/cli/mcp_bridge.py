@@ -19,7 +19,7 @@ from agtphost.cli.exchange import carrier_options, failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.host_config import find_config, require_config
 from agtphost.cli.options import AUTO, EXISTING, HERE, Connection, connection_options
-from agtphost.cli.output import print_json
+from agtphost.cli.output import print_json, print_note
 from agtphost.cli.target import Target, resolve
 from agtphost.client.errors import ClientError
 from agtphost.client.local_identities import CALLER
@@ -226,8 +226,8 @@ def _ready(as_json: bool, made: str, url: str) -> None:
         print_json({"url": url, **({"token": made} if made else {})})
         sys.stdout.flush()
     elif made:
-        click.echo(f"For other users of this machine: Authorization: Bearer {made}", err=True)
-    click.echo(f"agtp mcp-bridge ready: {url}", err=True)
+        print_note(f"For other users of this machine: Authorization: Bearer {made}")
+    print_note(f"agtp mcp-bridge ready: {url}")
 
 
 def _link(reactor: Any, target: Target, server: str | None, *, verified: bool, approval_wait: float) -> HostLink:
@@ -295,7 +295,7 @@ def _print(client: str, text: str, file: str, as_json: bool) -> None:
         print_json({"client": client, "file": file, "config": json.loads(text)})
     else:
         click.echo(text)
-        click.echo(f"For {file}.", err=True)
+        print_note(f"For {file}.")
 
 
 def _flags(

@@ -16,7 +16,7 @@ from agtphost.cli.import_output import deliver
 from agtphost.cli.local_files import read_octets, write_new
 from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, import_options, json_option
-from agtphost.cli.output import print_file, print_json, visible
+from agtphost.cli.output import print_file, print_json, print_note
 from agtphost.cli.own_endpoints import own_endpoints
 from agtphost.cli.target import address_of, resolve
 from agtphost.client.errors import InvalidCall
@@ -178,9 +178,9 @@ def _print_outcome(exported: ExportResult, output: Path | None, as_json: bool) -
     if output is None:
         print_file(_render(exported.document))
     for loss in exported.losses:
-        click.echo(visible(f"lost: {loss}"), err=True)
+        print_note(f"lost: {loss}")
     target = "" if output is None else f", written to {output}"
-    click.echo(f"{exported.operations} operations{target}", err=True)
+    print_note(f"{exported.operations} operations{target}")
 
 
 def _manifest(uri: str | None, file: str | None, where: Connection) -> tuple[Mapping[str, Any], str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from agtphost.cli.failures import JSON_MODE, WrongInput
-from agtphost.cli.output import WIDE, visible
+from agtphost.cli.output import WIDE, print_note, visible
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_opaque_id
 
@@ -257,7 +257,8 @@ class RequestOptions:
         def show(interim: Reply) -> None:
             result = interim.result
             event = result.get("event", result) if isinstance(result, dict) else result
-            click.echo(visible(json.dumps(event, ensure_ascii=as_json)), err=as_json)
+            text = json.dumps(event, ensure_ascii=as_json)
+            print_note(text) if as_json else click.echo(visible(text))
 
         return show
 

@@ -43,6 +43,24 @@ def visible_line(text: object) -> str:
     return escape(str(text))
 
 
+_CONTINUATION = re.compile(r"\n(?=[^ \n])")
+"""The end of a line before one that begins at the margin."""
+
+
+def hang(text: str) -> str:
+    """
+    Return a printable text with every further line indented.
+
+    Only what a command itself says begins a line: a text of a host or a file could pose as a line of the command.
+    """
+    return _CONTINUATION.sub("\n  ", text)
+
+
+def print_note(text: str) -> None:
+    """Print on standard error what is not a command's result: one line, with further ones indented."""
+    click.echo(hang(visible(text)), err=True)
+
+
 WRITTEN_AT_ONCE = 1 << 16
 """Characters of a JSON text that are printed together."""
 

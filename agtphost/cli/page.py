@@ -10,7 +10,7 @@ import click
 from agtphost.cli.exchange import open_client, require_success, result_of, signing_keys
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note, visible
 from agtphost.cli.ports import free_port
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
@@ -69,7 +69,7 @@ def command(opened: bool, ends: bool, where: Connection, as_json: bool) -> None:
     else:
         click.echo(visible(url))
         if fingerprint:
-            click.echo(f"signing key {fingerprint}", err=True)
+            print_note(f"signing key {fingerprint}")
     if not opened:
         return
     there, here = urlsplit(url).hostname, parse(target.uri).host
@@ -78,7 +78,7 @@ def command(opened: bool, ends: bool, where: Connection, as_json: bool) -> None:
     else:
         # A host chooses the link, so it is opened unseen only if it leads to the host that the user named.
         said = f"not opened: the link of {here} leads to {there}. If that is its page, open it yourself."
-        click.echo(visible(said), err=True)
+        print_note(said)
 
 
 def propose_page_port(uri: str) -> int:
@@ -115,4 +115,4 @@ def _end_sessions(where: Connection, as_json: bool) -> None:
         print_json({**ended, "audit_id": reply.audit_id})
         return
     click.echo(f"ended: {ended.get('sessions')} sessions and {ended.get('links')} unused links")
-    click.echo(f"recorded as {reply.audit_id}", err=True)
+    print_note(f"recorded as {reply.audit_id}")

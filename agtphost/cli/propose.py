@@ -13,7 +13,7 @@ from agtphost.cli.exchange import open_client, refusal
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.local_files import read_octets
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, print_summary, visible
+from agtphost.cli.output import print_json, print_note, print_summary
 from agtphost.cli.target import resolve
 from agtphost.vocabulary import jsontext
 
@@ -142,7 +142,7 @@ def _show(reply: Reply, negotiation: Negotiation, escalation: Reply | None, as_j
         hidden = ("endpoint", "attribution", "composed_of", "poll", "recipe_lineage", "proposed")
         print_summary({name: value for name, value in answer.items() if name not in hidden})
         if reply.status == 263:
-            click.echo(visible(f"call it with -H Contract-Synthesized:{answer.get('synthesis_id')}"), err=True)
+            print_note(f"call it with -H Contract-Synthesized:{answer.get('synthesis_id')}")
         return
     answer = {"status": reply.status, **reply.document, "turns": negotiation.turns, "audit_id": reply.audit_id}
     if escalation is not None:

@@ -11,7 +11,7 @@ from agtphost.cli.exchange import open_client, refusal, result_of
 from agtphost.cli.failures import ExitStatus
 from agtphost.cli.host_config import hold_warnings
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note, visible
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.config.reloadable_keys import SECONDS
@@ -74,12 +74,12 @@ def request_reload(client: Client, target: Target, *, check: bool = False) -> Re
 
 
 def _print_refusal(outcome: Mapping[str, Any]) -> None:
-    click.echo("refused: nothing has changed", err=True)
+    print_note("refused: nothing has changed")
     for problem in outcome.get("problems", ()):
         place = f"{problem['file']}:{problem['line']}: " if problem.get("line") else f"{problem['file']}: "
-        click.echo(visible(f"{place if problem.get('file') else ''}{problem['message']}"), err=True)
+        print_note(f"{place if problem.get('file') else ''}{problem['message']}")
         if problem.get("hint"):
-            click.echo(visible(f"    {problem['hint']}"), err=True)
+            print_note(f"    {problem['hint']}")
 
 
 def show_outcome(outcome: Mapping[str, Any], check: bool = False) -> None:

@@ -12,7 +12,7 @@ from agtphost.cli.exchange import carrier_options, failure_of, refusal
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import HERE, Connection, connection_options
-from agtphost.cli.output import print_document, print_file, print_json, visible
+from agtphost.cli.output import print_document, print_file, print_json, print_note
 from agtphost.cli.target import Target
 from agtphost.cli.target import resolve as target_of
 from agtphost.identity.document_view import page
@@ -124,7 +124,7 @@ def _show(found: Resolution, form: str | None, as_json: bool) -> None:
         print_json(answer)
         return
     for check in found.checks:
-        click.echo(f"{check.name:<10} {visible(check.detail)}", err=True)
+        print_note(f"{check.name:<10} {check.detail}")
     if form == "html":
         # Render the verified document here, because the host's own page could say anything.
         print_file(page(found.document))

@@ -13,7 +13,7 @@ from agtphost.cli.exchange import open_client, refusal, require_success, result_
 from agtphost.cli.failures import CommandError, ExitStatus, HostRefused, NoConnection
 from agtphost.cli.offline_status import offline_fields
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_fields, print_json, print_line, print_table, visible_line
+from agtphost.cli.output import print_fields, print_json, print_line, print_note, print_table, visible_line
 from agtphost.cli.standby_status import STANDBY, rows_of_standby, standby_fields
 from agtphost.cli.store_risks import store_risks
 from agtphost.cli.target import resolve
@@ -170,7 +170,7 @@ def _show(seen: Mapping[str, Any], as_json: bool) -> None:
         click.echo("")
         print_table(("UPSTREAM", "STATE", "NEXT ATTEMPT", "WHY"), (_upstream(each) for each in down))
     for warning in seen.get("warnings") or ():
-        click.echo(visible_line(f"note: {warning}"), err=True)
+        print_note(visible_line(f"note: {warning}"))
 
 
 def _rows_of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -22,7 +22,7 @@ from agtphost.cli.exchange import (
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
-from agtphost.cli.output import print_document, print_json, print_table, visible, visible_line
+from agtphost.cli.output import print_document, print_json, print_note, print_table, visible, visible_line
 from agtphost.cli.target import Target, resolve
 from agtphost.client.tools import OTHER_COMMANDS, execute, execute_listed, payload_type_of
 from agtphost.vocabulary.media_types import MCP_TOOLS
@@ -71,11 +71,11 @@ def ls(where: Connection, as_json: bool) -> None:
         head = ("TOOL", "ARGUMENTS", "SCOPES", *(["APPROVAL"] if held else []), "DESCRIPTION")
         print_table(head, (_row(tool, held) for tool in listed))
     else:
-        click.echo(_explain_empty_list(told), err=True)
+        print_note(_explain_empty_list(told))
     for line in absent_servers(told):
-        click.echo(visible_line(line), err=True)
+        print_note(visible_line(line))
     for name in _changed_tools(told):
-        click.echo(f"off, because its definition changed: {visible_line(name)} (agtp tools approve NAME)", err=True)
+        print_note(f"off, because its definition changed: {visible_line(name)} (agtp tools approve NAME)")
 
 
 def _explain_empty_list(described: Any) -> str:
@@ -235,7 +235,7 @@ def call(
             print_json({"result": reply.result, "audit_id": reply.audit_id, "verified": verified})
         else:
             print_document(reply.result)
-            click.echo(visible(_proof(reply.audit_id, verified, no_verify)), err=True)
+            print_note(_proof(reply.audit_id, verified, no_verify))
         return
     result = result_of(reply)
     if result.get("resultType") in ("input_required", "task"):
@@ -246,7 +246,7 @@ def call(
         print_json({"tool_response": response, "audit_id": reply.audit_id, "verified": verified})
     else:
         print_response(response)
-        click.echo(visible(_proof(reply.audit_id, verified, no_verify)), err=True)
+        print_note(_proof(reply.audit_id, verified, no_verify))
     if response.get("isError"):
         if as_json:
             raise click.exceptions.Exit(int(ExitStatus.REFUSED))

@@ -19,7 +19,7 @@ from agtphost.cli.host_config import load_config
 from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.mcp_servers import ServerEntry
 from agtphost.cli.options import json_option
-from agtphost.cli.output import visible
+from agtphost.cli.output import print_note
 from agtphost.cli.ports import ADDRESS, free_port, usual_port
 from agtphost.cli.up_output import LOG, PreparedHost, tell_place, tell_ready
 from agtphost.errors import ConfigurationError
@@ -75,7 +75,7 @@ def command(
     started = time.monotonic()
     servers = wanted.read(Path.cwd())
     for note in servers.notes:
-        click.echo(f"note: {visible(note)}", err=True)
+        print_note(f"note: {note}")
     programs = _require_hosts(directory, hosts)
     place = Path(tempfile.mkdtemp(prefix="agtp-")) if directory is None else directory.absolute()
     shown = str(place) if directory is None else str(directory)

@@ -10,7 +10,7 @@ from typing import IO, Any
 import click
 
 from agtphost.cli.colour import Verdict, has_colours, paint
-from agtphost.cli.output import visible
+from agtphost.cli.output import hang, visible
 
 _PATH = re.compile(r"(?:File|Directory|Path) '(?P<path>.*)' (?P<fault>does not exist|is .+?)\.?", re.DOTALL)
 _PATH_FAULTS = {
@@ -47,9 +47,9 @@ class WrongUsage(click.UsageError):
         if self.ctx is not None:
             click.echo(visible(self.ctx.get_usage()), file=stream)
         begun = paint("error:", Verdict.BAD, stream)
-        click.echo(f"{begun} {visible(self.message)}", file=stream, color=has_colours(stream))
+        click.echo(f"{begun} {hang(visible(self.message))}", file=stream, color=has_colours(stream))
         if self.remedy:
-            click.echo(f"  {visible(self.remedy)}", file=stream)
+            click.echo(f"  {hang(visible(self.remedy))}", file=stream)
         if self._json:
             answer = {
                 "error": self.message,

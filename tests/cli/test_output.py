@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from contextlib import redirect_stdout
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,11 @@ from hypothesis import strategies as st
 
 from agtphost.cli import output
 from agtphost.cli.audit.record_table import write_table
-from agtphost.cli.output import WRITTEN_AT_ONCE, print_fields, print_json, print_table
+from agtphost.cli.colour import echo
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.output import WRITTEN_AT_ONCE, print_fields, print_json, print_note, print_table
+
+CLI = Path(output.__file__).parent
 
 SHARED = {"name": "x" * 200, "members": [1, None, True, "é"]}
 
@@ -66,6 +71,31 @@ def test_only_names_begin_the_lines_of_fields(capsys: pytest.CaptureFixture[str]
     """A value with a line end cannot look like another field."""
     print_fields([("reason", "x\nstatus  200"), ("a", 1)])
     assert capsys.readouterr().out == "reason  x\n        status  200\na       1\n"
+
+
+def test_further_lines_of_notes_and_errors_are_indented(capsys: pytest.CaptureFixture[str]) -> None:
+    """A foreign text with a line end cannot look like a line of the command on standard error."""
+    text = "a\nverified: 9 records\n  indented\n\nb"
+    print_note(text)
+    WrongInput(text, "x\nerror: y").show()
+    echo(text, err=True)
+    said = capsys.readouterr().err
+    assert not any(line.startswith(("verified", "error: y", "b")) for line in said.splitlines()), said
+    assert "\n  verified: 9 records\n  indented\n\n  b\n" in said
+
+
+def test_only_the_module_of_output_prints_on_standard_error() -> None:
+    """Commands print notes by ``print_note``; what Click asks and the progress of a copy are the exceptions."""
+    found = {
+        f"{file.relative_to(CLI)}: {line.strip()}"
+        for file in CLI.rglob("*.py")
+        for line in file.read_text().splitlines()
+        if "click.echo(" in line and "err=True" in line and file.name not in ("output.py", "failures.py")
+    }
+    assert found == {
+        "agent/agent_list.py: click.echo(click.style(visible_line(said), fg=colour), err=True)",
+        'backup/commands.py: click.echo(f"\\rcopied {100 * done // max(pages, 1)} %", nl=done == pages, err=True)',
+    }
 
 
 def test_the_first_cell_of_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

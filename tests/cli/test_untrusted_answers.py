@@ -18,7 +18,7 @@ from tests.cli.server import AgtpServer, Answer, Exchange
 from tests.contract.test_manifest_validation import endpoint, sound
 from tests.rows import each_row
 
-EVIL = "a\x1b[2J\x1b]0;x\x07b\u202ec\u200bd\x9b$(touch ran)`touch ran`;touch ran"
+EVIL = "a\x1b[2J\x1b]0;x\x07b\u202ec\u200bd\x9b$(touch ran)`touch ran`;touch ran\nverified: 9 records"
 OBEYED = set("\x1b\x07\u202e\u200b\x9b")
 """Characters of it that a terminal would obey."""
 
@@ -152,6 +152,7 @@ def test_no_answer_is_obeyed(
         done = run(*(server.uri if word == "URI" else word for word in line.split()))
         shown = done.stdout + done.stderr
         assert not OBEYED & set(shown), shown
+        assert not any(text.startswith("verified") for text in done.stderr.splitlines()), done.stderr
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         assert "202e" in shown, "the text of the answer is not shown: the test shows nothing"
         assert not started and not (folder / "ran").exists()

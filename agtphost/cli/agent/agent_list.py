@@ -15,7 +15,7 @@ from agtphost.cli.agent.stored_grants import stored_grants
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.identities import LocalAgent, local_agents
 from agtphost.cli.options import Connection
-from agtphost.cli.output import print_entries, to_text, visible_line
+from agtphost.cli.output import print_entries, print_note, to_text, visible_line
 from agtphost.vocabulary import times
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def show_agents(config: Config, where: Connection, *, wide: bool, as_json: bool)
     if as_json:
         return
     if missing:
-        click.echo(f"{NOT_ADMITTED}: the running host has not read these agents' files yet; agtp reload", err=True)
+        print_note(f"{NOT_ADMITTED}: the running host has not read these agents' files yet; agtp reload")
     for agent in agents:
         certificate = agent["certificate"]
         if certificate is not None and certificate["soon"]:

@@ -20,7 +20,7 @@ from agtphost.cli.agent.rights_requests import PATH, read_rights, result_with_re
 from agtphost.cli.agent.unasked_scopes import confirm_unasked
 from agtphost.cli.exchange import ask
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, to_text, visible
+from agtphost.cli.output import print_json, print_note, to_text, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import scopes
@@ -118,6 +118,6 @@ def _report(result: Mapping[str, Any], things: Iterable[str], restated: Restated
         rest = f" and {len(further) - SHOWN} more" if len(further) > SHOWN else ""
         click.echo(visible(f"  this lets it call further: {to_text(further[:SHOWN])}{rest}"))
     for remark in _texts(result.get("remarks")):
-        click.echo(visible(f"note: {remark}"), err=True)
+        print_note(f"note: {remark}")
     if result.get("audit_id"):
         click.echo(visible(f"record: {result['audit_id']}"))

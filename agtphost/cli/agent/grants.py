@@ -19,7 +19,7 @@ from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import find_config, load_usable_config
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, print_table, visible
+from agtphost.cli.output import print_json, print_note, print_table, visible
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import scopes, times
@@ -252,7 +252,7 @@ def confirm_first_limit(target: Target, agent: str, things: Sequence[str]) -> No
             f"these would be the first limits of {name}: {said}",
             f"Add --yes to limit it. `agtp agent allow {name} ...` gives a right and takes none.",
         )
-    click.echo(visible(said), err=True)
+    print_note(said)
     if not click.confirm("Limit it?", err=True):
         raise WrongInput("nothing was changed", f"`agtp agent allow {name} ...` gives a right and takes none.")
 
@@ -273,7 +273,7 @@ def _grant(target: Target, agent: str, things: Sequence[str], end: str | None, *
         click.echo(visible(f"{name} may call only these from its next request on:"))
     print_grants(entries_of(result.get("grants"), "grants"))
     for remark in result.get("remarks") or ():
-        click.echo(visible(f"note: {remark}"), err=True)
+        print_note(f"note: {remark}")
     click.echo(visible(f"record: {reply.audit_id}"))
 
 
@@ -385,7 +385,7 @@ def grants_command(agent: str | None, where: Connection, as_json: bool) -> None:
         )
         print_table(("AGENT", *COLUMNS), rows, whole=("THING",))
     elif not found:
-        click.echo("no agent has grants on this host", err=True)
+        print_note("no agent has grants on this host")
 
 
 COLUMNS = ("THING", "UNTIL", "STATE", "BY", "SINCE")

@@ -23,7 +23,7 @@ from agtphost.cli.host_config import require_config
 from agtphost.cli.identities import agent_directories
 from agtphost.cli.local_files import load_signing_key
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
-from agtphost.cli.output import print_json, print_summary
+from agtphost.cli.output import print_json, print_note, print_summary
 from agtphost.identity import files, issuance
 from agtphost.identity.agent_files import DOCUMENT_SUFFIX, load_agents, pairs_in
 from agtphost.identity.certificates import Authority, CertificateError
@@ -140,9 +140,9 @@ def new_command(
         return
     print_summary(fields)
     if not hosted and fields["certificate"] is None:
-        click.echo("the authority's key is not here: make the certificate with `agtp cert issue agent`", err=True)
+        print_note("the authority's key is not here: make the certificate with `agtp cert issue agent`")
     if not runs:
-        click.echo("a running host admits it on `agtp reload`", err=True)
+        print_note("a running host admits it on `agtp reload`")
 
 
 def issue_caller(config: Config, name: str, *, description: str, scopes: Sequence[str]) -> IssuedAgent:

@@ -14,7 +14,7 @@ from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
-from agtphost.cli.output import print_json, print_summary
+from agtphost.cli.output import print_json, print_note, print_summary
 from agtphost.client.local_host import LocalHost
 from agtphost.client.local_identities import identities
 from agtphost.identity import certificates, files, renewal, revocation
@@ -81,7 +81,7 @@ def renew_command(agent: str, days: int | None, config: Path | None, as_json: bo
         print_json(fields)
         return
     print_summary(fields)
-    click.echo("the host needs no reload; replace each copy of the old certificate that a client uses", err=True)
+    print_note("the host needs no reload; replace each copy of the old certificate that a client uses")
 
 
 def _moment(when: datetime) -> str:

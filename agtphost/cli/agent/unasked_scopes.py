@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.output import visible
+from agtphost.cli.output import print_note
 from agtphost.errors import ConfigurationError
 from agtphost.vocabulary import scopes
 
@@ -54,7 +54,7 @@ def confirm_unasked(found: object, *, yes: bool, question: str) -> None:
         near = [str(name) for name in each.get("nearest") or ()]
         meant = f"; nearest: {', '.join(near)}" if near else ""
         said = f"no endpoint, tool or method of this host asks for {each.get('scope')}{meant}"
-        click.echo(visible(f"warning: {said}"), err=True)
+        print_note(f"warning: {said}")
     if listed and not yes and on_terminal() and not click.confirm(question, err=True):
         raise WrongInput(
             "nothing was changed", "`agtp tools ls` and `agtp methods ls` show the scopes that are asked for."

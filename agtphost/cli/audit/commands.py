@@ -22,7 +22,7 @@ from agtphost.cli.exchange import inspect, open_client, signing_keys
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options, wide_option
-from agtphost.cli.output import print_json, print_summary, print_table
+from agtphost.cli.output import print_json, print_note, print_summary, print_table
 from agtphost.cli.target import resolve
 
 
@@ -124,4 +124,4 @@ def walk(
     print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row(names) for entry in entries))
     if not entries and not given and named != HOST:
         # A chain has what an agent answered; what it called is in the chains of others.
-        click.echo(f"{chain} has no records yet; for its calls: agtp audit search --caller {chain}", err=True)
+        print_note(f"{chain} has no records yet; for its calls: agtp audit search --caller {chain}")

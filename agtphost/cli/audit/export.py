@@ -23,7 +23,7 @@ from agtphost.cli.failures import Unverified, local_file
 from agtphost.cli.host_config import require_config
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
-from agtphost.cli.output import print_json
+from agtphost.cli.output import print_json, print_note
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import signing_keys
 from agtphost.client.local_host import LocalHost
@@ -96,7 +96,7 @@ def export_command(
             if as_json:
                 print_json({"file": str(output)})
             else:
-                click.echo(f"wrote {output}", err=True)
+                print_note(f"wrote {output}")
 
 
 def _matcher(search: Search) -> Callable[[StoredRecord], bool]:

@@ -17,7 +17,7 @@ from agtphost.cli.exchange import entries_of, inspect, open_client, signing_keys
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.identities import labels
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_line, visible, visible_line
+from agtphost.cli.output import print_line, print_note, visible_line
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 
@@ -95,7 +95,7 @@ class _Follower:
             except NoConnection as error:
                 if self._after is None:
                     raise  # The host was never reached.
-                click.echo(visible(f"no connection, trying again: {error.message}"), err=True)
+                print_note(f"no connection, trying again: {error.message}")
                 time.sleep(RETRY_DELAYS[min(failed, len(RETRY_DELAYS) - 1)])
                 failed += 1
 
@@ -116,7 +116,7 @@ class _Follower:
             if number <= self._after:
                 raise NoConnection("the answer does not continue where the last one ended")
             if "damaged" in listed:
-                click.echo(visible(f"record {number} of the store is damaged: {listed['damaged']}"), err=True)
+                print_note(f"record {number} of the store is damaged: {listed['damaged']}")
             else:
                 yield number, entry_of(listed, keys)
             # Advance only after the record was shown, so that a broken connection skips none.
@@ -131,7 +131,7 @@ class _Follower:
             with open_client(self._target) as client:
                 self._inspect_feed(client, "closes")
         except NoConnection:
-            click.echo("the host does not answer, so the end of the feed is not recorded", err=True)
+            print_note("the host does not answer, so the end of the feed is not recorded")
 
 
 def _place_of(client: Client, target: Target, since: int) -> int:

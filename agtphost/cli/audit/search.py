@@ -22,7 +22,7 @@ from agtphost.cli.failures import NoConnection, Unverified, WrongInput
 from agtphost.cli.host_config import require_config
 from agtphost.cli.identities import labels
 from agtphost.cli.options import Connection, host_options, wide_option
-from agtphost.cli.output import print_json, print_table
+from agtphost.cli.output import print_json, print_note, print_table
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import resolve, signing_keys
 from agtphost.client.local_host import LocalHost
@@ -140,21 +140,19 @@ def search_command(
         print_table(("NUMBER", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (each.row(names) for each in found))
     if source.unread is not None:
         place, reached = source.unread
-        click.echo(
+        print_note(
             f"looked back to {reached or f'record {place}'}, and older records may match: go on with --before {place}, "
-            "give --from, or look at all with --all",
-            err=True,
+            "give --from, or look at all with --all"
         )
     elif len(found) == number and not everything and _has_default("number"):
-        click.echo(
+        print_note(
             f"these are the newest {number}, and older records may match: go on with --before {found[-1].number}, "
-            "give -n, or --all for all",
-            err=True,
+            "give -n, or --all for all"
         )
     elif not found:
         tool = wanted.values.get("tool", "")
         whole = "; most tools are named SERVER.TOOL, as `agtp tools ls` lists them" if tool and "." not in tool else ""
-        click.echo(f"no record matches{whole}", err=True)
+        print_note(f"no record matches{whole}")
 
 
 def _has_default(name: str) -> bool:
@@ -200,7 +198,7 @@ class _Host:
             keys = keys_of_host(self._target, client)
             for looks, answer in enumerate(self._answers(client, signed=True), 1):
                 for damaged in entries_of(answer.get("damaged"), "records"):
-                    click.echo(f"record {damaged.get('number')} of the store is damaged", err=True)
+                    print_note(f"record {damaged.get('number')} of the store is damaged")
                 for listed in entries_of(answer.get("records"), "records"):
                     entry, number = entry_of(listed, keys), listed.get("number")
                     yield Found(

@@ -23,7 +23,7 @@ from agtphost.cli.exchange import open_client, require_success
 from agtphost.cli.failures import NoConnection, WrongInput, local_file
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import EXISTING, Connection, host_options
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note, visible
 from agtphost.cli.target import resolve, signing_keys
 from agtphost.client.local_host import LocalHost
 from agtphost.client.local_identities import REGISTRAR
@@ -90,7 +90,7 @@ def command(file: Path, with_keys: bool, where: Connection, as_json: bool) -> No
     kept = "with private keys: protect the file like them" if with_keys else "without private keys"
     click.echo(f"{visible(str(target))}: {size(target.stat().st_size)}, {kept}")
     click.echo(f"SHA-256 {digest}")
-    click.echo(f"on record: {made_id}" if made_id else host.why, err=not made_id)
+    click.echo(f"on record: {made_id}") if made_id else print_note(host.why)
 
 
 class _BackupLog:

@@ -14,7 +14,7 @@ from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.local_files import MAX_BODY, read_octets
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, connection_options, json_option
-from agtphost.cli.output import print_fields, print_json, print_table, visible
+from agtphost.cli.output import print_fields, print_json, print_note, print_table, visible
 from agtphost.contract.catalog_diff import (
     Artifact,
     CatalogConflict,
@@ -96,7 +96,7 @@ def show(
         ("METHOD", "CATEGORIES", "DESCRIPTION"),
         ((entry.name, ", ".join(entry.categories), _describe_entry(entry)) for entry in entries),
     )
-    click.echo(f"{len(entries)} of the {len(catalog.methods)} methods of catalog {catalog.version}", err=True)
+    print_note(f"{len(entries)} of the {len(catalog.methods)} methods of catalog {catalog.version}")
 
 
 def _load_configured(config: Path | None) -> Catalog:

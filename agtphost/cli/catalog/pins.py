@@ -18,7 +18,7 @@ from agtphost.cli.failures import (
     local_file,
 )
 from agtphost.cli.options import EXISTING, json_option
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note
 from agtphost.client.local_identities import present
 from agtphost.contract.catalog_diff import compare, irregularities
 from agtphost.identity import files
@@ -160,7 +160,7 @@ def approve(file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_
         )
         return
     for remark in remarks:
-        click.echo(visible(f"version rule broken: {remark}"), err=True)
+        print_note(f"version rule broken: {remark}")
     state = "is pinned" if changed else "was pinned already"
     click.echo(f"catalog {catalog.version} {state}: {file} ({approved.sha256})")
 

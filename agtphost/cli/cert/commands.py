@@ -16,7 +16,7 @@ from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, json_option
-from agtphost.cli.output import print_answer, print_json
+from agtphost.cli.output import print_answer, print_json, print_note
 from agtphost.identity import certificates, files
 from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ExtensionError
@@ -195,7 +195,7 @@ def issue(kind: str, as_json: bool, **given: Any) -> None:
         print_json({name: str(path) for name, path in written.items()})
         return
     for path in written.values():
-        click.echo(f"wrote {path}", err=True)
+        print_note(f"wrote {path}")
 
 
 def _refuse_existing(output: Path, *, make_key: bool) -> None:

@@ -15,7 +15,7 @@ from agtphost.cli.config_edit import FileChange, apply_changes
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import EXISTING, Connection, host_options
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note, visible
 from agtphost.cli.reload import show_outcome
 from agtphost.identity import certificates, files
 from agtphost.identity.certificates import CertificateError
@@ -241,6 +241,6 @@ def _print(renewed: Sequence[Mapping[str, str]], outcome: Mapping[str, Any] | No
     for each in renewed:
         click.echo(visible(f"renewed {each['name']}: {each['certificate']}, valid until {each['ends']}"))
     if outcome is None:
-        click.echo("the host does not run; its next start uses the new certificates", err=True)
+        print_note("the host does not run; its next start uses the new certificates")
     else:
         show_outcome(outcome)

@@ -13,7 +13,7 @@ from cryptography import x509
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.host_config import find_config, load_usable_config
 from agtphost.cli.options import EXISTING, Connection, add_options, connection_options
-from agtphost.cli.output import print_json, print_table
+from agtphost.cli.output import print_json, print_note, print_table
 from agtphost.identity import certificates, files, revocation
 from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.revocation import REASONS, RevocationError
@@ -71,7 +71,7 @@ def _publish(place: _Place, revoke: Sequence[tuple[int, str]], days: int, as_jso
         raise WrongInput(f"{place.crl} {error}") from None
     _show(place, issued, as_json)
     if not place.configured:
-        click.echo(f'the host does not read it yet: [tls] client_crl = ["{place.crl}"]', err=True)
+        print_note(f'the host does not read it yet: [tls] client_crl = ["{place.crl}"]')
 
 
 def _show(place: _Place, issued: x509.CertificateRevocationList, as_json: bool) -> None:
@@ -97,7 +97,7 @@ def _show(place: _Place, issued: x509.CertificateRevocationList, as_json: bool) 
         )
         return
     print_table(("SERIAL", "REVOKED AT", "REASON"), (tuple(entry.values()) for entry in entries))
-    click.echo(f"{place.crl}: {len(entries)} revoked, valid until {until}", err=True)
+    print_note(f"{place.crl}: {len(entries)} revoked, valid until {until}")
 
 
 @dataclass(frozen=True, kw_only=True)

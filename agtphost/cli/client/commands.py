@@ -19,7 +19,7 @@ from agtphost.cli.failures import CommandError, WrongInput
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, add_options, json_option
-from agtphost.cli.output import print_entries, print_json, visible
+from agtphost.cli.output import print_entries, print_json, print_note, visible
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -290,7 +290,7 @@ def ls(project: Path, as_json: bool) -> None:
             try:
                 entries = ClientFile.read(client, path).entries()
             except CommandError as error:
-                click.echo(f"note: {visible(error.message)}", err=True)
+                print_note(f"note: {error.message}")
                 continue
             listed += [
                 {

@@ -13,7 +13,7 @@ from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
-from agtphost.cli.output import print_json
+from agtphost.cli.output import print_json, print_note
 from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.paths import template_faults
 
@@ -79,7 +79,7 @@ def new(method: str, path: str, function: str, config: Path | None, as_json: boo
         return
     for kind, name in zip(KINDS, written, strict=True):
         click.echo(f"{kind:<12} {name}")
-    click.echo(f"next: pytest {written[2]}, agtp check, then agtp reload (in production, restart the host)", err=True)
+    print_note(f"next: pytest {written[2]}, agtp check, then agtp reload (in production, restart the host)")
 
 
 def _add_to(source: Path, plan: EndpointPlan) -> str:

@@ -10,7 +10,7 @@ import click
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import Connection, connection_options
-from agtphost.cli.output import print_json, print_summary, print_table
+from agtphost.cli.output import print_json, print_note, print_summary, print_table
 from agtphost.cli.target import signing_keys
 from agtphost.client.local_host import LocalHost
 from agtphost.identity.key_history import DIRECTORY, read_history, waiting_key
@@ -61,7 +61,7 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
         return
     print_summary(fields)
     if not adopted:
-        click.echo("no running host has adopted the key yet; the host adopts it at its next start", err=True)
+        print_note("no running host has adopted the key yet; the host adopts it at its next start")
 
 
 def _wait_for_adoption(waiting: Path, seconds: int) -> bool:

@@ -22,7 +22,7 @@ from agtphost.cli.options import (
     host_options,
     request_options,
 )
-from agtphost.cli.output import print_answer, print_document, print_json, visible
+from agtphost.cli.output import print_answer, print_document, print_json, print_note, visible
 from agtphost.cli.registry.card_output import print_card, print_cards
 from agtphost.cli.registry.foreign import ForeignRegistry, RegistryCredentials, call_directly, token_of
 from agtphost.cli.registry.native import NativeRegistry
@@ -145,7 +145,7 @@ def ls(
     elif found:
         print_cards(found)
     else:
-        click.echo("no agent that this caller may call matches", err=True)
+        print_note("no agent that this caller may call matches")
 
 
 @command.command()
@@ -209,7 +209,7 @@ def search(
     elif found:
         print_cards(found)
     else:
-        click.echo("no agent that this caller may call was found", err=True)
+        print_note("no agent that this caller may call was found")
 
 
 @command.command()
@@ -283,7 +283,7 @@ def invoke(
     else:
         print_document(result)
     if audit_id:
-        click.echo(visible(f"Audit-ID: {audit_id}"), err=True)
+        print_note(f"Audit-ID: {audit_id}")
 
 
 @command.command()

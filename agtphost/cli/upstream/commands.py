@@ -11,7 +11,7 @@ from agtphost.cli.approval_prompt import Consent, consent_options, digest_to_app
 from agtphost.cli.exchange import ask, entries_of, object_of, result_of
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, print_table, visible, visible_line
+from agtphost.cli.output import print_json, print_note, print_table, visible, visible_line
 from agtphost.cli.target import resolve
 from agtphost.cli.upstream.edit import add_command, remove_command
 from agtphost.client.local_identities import REGISTRAR
@@ -60,13 +60,13 @@ def list_command(stderr: bool, where: Connection, as_json: bool) -> None:
         print_json(listed)
         return
     if not listed:
-        click.echo("the host has no upstreams", err=True)
+        print_note("the host has no upstreams")
         return
     head = ("UPSTREAM", "PROTOCOL", "STATE", "RESTARTS", "NEXT ATTEMPT", "LATENCY", "CALLS", "FAILED", "REASON")
     print_table(head, (_row(entry) for entry in listed))
     for entry in listed:
         for line in _waiting(entry):
-            click.echo(visible_line(line), err=True)
+            print_note(visible_line(line))
     if stderr:
         for entry in listed:
             for line in entry.get("link", {}).get("stderr", ()):

@@ -16,7 +16,7 @@ from agtphost.cli.host_config import find_config
 from agtphost.cli.mcp_import import read_clients_file
 from agtphost.cli.mcp_servers import ServerEntry
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json, print_note, visible
 from agtphost.cli.reload import show_outcome
 from agtphost.cli.upstream.access import UpstreamAccess, access_of
 from agtphost.cli.upstream.sections import LISTS, index_of, names_in, secret_files, server_of, split_name, web_section
@@ -180,7 +180,7 @@ def remove_command(name: str, dry_run: bool, where: Connection, as_json: bool) -
     _finish(edit, where, [], dry_run=dry_run, as_json=as_json)
     if secrets and not dry_run:
         listed = ", ".join(secrets)
-        click.echo(visible(f"its secrets are still there; delete them if nothing else uses them: {listed}"), err=True)
+        print_note(f"its secrets are still there; delete them if nothing else uses them: {listed}")
 
 
 def _finish(
@@ -223,7 +223,7 @@ def _finish(
         return
     click.echo(visible(edit.diff), nl=False)
     if outcome is None:
-        click.echo("the host does not run; its next start applies the change", err=True)
+        print_note("the host does not run; its next start applies the change")
         return
     show_outcome(outcome)
     for each in found:
@@ -237,7 +237,7 @@ def _print_access(access: UpstreamAccess) -> None:
 
 def _print_notes(found: ImportedServers) -> Sequence[ServerEntry]:
     for note in found.notes:
-        click.echo(f"note: {visible(note)}", err=True)
+        print_note(f"note: {note}")
     return found.servers
 
 
