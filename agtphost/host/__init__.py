@@ -44,7 +44,8 @@ Services:
 - :mod:`.periodic`: the base class of services that check something periodically
 - :mod:`.notice_queue`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.contract_cleanup`, :mod:`.agent_admission`:
   consequences of lifecycle changes of agents
-- :mod:`.file_rotation`: keys and endpoint files that change; :mod:`.publication_history` and :mod:`.shared_numbers`:
+- :mod:`.file_access`: files that other users can change;
+  :mod:`.file_rotation`: keys and endpoint files that change; :mod:`.publication_history` and :mod:`.shared_numbers`:
   numbers of what is published; :mod:`.newest_key`: the newest signing key, by the store; :mod:`.trust_anchors`: trust
   anchors that are fetched
 

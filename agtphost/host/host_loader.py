@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import grp
 import os
-import pwd
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +22,7 @@ from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, agis, bindings
+from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, make_plugins, problems_of
 from agtphost.host.search_engines import model_of
@@ -320,49 +318,6 @@ def _custom_methods(config: Config, catalogs: CatalogSet) -> Sequence[str]:
 def _log_omitted(left_out: Iterable[Problem]) -> None:
     for problem in left_out:
         log.error("an endpoint is left out: {problem}", problem=str(problem))
-
-
-def access_warnings(config: Config) -> Iterator[str]:
-    """Yield a warning for the state directory and the configuration file if other users can change them."""
-    for path, forbidden, harm in (
-        (config.host.state_dir, stat.S_IWGRP | stat.S_IWOTH, "replace its keys and its store"),
-        # Group access to a file is the default of many systems, where each user has a group.
-        (config.file, stat.S_IWOTH, "make the host run commands of theirs"),
-    ):
-        try:
-            found = path.stat()
-            is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-        except OSError:
-            continue
-        mode = stat.S_IMODE(found.st_mode)
-        if not _is_shared(found):
-            forbidden &= ~stat.S_IWGRP
-        if mode & forbidden and not is_read_only:
-            yield f"{path} has mode {mode:o}: other users can {harm}; run: chmod {mode & ~0o022:o} {path}"
-
-
-def _is_shared(found: os.stat_result) -> bool:
-    """
-    Return whether a file's group has others than its owner and this process.
-
-    A group without a name, as volumes of containers have, belongs to their processes alone.
-    """
-    known = {uid: _name_of_user(uid) for uid in (found.st_uid, os.getuid())}
-    try:
-        group = grp.getgrgid(found.st_gid)
-    except KeyError:
-        return False
-    if set(group.gr_mem).difference(known.values()):
-        return True
-    return known[found.st_uid] != "" and group.gr_name not in known.values()
-
-
-def _name_of_user(uid: int) -> str:
-    """Return the name of a user; empty if the system knows none, as in many containers."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return ""
 
 
 def _policy(

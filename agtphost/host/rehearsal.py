@@ -28,6 +28,7 @@ from agtphost.errors import ConfigurationError, Problem, report_unreadable
 from agtphost.host import expiry_watch, host_loader
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_first_start, place_problems
+from agtphost.host.file_access import access_warnings
 from agtphost.host.host_loader import TABLES_OF_PART, LoadedHost, ProblemsByPart
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.ordered_services import LedgerService
@@ -104,7 +105,7 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
                 *map(aside.restore_names, remarks),
                 *expiry_watch.expiry_warnings(config, time.time()),
                 *quic_warnings(config),
-                *host_loader.access_warnings(config),
+                *access_warnings(config),
             ]
     finally:
         globalLogPublisher.removeObserver(note)
