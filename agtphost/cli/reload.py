@@ -91,6 +91,8 @@ def show_outcome(outcome: Mapping[str, Any], check: bool = False) -> None:
         click.echo("nothing to take")
     for each in waiting:
         click.echo(visible(f"needs a restart: {each}"))
+    for each in outcome.get("warnings", ()):
+        print_note(f"warning: {each}")
     if outcome.get("unchanged"):
         click.echo(visible(f"unchanged: {', '.join(outcome['unchanged'])}"))
     if outcome.get("audit_id"):

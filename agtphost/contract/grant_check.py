@@ -35,6 +35,10 @@ class NotGrantable(ValueError):
         self.close = tuple(close)
 
 
+class NotOffered(NotGrantable):
+    """A grant names a tool that its server does not have at present."""
+
+
 class Carries(Protocol):
     """The part of an adapter that is used: see :class:`agtphost.iagtp.IPayloadAdapter`."""
 
@@ -153,7 +157,7 @@ class Grantable:
             return f"{text}: {upstream} has not listed its tools yet"
         if any(GrantSet("", frozenset({text})).allows(each) for each in theirs):
             return ""
-        raise NotGrantable(f"the server {upstream} has nothing named {part}", self._close(text))
+        raise NotOffered(f"the server {upstream} has nothing named {part}", self._close(text))
 
     def _tools(self) -> Iterable[Binding]:
         return (tool for adapter in self._adapters for tool in adapter.tools())

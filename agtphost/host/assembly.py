@@ -46,7 +46,7 @@ from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface, http_services
 from agtphost.host.trust_anchors import build_anchors, resolve_postures_again
-from agtphost.host.unmatched import find_unmatched
+from agtphost.host.unmatched import RemarkLog, find_unmatched
 from agtphost.host.upstreams import UpstreamFactory
 from agtphost.host.vitals_reader import register_vitals, vitals_reader
 from agtphost.http.refusals import RefusalRecorder
@@ -69,6 +69,8 @@ class AssembledHost:
     services: OrderedServices
     generations: Generations
     agents: AgentAdmission
+    remarks: RemarkLog
+    """The warnings about the configuration that were logged."""
 
 
 def assemble(
@@ -91,8 +93,8 @@ def assemble(
     :raises agtphost.errors.ConfigurationError: the process lacks what a key needs.
     """
     pod_label = build_pod_label(loaded.config, reactor, environ, serving=True)
-    for remark in find_unmatched(loaded):
-        log.warn("{remark}", remark=remark)
+    remarks = RemarkLog(loaded.warnings)
+    remarks.write(find_unmatched(loaded))
     factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
     services = HostServices.for_host(loaded, reactor, keep_evidence(loaded, reactor, store, lease=lease))
     listening = services.lasting.listening
@@ -113,14 +115,14 @@ def assemble(
         _group(making.servers.service, making.cancellations.service),
         services.lasting.delegated.service,
         orchestration_service(services, lambda: generations.core.connected),
-        *_outside_services(services, generations, manager),
+        *_outside_services(services, generations, manager, remarks),
         # Before the listeners wait for their answers.
         listening,
         # After the port accepts; it stops first, so that no new connection comes while the others end.
         *(() if pod_label is None else (pod_label,)),
     ):
         service.setServiceParent(host)
-    return AssembledHost(services=host, generations=generations, agents=agents)
+    return AssembledHost(services=host, generations=generations, agents=agents, remarks=remarks)
 
 
 def _worker_processes(services: HostServices, generations: Generations) -> IService:
@@ -205,7 +207,7 @@ def _record_services(services: HostServices, generations: Generations, agents: A
 
 
 def _outside_services(
-    services: HostServices, generations: Generations, manager: ServiceManagerNotifier
+    services: HostServices, generations: Generations, manager: ServiceManagerNotifier, remarks: RemarkLog
 ) -> Iterator[IService]:
     """Yield the services that take outside events: signals, changed files, connections."""
     config, loaded, reactor, front = services.config, services.loaded, services.reactor, generations.front
@@ -268,7 +270,7 @@ def _outside_services(
         manager.notify_ready,
         find_hindrance,
         lambda: None if quic is None else quic.port,
-        lambda: unmatched_grants(generations.core.services, generations.core.connected),
+        lambda: remarks.write(unmatched_grants(generations.core.services, generations.core.connected)),
     )
     # The last to start is the first to stop.
     yield draining

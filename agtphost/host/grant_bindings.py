@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 
-from twisted.logger import Logger
-
 from agtphost.config.faults import ConfigFault
 from agtphost.contract.binding import Binding
-from agtphost.contract.grant_check import Grantable, NotGrantable
+from agtphost.contract.grant_check import Grantable, NotGrantable, NotOffered
 from agtphost.contract.grants import Grant
 from agtphost.contract.reserved import GRANTS
 from agtphost.errors import ConfigurationError
@@ -26,8 +24,6 @@ from agtphost.methods.rights import AgentRights, Bounds
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.vocabulary.grants import upstream_of
-
-log = Logger()
 
 START_TIMEOUT = 15.0
 """Seconds that a server gets to list its tools before a grant is accepted unchecked."""
@@ -97,7 +93,8 @@ def configure_grants(services: HostServices, upstreams: Upstreams) -> None:
     """
     Apply the grants of the configuration.
 
-    A server's tools are known once it runs. Of a server that does not run, only the name is checked.
+    A start and a reload say the same of one file: of a server, only the name is checked, because its tools are known
+    once it runs, and can change then. :func:`unmatched_grants` names those that no server has.
 
     :raises agtphost.errors.ConfigurationError: a grant names an unknown agent, or nothing that can be granted.
     """
@@ -109,6 +106,8 @@ def configure_grants(services: HostServices, upstreams: Upstreams) -> None:
         for place, text in enumerate(section.allow):
             try:
                 grantable.remark(text)
+            except NotOffered:
+                continue
             except NotGrantable as error:
                 meant = f"did you mean {', '.join(error.close)}?" if error.close else "`agtp tools ls` lists tools"
                 faults.append(
@@ -116,21 +115,21 @@ def configure_grants(services: HostServices, upstreams: Upstreams) -> None:
                 )
         if agent is not None:
             grants += [Grant(agent_id=agent.agent_id, allow=text, until=section.ends) for text in section.allow]
-        if section.ends is not None and section.ends <= services.seconds():
-            log.warn("[[grant]] of {agent} ended at {end} and grants nothing", agent=section.agent, end=section.until)
     if faults:
         raise ConfigurationError(problems_of(services.config, faults))
     services.rights.configure(grants)
 
 
 def unmatched_grants(services: HostServices, upstreams: Upstreams) -> Iterator[str]:
-    """Yield a warning for each tool of ``[[grant]]`` that a server, which has listed its tools, does not have."""
+    """Yield warnings of each ``[[grant]]`` that has ended, and of each tool that its server did not list."""
     grantable = Grantable(services.registry.admitted_bindings, upstreams.adapters)
     for section in services.config.grant:
+        if section.ends is not None and section.ends <= services.seconds():
+            yield f"[[grant]] of {section.agent} ended at {section.until} and grants nothing"
         for text in section.allow if any(map(upstream_of, section.allow)) else ():
             try:
                 grantable.remark(text)
-            except NotGrantable as error:
+            except NotOffered as error:
                 meant = f"; did you mean {', '.join(error.close)}?" if error.close else ""
                 yield f"[[grant]] of {section.agent} grants nothing by {text}: {error}{meant}"
 

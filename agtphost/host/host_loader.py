@@ -81,6 +81,9 @@ class LoadedHost:
     volatile: bool = False
     """Whether the host keeps nothing in files, and its state ends with the process: for tests."""
 
+    warnings: tuple[str, ...] = ()
+    """What its operator should know, as it was read."""
+
     @property
     def catalog(self) -> Catalog:
         """Return the catalog that validates requests unless they ask for another version."""
@@ -96,7 +99,11 @@ class LoadedHost:
 
 
 class ProblemsByPart(dict[str, list[Problem]]):
-    """The problems of each part of a configuration, in the order in which the parts are read."""
+    """The problems of each part of a configuration, in the order in which the parts are read, and warnings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[str] = []
 
     def __missing__(self, part: str) -> list[Problem]:
         return self.setdefault(part, [])
@@ -139,8 +146,7 @@ def check_host(config: Config, environ: Mapping[str, str], parts: ProblemsByPart
     :param parts: collects problems.
     :return: None if there are any.
     """
-    for warning in access_warnings(config):
-        log.warn("{warning}", warning=warning)
+    parts.warnings += access_warnings(config)
     made = not config.host.development or provision(config, parts["identity"])
     catalogs = catalogs_of(config, parts["catalog"])
     admitted, clashes = distinct(agents.load(config, parts["identity"]))
@@ -151,7 +157,10 @@ def check_host(config: Config, environ: Mapping[str, str], parts: ProblemsByPart
         # If keys could not be created, that problem was reported; that they are missing is not reported too.
         return (_key(config, parts["audit"]), tls_of(config, parts["tls"])) if made else (None, None)
 
-    return combine(config, catalogs, environ, parts, directory=AgentDirectory(admitted), identity=identity)
+    loaded = combine(config, catalogs, environ, parts, directory=AgentDirectory(admitted), identity=identity)
+    for warning in parts.warnings:
+        log.warn("{warning}", warning=warning)
+    return loaded
 
 
 HostIdentity = tuple[SigningKey | None, ServerTLS | None]
@@ -187,7 +196,7 @@ def combine(
         custom=frozenset(custom) | catalogs.superseded_methods,
         removed=catalogs.removed,
         reserved=RESERVED,
-        relaxed=_accepts_headers(config),
+        relaxed=_accepts_headers(config, parts.warnings),
         irreversible_approved=config.approvals.irreversible,
     )
     endpoints, bound, book = bindings.load_bound_endpoints(config, rules, directory, endpoint_problems, environ, given)
@@ -207,7 +216,7 @@ def combine(
         parts["endpoints"].extend(causes(endpoint_problems))
     parts["agis"].extend(agis.document_problems(config, endpoints))
     parts["endpoints"].extend(_procedure_problems(config, book))
-    policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
+    policy = _policy(config, catalogs, custom, endpoints, parts)
     overrides = bindings.builtin_overrides(config, parts["policies"], given)
     factories = {} if given is None else given.plugins
     provided = make_plugins(config, parts["plugins"], factories) if provided is None else provided
@@ -235,6 +244,7 @@ def combine(
         tls=tls,
         signing_keys=keys,
         volatile=volatile,
+        warnings=tuple(parts.warnings),
     )
 
 
@@ -264,11 +274,11 @@ def log_agent_notes(found: Iterable[Agent]) -> None:
                 told("agent {name}: {note} ({file})", name=agent.name, note=note, file=agent.file)
 
 
-def _accepts_headers(config: Config) -> bool:
+def _accepts_headers(config: Config, warnings: list[str]) -> bool:
     """Return whether endpoints accept callers known by header only unless they say otherwise (design decision 4)."""
     relaxed = config.host.development and config.listen.loopback
     if relaxed:
-        log.warn("profile development on loopback: endpoints accept callers known by Agent-ID alone by default")
+        warnings.append("profile development on loopback: endpoints accept callers known by Agent-ID alone by default")
     return relaxed
 
 
@@ -325,7 +335,7 @@ def _policy(
     catalogs: CatalogSet,
     custom: Sequence[str],
     endpoints: Sequence[Endpoint],
-    problems: list[Problem],
+    parts: ProblemsByPart,
 ) -> MethodPolicy:
     reading = read_policy(
         catalogs.primary,
@@ -334,9 +344,8 @@ def _policy(
         registered=catalogs.superseded_methods.union(endpoint.method for endpoint in endpoints),
         wildcards_accepted=config.policies.wildcards_accepted,
     )
-    problems.extend(replace(error, file=error.file or str(config.file)) for error in reading.errors)
-    for warning in reading.warnings:
-        log.warn("policies.methods: {warning}", warning=str(warning))
+    parts["policies"].extend(replace(error, file=error.file or str(config.file)) for error in reading.errors)
+    parts.warnings += map(str, reading.warnings)
     return reading.policy
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +125,7 @@ class Announcement(Service):
     :param ready: called with a line when the port accepts and the wait is over.
     :param hindered: returns why the host serves but is not ready; empty if it is ready.
     :param udp_port: returns the port of QUIC; None if nothing listens for it.
-    :param warnings: returns warnings that need the lists of the servers.
+    :param warn: logs warnings that need the lists of the servers.
     """
 
     name = "announcement"
@@ -139,10 +139,10 @@ class Announcement(Service):
         ready: Callable[[str], object] = lambda line: None,
         hindered: Callable[[], str] = lambda: "",
         udp_port: Callable[[], int | None] = lambda: None,
-        warnings: Callable[[], Iterable[str]] = lambda: (),
+        warn: Callable[[], object] = lambda: None,
     ) -> None:
         self._ready = ready
-        self._warnings = warnings
+        self._warn = warn
         self._udp_port = udp_port
         self._hindered = hindered
         self._reactor = reactor
@@ -189,8 +189,7 @@ class Announcement(Service):
         down = [server for server in self._servers if server.state not in AVAILABLE]
         if down:
             log.warn("not up yet: {names} (agtp upstreams ls says why)", names=_names(down))
-        for warning in self._warnings():
-            log.warn("{warning}", warning=warning)
+        self._warn()
         if why:
             self._reactor.callLater(LOOK_EVERY, self._look_again)
 

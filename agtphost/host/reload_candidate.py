@@ -12,6 +12,7 @@ from agtphost.config.reloadable_keys import merge_reloadable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents
 from agtphost.host.bindings import ExtraEndpoints
+from agtphost.host.file_access import access_warnings
 from agtphost.host.host_loader import (
     HostIdentity,
     LoadedHost,
@@ -96,6 +97,7 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str]) -> Candidat
     """Return the candidate, or None if files changed while they were read."""
     old, parts = running.loaded, ProblemsByPart()
     config, tables, waiting = merge_reloadable(load(old.config.file, environ), old.config)
+    parts.warnings += access_warnings(config)
     if config.host.development:
         provision(config, parts["identity"])
     invalidate_caches()

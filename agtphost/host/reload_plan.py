@@ -119,6 +119,9 @@ class ReloadOutcome:
     problems: tuple[Problem, ...] = ()
     """Why the reload was refused; empty if it was not."""
 
+    warnings: tuple[str, ...] = ()
+    """Warnings about the configuration that the one before did not have."""
+
     digest: str = ""
     """The digest of the files that were read; empty if reading failed."""
 
@@ -141,6 +144,7 @@ class ReloadOutcome:
             "waiting": list(self.waiting),
             "unchanged": list(self.unchanged),
             "problems": problems,
+            "warnings": list(self.warnings),
             "digest": self.digest,
             "generation": self.generation,
             "audit_id": self.audit_id,

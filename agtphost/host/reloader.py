@@ -7,7 +7,7 @@ restart, and why nothing changed if nothing did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,11 +25,12 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.core import Core
 from agtphost.host.generations import Generations
+from agtphost.host.grant_bindings import unmatched_grants
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.modules import NewImports
 from agtphost.host.reload_candidate import Candidate, RunningConfiguration, read_candidate
 from agtphost.host.reload_plan import ReloadOutcome, inventory
-from agtphost.host.unmatched import find_unmatched
+from agtphost.host.unmatched import RemarkLog, find_unmatched
 from agtphost.iagtp import ILedger
 
 MOST_PROBLEMS = 20
@@ -75,6 +76,7 @@ class Reloader:
     """
     A queue of reloads, applied one at a time.
 
+    :param remarks: the warnings about the configuration that were logged before.
     :param renew: see :data:`Renew`.
     """
 
@@ -85,6 +87,7 @@ class Reloader:
         environ: Mapping[str, str],
         generations: Generations,
         agents: AgentAdmission,
+        remarks: RemarkLog,
         renew: Renew,
     ) -> None:
         self._running = RunningConfiguration(loaded=loaded, files=inventory(loaded.config, loaded.tls))
@@ -92,6 +95,7 @@ class Reloader:
         self._environ = environ
         self._generations = generations
         self._agents = agents
+        self._remarks = remarks
         self._ledger: ILedger = generations.core.services.evidence.ledger
         self._renew = renew
         self._turns = DeferredLock()
@@ -134,8 +138,9 @@ class Reloader:
                 return replace(candidate.outcome, digest=candidate.digest, generation=self._number)
             core = await self._compose(candidate)
             if check:
+                warnings = self._remarks.find_new(_find_remarks(core))
                 self._generations.discard(core)
-                return replace(candidate.outcome, digest=candidate.digest, generation=self._number)
+                return replace(candidate.outcome, digest=candidate.digest, generation=self._number, warnings=warnings)
             await self._start(core)
             return await self._put_in_force(candidate, core, requester)
         except ConfigurationError as error:
@@ -178,8 +183,6 @@ class Reloader:
             raise
         except Exception as error:
             raise self._to_refusal(error) from None
-        for remark in find_unmatched(candidate.loaded):
-            log.warn("{remark}", remark=remark)
         return core
 
     async def _start(self, core: Core) -> None:
@@ -229,7 +232,10 @@ class Reloader:
             self._agents.note_admitted(newcomers)
         except Exception:
             log.failure("a part of the host could not adopt the changed configuration")
-        return replace(outcome, audit_id=audit_id)
+        remarks = list(_find_remarks(core))
+        warnings = self._remarks.find_new(remarks)
+        self._remarks.replace(remarks)
+        return replace(outcome, audit_id=audit_id, warnings=warnings)
 
     def _files_to_compare(self, kind: str, candidate: Candidate) -> Any:
         """Return the files to compare with next time: those applied now; files that need a restart stay as before."""
@@ -296,6 +302,13 @@ class Reloader:
         for each in outcome.waiting:
             log.warn("{by}: needs a restart: {what}", by=by, what=each)
         log.info("{by}: {summary}", by=by, summary=outcome.summary)
+
+
+def _find_remarks(core: Core) -> Iterator[str]:
+    """Yield every warning about a configuration."""
+    yield from core.services.loaded.warnings
+    yield from find_unmatched(core.services.loaded)
+    yield from unmatched_grants(core.services, core.connected)
 
 
 RETRY_HINT = "reload again once the store accepts records; the log says what is wrong with it"

@@ -134,7 +134,7 @@ class HostService(Service):
         assembled = assemble(self._loaded, self._reactor, self._environ, lease=self._lease)
         self._services = assembled.services
         self._reloading = Reloader(
-            *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents),
+            *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents, assembled.remarks),
             self._renew,
         )
         assembled.generations.core.services.lasting.reloads.reload = self._reloading.reload_for_operator

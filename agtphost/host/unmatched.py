@@ -8,10 +8,11 @@ warned and the host starts.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import Encoding
+from twisted.logger import Logger
 
 from agtphost.config import Config
 from agtphost.config.approvals import OPERATORS
@@ -26,6 +27,37 @@ from agtphost.methods.standard.table import STANDARD
 from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.paths import template_warnings
+
+log = Logger()
+
+
+class RemarkLog:
+    """
+    A log of warnings about the configuration, each written once for as long as it holds.
+
+    A reload finds those of the start again; written each time, they would hide the new ones.
+
+    :param known: warnings that were written before.
+    """
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        self._known = set(known)
+
+    def find_new(self, remarks: Iterable[str]) -> tuple[str, ...]:
+        """Return the warnings that were not written before."""
+        return tuple(dict.fromkeys(each for each in remarks if each not in self._known))
+
+    def write(self, remarks: Iterable[str]) -> None:
+        """Log the new ones of further warnings."""
+        new = self.find_new(remarks)
+        self._known.update(new)
+        for remark in new:
+            log.warn("{remark}", remark=remark)
+
+    def replace(self, remarks: Collection[str]) -> None:
+        """Log the new ones of all warnings that hold now; a later one that is not among these counts as new again."""
+        self.write(remarks)
+        self._known = set(remarks)
 
 
 def find_unmatched(loaded: LoadedHost) -> Iterator[str]:

@@ -111,7 +111,12 @@ def test_there_is_no_other_way(host: Host) -> None:
 
 
 def test_grants_of_the_file_are_taken_while_the_host_runs(tmp_path: Path) -> None:
-    """On SIGHUP: at the next request, without a restart; one that is wrong changes nothing."""
+    """
+    On SIGHUP: at the next request, without a restart; one of no endpoint and no server changes nothing.
+
+    A tool that its server does not list grants nothing, and is named: servers can change their lists at any time, so a
+    start cannot depend on it, and a reload that takes rights away must not.
+    """
     config = sample(tmp_path)
     with running(config) as host:
         assert host.agtp("tools", "call", "files.list_files").returncode == 0
@@ -121,9 +126,16 @@ def test_grants_of_the_file_are_taken_while_the_host_runs(tmp_path: Path) -> Non
         refused = host.agtp("tools", "call", "files.list_files")
         assert refused.returncode == 1 and "grant-required" in refused.stderr
         assert host.agtp("tools", "call", "files.read_file", "path=welcome.txt").returncode == 0
-        config.write_text(text + '\n[[grant]]\nagent = "demo"\nallow = ["files.nothing"]\n')
-        hang_up(host, "the server files has nothing named nothing")
+        config.write_text(text + '\n[[grant]]\nagent = "demo"\nallow = ["QUERY /nothing"]\n')
+        hang_up(host, "this host has nothing named QUERY /nothing")
         assert host.agtp("tools", "call", "files.read_file", "path=welcome.txt").returncode == 0
+        config.write_text(text + '\n[[grant]]\nagent = "demo"\nallow = ["files.read_fil"]\n')
+        for words in (("reload", "--check"), ("reload",)):
+            done = host.agtp(*words)
+            assert done.returncode == 0, done.stderr
+            warned = "warning: [[grant]] of demo grants nothing by files.read_fil: the server files has nothing named"
+            assert f"{warned} read_fil; did you mean files.read_file" in done.stderr
+        assert host.agtp("tools", "call", "files.read_file", "path=welcome.txt").returncode == 1
         config.write_text(text)
         hang_up(host, "SIGHUP: taken")
         assert host.agtp("tools", "call", "files.list_files").returncode == 0
@@ -197,6 +209,45 @@ def test_a_start_warns_of_a_grant_that_names_no_tool(tmp_path: Path) -> None:
         warned = [line for line in host.lines if "grants nothing" in line]
         assert len(warned) == 1 and "[[grant]] of demo" in warned[0], warned
         assert "files.read_fil" in warned[0] and "did you mean files.read_file" in warned[0], warned
+
+
+def test_a_warning_about_the_configuration_is_written_once(tmp_path: Path) -> None:
+    """Reloads find it again and write it no more, also for files; one that went and came back is written again."""
+    misspelt = """
+[policies.methods]
+disallow = ["NOSUCHMETHOD"]
+
+[[grant]]
+agent = "demo"
+allow = ["files.read_fil", "files.list_files"]
+
+[[grant]]
+agent = "demo"
+allow = ["files.list_files"]
+until = "2026-01-01T00:00:00Z"
+"""
+    config = sample(tmp_path, append=misspelt, eager=True)
+    config.chmod(0o646)
+    with running(config) as host:
+        until(lambda: any("grants nothing by" in line for line in host.lines))
+        text = config.read_text()
+
+        def warned() -> list[str]:
+            return sorted(line.partition("#warn] ")[2] for line in host.lines if "#warn] " in line)
+
+        first = warned()
+        for words in ("has mode 646", "grants nothing by files.read_fil", "ended at 2026-01-01", "profile development"):
+            assert sum(words in line for line in first) == 1, first
+        for second in (40, 41):
+            config.write_text(text.replace("timeout = 30", f"timeout = {second}"))
+            assert "taken: configuration ([mcp])" in (done := host.agtp("reload")).stdout
+            assert "warning" not in done.stderr
+        assert warned() == first
+        config.write_text(text.replace("files.read_fil", "files.read_file"))
+        assert "warning" not in host.agtp("reload").stderr
+        config.write_text(text)
+        assert "warning: [[grant]] of demo grants nothing by files.read_fil" in host.agtp("reload").stderr
+        until(lambda: len(warned()) == len(first) + 1)
 
 
 def test_a_path_with_parameters_of_another_framework_is_named(tmp_path: Path) -> None:
