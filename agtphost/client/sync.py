@@ -17,8 +17,8 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
-from agtphost.client import blocking_https, tls
 from agtphost.client import purchase as purchasing
+from agtphost.client import tls
 from agtphost.client.async_calls import caller
 from agtphost.client.blocking_connection import connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
@@ -117,6 +117,8 @@ class _BlockingCalls(Calls[CallConnection]):
             yield
 
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
+        from agtphost.client import blocking_https  # It imports a client of HTTP, which few calls need.
+
         return blocking_https.bootstrap(domain, self._caller.settings, policy)
 
     def _load_context(self) -> None:

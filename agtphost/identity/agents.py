@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agtphost.errors import Problem
 from agtphost.identity import documents
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import VerifyingKey
-from agtphost.identity.packages import Package
 from agtphost.identity.trust import TrustPosture, contradiction, resolve_posture
 from agtphost.vocabulary import scopes
+
+if TYPE_CHECKING:
+    from agtphost.identity.packages import Package
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -240,6 +239,8 @@ def _decode_document(octets: bytes) -> Mapping[str, Any]:
 
 @cache
 def _load_shipped() -> Catalog:
+    from importlib.resources import files  # Most commands of a client read no catalog.
+
     return Catalog.parse(files(__package__).joinpath("methods.json").read_bytes())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from agtphost.cli.options import HOST_TOML
 from agtphost.cli.root import COMMANDS, agtp
 from tests.cli.conftest import Run
+from tests.cli.server import AgtpServer, Answer
 from tests.rows import each_row
 
 
@@ -180,3 +182,27 @@ def test_help_imports_no_command() -> None:
         [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_list_of_tools_imports_few_modules(server: AgtpServer, folder: Path) -> None:
+    """
+    ``agtp tools ls`` takes 0.25 s of a processor, nine tenths for imports: their number is bounded, as time varies.
+
+    The second call has read ``host.toml`` before, so it needs no pydantic.
+    """
+    server.answers["DISCOVER", "/tools"] = Answer([{"name": "files.read_file"}])
+    program = (
+        "import sys\nfrom agtphost.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\nprint(*sys.modules)"
+    )
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", program, "tools", "ls"], capture_output=True, text=True, check=True, timeout=120
+        )
+    listed, *_, modules = done.stdout.splitlines()
+    assert listed.startswith("TOOL"), done
+    found = set(modules.split())
+    heavy = {"asyncio", "http.client", "importlib.resources", "pydantic", "rich", "twisted", "zipfile"}
+    assert not heavy & found, heavy & found
+    assert sum(name.startswith("agtphost.") for name in found) <= 110
+    # Of the interpreter, Click, cryptography and service-identity: 250, which differs a little by their versions.
+    assert len(found) <= 390
