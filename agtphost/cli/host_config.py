@@ -179,9 +179,13 @@ def load_usable_config(path: Path, *needed: Location, remedy: str = "") -> Confi
     return found.config
 
 
-def require_config(where: Connection, purpose: str) -> Config:
-    """Return the configuration for a command that works on the host's own files."""
+def require_config(where: Connection, purpose: str, *needed: Location) -> Config:
+    """
+    Return the configuration for a command that works on the host's own files.
+
+    :param needed: keys that the command reads: it goes on while others have faults. Without any, it needs all.
+    """
     path = find_config(where)
     if path is None:
         raise WrongInput(f"{purpose} needs the host's own configuration", "Name it with --config host.toml.")
-    return load_config(path)
+    return load_usable_config(path, *needed) if needed else load_config(path)

@@ -20,7 +20,7 @@ from agtphost.cli.audit.entries import HOST
 from agtphost.cli.audit.filter_options import filter_options, read_search
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.failures import Unverified, local_file
-from agtphost.cli.host_config import require_config
+from agtphost.cli.host_config import KEY_FILES, require_config
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_note
@@ -68,7 +68,7 @@ def export_command(
       agtp audit export --tool files.read_file --from 2026-11-27T10:00Z --until 2026-11-27T11:00Z -o reads.jsonl
     """
     where = Connection(config=config)
-    settings = require_config(where, "an export")
+    settings = require_config(where, "an export", ("store",), ("host", "server_id"), *KEY_FILES)
     search = read_search(given, where)
     selection = Selection(
         chain=None if agent is None else HOST_CHAIN if agent == HOST else agent_id_of(where, agent),

@@ -19,7 +19,7 @@ from agtphost.cli.audit.store import open_records
 from agtphost.cli.exchange import entries_of, inspect, open_client
 from agtphost.cli.exchange import signing_keys as keys_of_host
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
-from agtphost.cli.host_config import require_config
+from agtphost.cli.host_config import KEY_FILES, require_config
 from agtphost.cli.identities import labels
 from agtphost.cli.options import Connection, host_options, wide_option
 from agtphost.cli.output import print_json, print_note, print_table
@@ -232,7 +232,7 @@ class _Store:
         self.unread: tuple[int, str] | None = None
         """As for a host."""
         self._before = before
-        self._config = require_config(where, "an offline search")
+        self._config = require_config(where, "an offline search", ("store",), *KEY_FILES)
         self._search = to_search(wanted, where)
         self._keys = signing_keys(LocalHost.of(self._config))
 
