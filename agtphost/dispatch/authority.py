@@ -112,10 +112,12 @@ def _remedy_without_agent(exchange: Exchange, binding: Binding) -> str | None:
     certificate = exchange.peer.certificate
     if certificate is None or certificate.agent_id is not None:
         return None
+    agents = "The client certificate names no agent. Connect with the client certificate of the agent that calls."
     if not binding.operators:
-        return "The client certificate names no agent. Connect with the client certificate of the agent that calls."
-    setting = setting_for(certificate.fingerprint, OperatorAction.DECIDE)
-    return f"Operators call this with their own certificate and without Agent-ID. In host.toml: {setting}."
+        return agents
+    # What a request of EXECUTE is for is in its body; tools are for agents.
+    setting = setting_for(certificate.fingerprint, OperatorAction.OPERATE)
+    return f"{agents} Administrators approve changed definitions as no agent. In host.toml: {setting}."
 
 
 def require_agent(exchange: Exchange, binding: Binding) -> None:

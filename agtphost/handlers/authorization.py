@@ -187,7 +187,14 @@ class Authorization:
             return context.caller.agent_id
         raise self.refuse(context, action, explanation, scope)
 
-    def refuse(self, context: BuiltInContext, action: OperatorAction, explanation: str, scope: str = "") -> Refusal:
+    def refuse(
+        self,
+        context: BuiltInContext,
+        action: OperatorAction,
+        explanation: str,
+        scope: str = "",
+        reason: Reason = Reason.OPERATORS_ONLY,
+    ) -> Refusal:
         """
         Return the refusal of a caller whose role does not include an action.
 
@@ -199,7 +206,7 @@ class Authorization:
         agents = f", or of an agent that has the scope {scope}" if scope else ""
         needed = NEEDED[action].label
         return Refusal(
-            Reason.OPERATORS_ONLY,
+            reason,
             f"{explanation}{own}",
             remedy=f"Connect with the certificate of {_with_article(needed)}{agents}. "
             # The key of an agent is left out: listing it would make the agent an operator.

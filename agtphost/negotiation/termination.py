@@ -16,6 +16,7 @@ from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.handlers.operators import OperatorAction
 from agtphost.negotiation.contract import Contract
 from agtphost.negotiation.contracts import ContractTable
 from agtphost.negotiation.settings import NegotiationSettings, OnPolicyChange
@@ -74,7 +75,7 @@ class Termination:
     def sweep(self, context: BuiltInContext) -> Answer:
         """Answer ``REVOKE target=stale-contracts``: compare captured recipe versions with the current ones."""
         if not self._authorization.oversees(context):
-            raise _forbidden(f"The sweep needs the scope {INSPECT_ALL}.")
+            raise self._refuse(context, "Only administrators compare contracts with the present recipes.")
         mode = self._mode(context.input)
         actor = _who(context)
         listed: list[dict[str, Any]] = []
@@ -104,6 +105,11 @@ class Termination:
             changes=tuple(changes),
             events=tuple(events),
         )
+
+    def _refuse(self, context: BuiltInContext, explanation: str) -> Refusal:
+        """Return the refusal of a caller that does not oversee, with the setting that helps an operator."""
+        action, reason = OperatorAction.OPERATE, Reason.CONTRACT_NOT_PERMITTED
+        return self._authorization.refuse(context, action, explanation, INSPECT_ALL, reason)
 
     def with_agent(self, agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
         """Return changes and events that end all contracts of a revoked agent (design decision 10)."""
@@ -165,7 +171,7 @@ class Termination:
         if not overseers:
             raise _forbidden("Only the agent that a contract was made for can release it.")
         if not self._authorization.oversees(context):
-            raise _forbidden(f"Only its agent, or a caller with the scope {INSPECT_ALL}, can revoke a contract.")
+            raise self._refuse(context, "Only its agent and administrators can revoke a contract.")
         if contract is None:
             raise not_found(Reason.CONTRACT_UNKNOWN, "No contract has that synthesis_id.")
         return contract

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from agtphost.client.sync import Client
+from agtphost.vocabulary.media_types import MCP_TOOLS
 from tests.page.browsing import Answer, Browser, Site, served
 from tests.system.hosting import Host, until
 
@@ -54,6 +55,34 @@ def remove(site: Site, name: str) -> None:
     config.write_text(config.read_text().replace(ENTRY.format(name=name, role=ROLES[name]), ""))
     done = site.host.agtp("reload")
     assert done.returncode == 0, done.stderr
+
+
+SENT_BY_LESSER_ROLES = {
+    "reload": ("ACTIVATE", "/configuration", {"check": True}),
+    "lifecycle": ("DEACTIVATE", "/", {"agent_id": "AGENT"}),
+    "grant": ("AUTHORIZE", "/grants", {"subject": "demo", "resource": ["files.read_file"], "scope": "allow"}),
+    "sweep": ("REVOKE", "/", {"target": "stale-contracts"}),
+    "contract": ("REVOKE", "/", {"target": "contract", "synthesis_id": "syn-1"}),
+    "sessions": ("REVOKE", "/page/sessions", {}),
+    "tool": ("EXECUTE", "/", {"payload_type": MCP_TOOLS, "action": "mcp.tools.call", "payload": {"tool": "files.x"}}),
+}
+
+
+def test_each_refusal_of_a_role_names_the_setting_that_helps(site: Site) -> None:
+    """It is the role that the request needs: none leads a viewer to a role that is refused as well."""
+    agent = json.loads((site.host.state / "agents/demo/document.json").read_text())["agent_id"]
+    for name in ("vera", "ben"):
+        with client(site, name) as calling:
+            for what, (method, path, given) in SENT_BY_LESSER_ROLES.items():
+                sent = {key: agent if value == "AGENT" else value for key, value in given.items()}
+                refused = calling.call(site.host.uri, method, path, sent)
+                remedy = refused.document["remedy"]
+                assert refused.status in (401, 403), (name, what, refused.document)
+                if what == "tool" and name == "ben":
+                    # What EXECUTE is for is known of the body: operators approve definitions by it.
+                    assert "the client certificate of the agent that calls" in remedy, remedy
+                    continue
+                assert 'role = "administrator"' in remedy, (name, what, refused.document)
 
 
 def test_a_removed_operator_is_refused_on_an_open_connection(site: Site) -> None:
