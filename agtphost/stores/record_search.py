@@ -84,7 +84,7 @@ class Search:
     """Agent-ID of the responding agent, ``""`` for the host's own chain."""
 
     caller: str | None = None
-    """Agent-ID of the caller, ``""`` for none."""
+    """Agent-ID of the caller, ``""`` for calls without one; events are no calls."""
 
     agent: str | None = None
     """Agent-ID of the caller or of the responding agent."""
@@ -160,6 +160,8 @@ class Search:
         return self.caller is not None or (self.agent is not None and self.agent != facet.agent.hex())
 
     def _matches_caller(self, facet: Facet, caller: bytes) -> bool:
+        if self.caller == "" and facet.is_event:
+            return False
         agent, called_by = facet.agent.hex(), caller.hex()
         return self.caller in (None, called_by) and (self.agent is None or self.agent in (agent, called_by))
 

@@ -237,6 +237,15 @@ class SearchCases:
             found = _summarize(reader, search)
             assert sum(found.facets.values()) == sum(slot.records for slot in found.slots) == expected, search
 
+    def test_events_are_no_calls_without_a_caller(self, store: IChainStore) -> None:
+        """A search for calls without an agent finds as many as are counted for no agent."""
+        event = draft(event="suspended", method="", status=200, caller_id="")
+        self.written(store, draft(), event, draft(caller_id=""), event, draft(caller_id="", status=403, reason="x"))
+        reader = store.reader()
+        assert len(_find_all(reader, Search(caller=""))) == 2
+        counted = dict(reader.count(CountedBy.AGENT, None, Search()).counts)
+        assert counted[""] == 2 and sum(counted.values()) == 5, counted
+
     def test_events_and_held_calls_are_counted_apart(self, store: IChainStore) -> None:
         """An agent's suspension is a record and no call; a call that waits for a person was not refused."""
         held = draft(status=202, reason="approval-required")
