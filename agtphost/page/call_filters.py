@@ -68,6 +68,8 @@ class CallQuery:
         if further:
             given["filter"] = f"{given.get('filter', '')} {further}".strip()
         before = visit.query_word("before")
+        if not (before.isascii() and before.isdigit()):
+            visit.read.discard("before")
         return cls(
             given=given,
             since=visit.query_word("from", MOST_CHARACTERS),

@@ -58,7 +58,7 @@ async def _comparison(visit: PageVisit) -> Tag:
     ask = elements.search(
         "/config", tags.input(type="hidden", name="compare", value="yes"), text="Compare with the file"
     )
-    if visit.query_word("compare") != "yes":
+    if not visit.query_choice("compare", ("yes",)):
         said = tags.p(
             "The comparison reads the file and all files that it names, as ", tags.code("agtp reload --check"), "."
         )
@@ -97,9 +97,11 @@ def outcome(reply: PageReply, taken_words: str) -> list[Tag]:
         return [refused, elements.table("Faults", ("Where", "What", "What to do"), rows)]
     if not reply.ok:
         return [elements.refusal_section("Not compared", reply)]
+    warnings = reply.result.get("warnings")
     return [
         _list(taken_words, reply.result.get("taken"), "nothing, as the host runs with what the files say"),
         _list("Needs a restart", reply.result.get("waiting"), "nothing"),
+        *([_list("Warnings", warnings, "none")] if warnings else []),
     ]
 
 

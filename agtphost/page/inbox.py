@@ -39,8 +39,7 @@ LATELY = 20
 
 async def draw(visit: PageVisit) -> PageView:
     """Show what waits, the most urgent first, and what was decided, the newest first; the query selects."""
-    show = visit.query_word("show")
-    show = show if show in dict(SHOWN) else ""
+    show = visit.query_choice("show", dict(SHOWN))
     waits, closed = show in ("", "waiting"), show != "waiting"
     if visit.sees_only_addressed:
         kinds = [kind for kind in KINDS if kind.name == "escalations"]

@@ -26,15 +26,14 @@ def add_unread_note(view: PageView, visit: PageVisit) -> PageView:
 
     Without that, an address with a misspelt filter would show everything as if it were filtered.
     """
-    unread = visit.unread_names
+    unread = [f"{name[:64]}={word[:64]}" for name, word in visit.unread.items()]
     if not unread:
         return view
     more = f" and {len(unread) - MOST_NAMED} more" if len(unread) > MOST_NAMED else ""
-    near = difflib.get_close_matches(unread[0], sorted(visit.read), 1)
+    near = difflib.get_close_matches(next(iter(visit.unread)), sorted(visit.read), 1)
     meant = f" Did you mean {near[0]}?" if near else ""
-    names = ", ".join(name[:64] for name in unread[:MOST_NAMED])
-    said = f"This view does not know {names}{more} of the address, and selects nothing by it.{meant}"
-    return replace(view, body=[tags.p(show_value(said, 600), role="alert", class_="said"), *view.body])
+    said = f"This view does not know {', '.join(unread[:MOST_NAMED])}{more} of the address, and selects nothing by it."
+    return replace(view, body=[tags.p(show_value(f"{said}{meant}", 1_000), role="alert", class_="said"), *view.body])
 
 
 CERTIFICATE = "certificate"

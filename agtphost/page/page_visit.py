@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -40,10 +40,18 @@ class PageVisit:
         allowed = self.person.get("may")
         return isinstance(allowed, dict) and allowed.get(action) is True
 
+    def query_choice(self, name: str, known: Collection[str]) -> str:
+        """Return a word of the query that is one of some; empty for any other, which counts as one that is not read."""
+        word = self.query_word(name)
+        if word in known:
+            return word
+        self.read.discard(name)
+        return ""
+
     @property
-    def unread_names(self) -> list[str]:
-        """Return the names of the query that have a value and that the view has not asked for."""
-        return [name for name, word in self.query.items() if word and name not in self.read]
+    def unread(self) -> Mapping[str, str]:
+        """Return the members of the query that have a value and that the view has not asked for."""
+        return {name: word for name, word in self.query.items() if word and name not in self.read}
 
     @property
     def sees_decisions(self) -> bool:

@@ -118,7 +118,7 @@ async def _callers(visit: PageVisit, protocol: str, tool: str, agents: PageReply
         return elements.section(title, tags.p("Check access answers that for one agent at a time."))
     if not agents.ok:
         return elements.refusal_section(title, agents)
-    everyone = visit.query_word("who") == "all"
+    everyone = visit.query_choice("who", ("all",)) == "all"
     asked = agents.entries("agents")[: MOST_OF_ALL if everyone else MOST_ASKED]
     call = {"action": "mcp.tools.call", "payload_type": media_types.MCP_TOOLS, "payload": {"tool": tool}}
     decisions = await gather_replies(

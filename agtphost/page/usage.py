@@ -99,8 +99,7 @@ def usage_questions(visit: PageVisit, since: str, **conditions: str) -> tuple[Pa
 
 def chosen_range(visit: PageVisit) -> str:
     """Return the range in the query, or the default for none and for any other value."""
-    word = visit.query_word("range")
-    return word if word in dict(RANGES) else DEFAULT
+    return visit.query_choice("range", dict(RANGES)) or DEFAULT
 
 
 def range_choice(value: str) -> Tag:

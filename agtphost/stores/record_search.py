@@ -84,7 +84,7 @@ class Search:
     """Agent-ID of the responding agent, ``""`` for the host's own chain."""
 
     caller: str | None = None
-    """Agent-ID of the caller, ``""`` for calls without one; events are no calls."""
+    """Agent-ID of the caller, ``""`` for calls without one, which excludes events."""
 
     agent: str | None = None
     """Agent-ID of the caller or of the responding agent."""

@@ -238,7 +238,7 @@ class SearchCases:
             assert sum(found.facets.values()) == sum(slot.records for slot in found.slots) == expected, search
 
     def test_events_are_no_calls_without_a_caller(self, store: IChainStore) -> None:
-        """A search for calls without an agent finds as many as are counted for no agent."""
+        """A search for calls without an agent finds the number that is counted for no agent."""
         event = draft(event="suspended", method="", status=200, caller_id="")
         self.written(store, draft(), event, draft(caller_id=""), event, draft(caller_id="", status=403, reason="x"))
         reader = store.reader()

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from agtphost.config import load
 from agtphost.host.page import mask_configuration
+from agtphost.page.configuration import outcome
+from agtphost.page.markup import encode_html
+from agtphost.page.person_client import PageReply
 
 TEXT = """
 [host]
@@ -39,3 +42,12 @@ def test_secrets_are_masked_and_the_rest_is_toml(tmp_path: Path) -> None:
     read = tomllib.loads(text)
     assert read["host"]["server_id"] == "h" and read["mcp"]["server"][0]["name"] == "files"
     assert told["file"] == str(file)
+
+
+def test_the_warnings_of_a_reload_are_shown() -> None:
+    """A grant that names no tool is a warning on the page as on the command line, and no list without one."""
+    given = {"taken": ["configuration ([grant])"], "waiting": [], "warnings": ["[[grant]] of x grants <nothing>"]}
+    for warnings, shown in ((given["warnings"], True), ([], False)):
+        reply = PageReply(status=200, result={**given, "warnings": warnings}, document={}, audit_id="")
+        text = b"".join(encode_html(tag) for tag in outcome(reply, "Applied")).decode()
+        assert ("Warnings:" in text and "[[grant]] of x grants &lt;nothing&gt;" in text) == shown, text

@@ -62,13 +62,29 @@ def test_a_member_of_an_address_that_no_view_reads_is_named(page: PageInMemory, 
     """A misspelt filter in a link showed everything, without a word."""
     _, body = page.get(path, {"sttaus": "4xx", "refresh": "1", "empty": ""})
     said = re.search(r"This view does not know ([^<]*)", body)
-    assert said is not None and said[1].startswith("sttaus of the address"), body[:2_000]
+    assert said is not None and said[1].startswith("sttaus=4xx of the address"), body[:2_000]
     if path == "/calls":
         assert "Did you mean status?" in said[1]
     _, body = page.get(path, {"refresh": "1", "empty": ""})
     assert "This view does not know" not in body
     _, body = page.get(path, {f"{number}\u202e<b>": "x" for number in range(9)})
     assert "and 4 more of the address" in body and "\u202e" not in body and "<b>" not in body
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        ("/calls", "before=abc"),
+        ("/inbox", "show=dcided"),
+        ("/config", "compare=ys"),
+        ("/agents", "range=-1x"),
+        ("/tools", "range=24h"),
+    ],
+)
+def test_a_value_of_an_address_that_no_view_has_is_named(page: PageInMemory, path: str, wrong: str) -> None:
+    """The view shows its default; without a word it would look like what was asked for."""
+    status, body = page.get(f"{path}?{wrong}")
+    assert status == 200 and f"This view does not know {wrong} of the address" in body
 
 
 def test_a_member_of_an_address_is_given_once(page: PageInMemory) -> None:
