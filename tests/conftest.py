@@ -87,6 +87,8 @@ def choose_length(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # Until everything is collected: see below.
     choose_length(config)
+    if hasattr(config, "workerinput"):
+        workers.send_fewer_events(config)
     if config.getoption("programmes"):
         # Minutes are what they are for; a mark on a test says otherwise.
         config.option.timeout = config.option.timeout or 3600

@@ -6,7 +6,7 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests import collection
+from tests import collection, workers
 from tests.conftest import is_chosen
 
 ROOT = Path(__file__).parents[1]
@@ -137,3 +137,32 @@ def test_a_worker_takes_what_was_collected_before_it(request: pytest.FixtureRequ
     # A plugin that is named on the command line may collect in its own way.
     named = any(each == "-p" and not after.startswith("no:") for each, after in pairwise(words))
     assert collection.adopted == ([request.session] if words and not named else [])
+
+
+def sent(events: Iterable[tuple[str, dict[str, Any]]], **options: object) -> list[tuple[str, dict[str, Any]]]:
+    """Return what a worker with these options sends of its events."""
+    arrived: list[tuple[str, dict[str, Any]]] = []
+    worker = SimpleNamespace(sendevent=lambda name, **about: arrived.append((name, about)))
+    option = SimpleNamespace(**{"verbose": 0, "durations": None, "xmlpath": None, "reportchars": "a", **options})
+    config: Any = SimpleNamespace(option=option, pluginmanager=SimpleNamespace(get_plugins=lambda: [worker, object()]))
+    workers.send_fewer_events(config)
+    for name, about in events:
+        worker.sendevent(name, **about)
+    return arrived
+
+
+def test_a_worker_sends_each_outcome_and_each_failure() -> None:
+    """It leaves out that a test begins, and a set-up and a tear-down that passed, but for options that show them."""
+    reports = [
+        ("testreport", {"data": {"when": when, "outcome": outcome}})
+        for when in ("setup", "call", "teardown")
+        for outcome in ("passed", "failed", "skipped", "rerun")
+    ]
+    events = [("logstart", {"nodeid": "x"}), *reports, ("logfinish", {"nodeid": "x"}), ("workerfinished", {})]
+    silent = [
+        events[0],
+        *(("testreport", {"data": {"when": when, "outcome": "passed"}}) for when in ("setup", "teardown")),
+    ]
+    assert sent(events) == [event for event in events if event not in silent]
+    for name, value in {"verbose": 1, "durations": 0, "xmlpath": "report.xml", "reportchars": "aP"}.items():
+        assert sent(events, **{name: value}) == events

@@ -88,6 +88,28 @@ def rewrite(names: Sequence[str]) -> None:
             spec.loader.exec_module(module)
 
 
+def send_fewer_events(config: pytest.Config) -> None:
+    """
+    Send the controller no event for a test that begins, nor for a set-up or a tear-down that passed.
+
+    These are three of six events of a test, each of which two processes spend time on, and a run shows none of them
+    unless an option asks for it.
+    """
+    option = config.option
+    if option.verbose > 0 or option.durations is not None or option.xmlpath or set("PA") & set(option.reportchars):
+        return
+    [worker] = [plugin for plugin in config.pluginmanager.get_plugins() if hasattr(plugin, "sendevent")]
+    send = worker.sendevent
+
+    def send_needed(name: str, **about: Any) -> None:
+        report = about["data"] if name == "testreport" else {}
+        silent = report.get("outcome") == "passed" and report.get("when") != "call"
+        if name != "logstart" and not silent:
+            send(name, **about)
+
+    worker.sendevent = send_needed
+
+
 def work(request: dict[str, Any]) -> None:
     """Be the interpreter that pytest-xdist asks for: ``python -u -c PROGRAM``."""
     forkserver.adopt(request)
