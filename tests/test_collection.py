@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests import collection, workers
-from tests.conftest import is_chosen
+from tests.conftest import has_room, is_chosen
 
 ROOT = Path(__file__).parents[1]
 IN_MEMORY = ("tests/methods", "tests/client", "tests/dispatch", "tests/identity", "tests/negotiation", "tests/handlers")
@@ -166,3 +166,11 @@ def test_a_worker_sends_each_outcome_and_each_failure() -> None:
     assert sent(events) == [event for event in events if event not in silent]
     for name, value in {"verbose": 1, "durations": 0, "xmlpath": "report.xml", "reportchars": "aP"}.items():
         assert sent(events, **{name: value}) == events
+
+
+def test_files_are_in_memory_only_where_there_is_room(tmp_path: Path) -> None:
+    """Not in a folder that is missing, and not where the system has less than is asked for."""
+    assert has_room(tmp_path, 1 << 20)
+    assert not has_room(tmp_path / "absent", 1 << 20)
+    assert not has_room(tmp_path, 1 << 60)
+    assert not has_room(Path("/proc"), 1 << 20)
