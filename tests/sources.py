@@ -17,6 +17,7 @@ READERS = frozenset(
     {
         "tests/dispatch/test_evidence.py",
         "tests/dispatch/test_status_signals.py",
+        "tests/supply/test_supply.py",
         "tests/test_docstring_names.py",
         "tests/test_foreign_texts.py",
         "tests/test_layering.py",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from tests.sources import statements_in, uncollected
+from tests.sources import parsed, statements_in, uncollected
 
 When = Literal["loaded", "used", "typing"]
 
@@ -51,7 +51,7 @@ def imports(source: str) -> tuple[Import, ...]:
                 yield from walk(child, when)
 
     with uncollected():
-        return tuple(walk(ast.parse(source), "loaded"))
+        return tuple(walk(parsed(source), "loaded"))
 
 
 def _by_name(node: ast.AST) -> str | None:
