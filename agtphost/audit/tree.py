@@ -67,7 +67,8 @@ class TreeKeeper:
         self.keys = keys or (() if key is None else (key.public,))
         self._store = store
         self._origin = origin
-        self._key = key
+        # Both lines of a checkpoint are signed with one key, also where the host's changes meanwhile.
+        self._key = None if key is None else key.snapshot()
         self._witnesses = witnesses
         self._now = now
         self._size = 0
@@ -97,7 +98,7 @@ class TreeKeeper:
 
     def adopt(self, key: SigningKey) -> None:
         """Sign checkpoints with another key from now on."""
-        self._key = key
+        self._key = key.snapshot()
 
     def load(self, begin: Callable[[], object] | None = None) -> None:
         """

@@ -203,6 +203,10 @@ class SigningKey:
             raise KeyFormatError(f"{path}: the key is not an Ed25519 key")
         return cls(key)
 
+    def snapshot(self) -> SigningKey:
+        """Return the key pair of this moment: a host's key changes, in any thread, when another one follows it."""
+        return SigningKey(self._key)
+
     @property
     def pem(self) -> bytes:
         """PKCS#8 as PEM, without a passphrase."""
@@ -249,11 +253,11 @@ class _SodiumSigner:
 
 
 def fastest_signer(key: SigningKey) -> Signer:
-    """Return the quickest :class:`Signer` there is: libsodium through PyNaCl if installed, else ``key``."""
+    """Return the quickest :class:`Signer` of a key as it is now: libsodium through PyNaCl if installed."""
     try:
         bindings = importlib.import_module("nacl.bindings")
     except ImportError:
-        return key
+        return key.snapshot()
     return _SodiumSigner(key, bindings)
 
 

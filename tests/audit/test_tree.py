@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from agtphost.audit.merkle import Tree, leaf_hash, verify_consistency, verify_in
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import WitnessFile
 from agtphost.audit.writer import GroupWriter
+from agtphost.identity.key_history import HostKey, succeed
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import MemoryStore, SQLiteStore, StoreError
 from tests.audit.drafting import KEY, draft, group_writer, sealed, sqlite_store
@@ -58,6 +60,27 @@ def test_every_record_is_in_the_tree(kind: str, tmp_path: Path) -> None:
         verify_inclusion(index, newest.size, leaf_hash(bytes.fromhex(made[index])), read.inclusion(index), newest.root)
     for earlier in issued:
         verify_consistency(earlier.size, earlier.root, newest.size, newest.root, read.consistency(earlier.size))
+
+
+def test_both_lines_of_a_checkpoint_are_of_one_key(tmp_path: Path) -> None:
+    """Where another key follows the host's, in the reactor's thread, while the ledger's thread signs a checkpoint."""
+    old, new = SigningKey.generate(), SigningKey.generate()
+    old.save(tmp_path / "signing.key")
+    key = HostKey.of_host(tmp_path / "signing.key", tmp_path)
+    store = sqlite_store(tmp_path)
+    tree = keeper(store, key=key)
+
+    class Digests(tuple[bytes, bytes]):
+        def __iter__(self) -> Iterator[bytes]:  # Called after the first line was signed.
+            key.follow(new, succeed(old, new, server_id="agtp.test", rotated_at="2026-07-01T00:00:00Z"))
+            return super().__iter__()
+
+    tree.state = lambda: Digests((bytes(32), bytes(32)))
+    sealed(group_writer(store, tree=tree), draft())
+    issued = tree.catch_up()
+    assert issued is not None and key.kid == new.kid
+    assert checkpoint.find_unsigned_line(issued, [old.public]) == ""
+    assert checkpoint.state_of(checkpoint.verify(issued.note, [old.public]), [old.public]) is not None
 
 
 def test_a_restart_goes_on_where_the_tree_ended(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import os
 import stat
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agtphost.identity import keys
+from agtphost.identity.key_history import HostKey, succeed
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey, fastest_signer, is_exposed
 from tests.rows import each_row
 
@@ -160,7 +162,24 @@ def test_the_fastest_signer_signs_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    assert fastest_signer(key) is key
+    signer = fastest_signer(key)
+    assert (signer.kid, signer.sign(b"x")) == (key.kid, key.sign(b"x"))
+
+
+@pytest.mark.parametrize("has_libsodium", [True, False])
+def test_a_signer_keeps_its_key_when_another_follows_that_of_the_host(
+    has_libsodium: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is used in other threads, where header and signature would be of two keys."""
+    if not has_libsodium:
+        monkeypatch.setitem(sys.modules, "nacl.bindings", None)
+    old, new = SigningKey.generate(), SigningKey.generate()
+    old.save(tmp_path / "signing.key")
+    key = HostKey.of_host(tmp_path / "signing.key", tmp_path)
+    signers = fastest_signer(key), key.snapshot()
+    key.follow(new, succeed(old, new, server_id="agtp.test", rotated_at="2026-07-01T00:00:00Z"))
+    assert (key.kid, key.sign(b"x")) == (new.kid, new.sign(b"x"))
+    assert [(each.kid, each.sign(b"x")) for each in signers] == 2 * [(old.kid, old.sign(b"x"))]
 
 
 def test_the_libsodium_calls_are_made_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ class Signing:
         document = await self._parts.offload(self._document, context, caller)
         proven = context.assurance is Assurance.CERTIFICATE
         signer = await self._signer(context, caller, proven, parameters.text(given, "key_id"))
-        key = signer.key
+        key = signer.key.snapshot()
         document["signer"] = signer.name
         document["capacity"] = signer.capacity
         if signer.key_name:

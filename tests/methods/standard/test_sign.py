@@ -11,6 +11,8 @@ import pytest
 
 from agtphost.identity import delegation, jws, manifest_signature
 from agtphost.identity.canonical import canonical
+from agtphost.identity.key_history import HostKey, succeed
+from agtphost.identity.keys import SigningKey
 from agtphost.methods.standard.sign import TYPE
 from agtphost.testing import Answer, MemoryHost
 from tests.rows import each_row
@@ -42,6 +44,29 @@ def test_an_agreement_is_signed_by_the_host_for_the_caller(there: SimpleNamespac
     head, _, tail = answer.result["signature"].split(".")
     with pytest.raises(jws.JWSError):
         jws.verify(f"{head}.{jws.encode_part(changed).decode()}.{tail}", _keys(there), typ=TYPE)
+
+
+def test_a_signature_is_of_the_key_that_it_names_while_another_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Signing is in a thread, and the host's key changes in the reactor's."""
+    old, new = SigningKey.generate(), SigningKey.generate()
+    old.save(tmp_path / "signing.key")
+    host = MemoryHost({"methods": {"standard": "*"}, "host": {"state_dir": str(tmp_path)}})
+    key = host.key = HostKey.of_host(tmp_path / "signing.key", tmp_path)
+    header = jws.protected_header
+
+    def follow(signer: jws.Signer, typ: str) -> bytes:
+        made = header(signer, typ)
+        key.follow(new, succeed(old, new, server_id="agtp.test", rotated_at="2026-07-01T00:00:00Z"))
+        return made
+
+    caller = host.agent("signer")
+    monkeypatch.setattr(jws, "protected_header", follow)
+    answer = host.call("SIGN", "/", {"payload": AGREEMENT}, caller=caller)
+    assert (answer.result["key_id"], key.kid) == (old.kid, new.kid)
+    assert jws.verify(answer.result["signature"], {old.kid: old.public}, typ=TYPE)["payload"] == AGREEMENT
+    host.close()
 
 
 def test_a_hosted_agent_signs_by_its_own_key(there: SimpleNamespace) -> None:
