@@ -215,6 +215,7 @@ NEVER = {
     "dispatch/gates/endpoint.py": "422 of what a schema would cost",
     "dispatch/purchase.py": "458",
     "dispatch/store_refusals.py": "429",
+    "handlers/authorization.py": "403 of a role of operators",
     "handlers/parameters.py": "400 and 422 of one parameter",
     "methods/delegation/decision.py": "551",
     "http/refusals.py": "what the door of an HTTP surface turns away, before anybody is known",
