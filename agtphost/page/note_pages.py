@@ -22,18 +22,22 @@ MOST_NAMED = 5
 
 def add_unread_note(view: PageView, visit: PageVisit) -> PageView:
     """
-    Return a view that names the members of the query which it does not know.
+    Return a view that names the members of the query which it does not know, and those whose values it has cut.
 
     Without that, an address with a misspelt filter would show everything as if it were filtered.
     """
-    unread = [f"{name[:64]}={word[:64]}" for name, word in visit.unread.items()]
-    if not unread:
-        return view
-    more = f" and {len(unread) - MOST_NAMED} more" if len(unread) > MOST_NAMED else ""
-    near = difflib.get_close_matches(next(iter(visit.unread)), sorted(visit.read), 1)
-    meant = f" Did you mean {near[0]}?" if near else ""
-    said = f"This view does not know {', '.join(unread[:MOST_NAMED])}{more} of the address, and selects nothing by it."
-    return replace(view, body=[tags.p(show_value(f"{said}{meant}", 1_000), role="alert", class_="said"), *view.body])
+    said = []
+    if unread := [f"{name[:64]}={word[:64]}" for name, word in visit.unread.items()]:
+        more = f" and {len(unread) - MOST_NAMED} more" if len(unread) > MOST_NAMED else ""
+        near = difflib.get_close_matches(next(iter(visit.unread)), sorted(visit.read), 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        known = f"This view does not know {', '.join(unread[:MOST_NAMED])}{more} of the address"
+        said.append(f"{known}, and selects nothing by it.{meant}")
+    if visit.cut:
+        cut = ", ".join(f"{name[:64]} (the first {longest} characters)" for name, longest in visit.cut.items())
+        said.append(f"Values of the address are too long, and this view uses only a part of them: {cut}.")
+    notes = [tags.p(show_value(each, 1_000), role="alert", class_="said") for each in said]
+    return replace(view, body=[*notes, *view.body]) if notes else view
 
 
 CERTIFICATE = "certificate"

@@ -30,10 +30,16 @@ class PageVisit:
     read: set[str] = field(default_factory=set)
     """The names of the query that the view has asked for."""
 
+    cut: dict[str, int] = field(default_factory=dict)
+    """The names of words that were longer than the view takes, and how many characters of each it uses."""
+
     def query_word(self, name: str, longest: int = 256) -> str:
-        """Return a word of the query; empty if it is absent."""
+        """Return a word of the query, without what is beyond its longest form; empty if it is absent."""
         self.read.add(name)
-        return self.query.get(name, "")[:longest].strip()
+        word = self.query.get(name, "").strip()
+        if len(word) > longest:
+            self.cut[name] = longest
+        return word[:longest].strip()
 
     def may(self, action: str) -> bool:
         """Return whether the host lets this person perform an action; only then its buttons are drawn."""

@@ -87,6 +87,17 @@ def test_a_value_of_an_address_that_no_view_has_is_named(page: PageInMemory, pat
     assert status == 200 and f"This view does not know {wrong} of the address" in body
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "longest"), [("/", "from", 64), ("/calls", "until", 64), ("/calls", "tool", 2_100), ("/tools", "name", 256)]
+)
+def test_a_value_of_an_address_that_is_cut_is_named(page: PageInMemory, path: str, name: str, longest: int) -> None:
+    """What followed 300 spaces was dropped without a word, and the view showed the hour before the spaces."""
+    _, body = page.get(path, {name: f"-1h{' ' * longest}x"})
+    assert f"uses only a part of them: {name} (the first {longest} characters)." in body, body[:2_000]
+    _, body = page.get(path, {name: f" -1h{' ' * longest}"})
+    assert "only a part of them" not in body
+
+
 def test_a_member_of_an_address_is_given_once(page: PageInMemory) -> None:
     """Of two values of one filter the last counted, as if the other had not been asked for."""
     status, body = page.get("/calls?status=4xx&status=2xx")
