@@ -30,7 +30,7 @@ from agtphost.host.evidence import keep_evidence
 from agtphost.host.expiry_watch import ExpiryWatch
 from agtphost.host.file_rotation import FileRotation
 from agtphost.host.generations import Generations
-from agtphost.host.grant_bindings import unmatched_grants
+from agtphost.host.grant_bindings import GrantWatch
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.listener import Announcement, listening_service, quic_service
@@ -222,7 +222,14 @@ def _outside_services(
     yield FileRotation(
         reactor, config, loaded.tls, loaded.key, services.evidence.ledger, services.evidence.held, adopt_key
     )
-    yield UpstreamComparison(reactor, lambda: generations.core.shown.publication.refresh())
+    grants = GrantWatch(remarks.write)
+
+    def compare_upstreams() -> None:
+        core = generations.core
+        core.shown.publication.refresh()
+        grants.check(core.services, core.connected)
+
+    yield UpstreamComparison(reactor, compare_upstreams)
     listening = listening_service(reactor, config, loaded.tls, front)
     access = AccessLog(services.evidence.ledger)
     access.switch(config.log.access)
@@ -270,7 +277,6 @@ def _outside_services(
         manager.notify_ready,
         find_hindrance,
         lambda: None if quic is None else quic.port,
-        lambda: remarks.write(unmatched_grants(generations.core.services, generations.core.connected)),
     )
     # The last to start is the first to stop.
     yield draining

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 
@@ -132,6 +132,27 @@ def unmatched_grants(services: HostServices, upstreams: Upstreams) -> Iterator[s
             except NotOffered as error:
                 meant = f"; did you mean {', '.join(error.close)}?" if error.close else ""
                 yield f"[[grant]] of {section.agent} grants nothing by {text}: {error}{meant}"
+
+
+class GrantWatch:
+    """
+    A watch for servers that list their tools: a lazy one does so at its first call, long after the start.
+
+    :param write: logs warnings of :func:`unmatched_grants`.
+    """
+
+    def __init__(self, write: Callable[[Iterable[str]], object]) -> None:
+        self._write = write
+        self._unlisted: list[str] | None = None
+
+    def check(self, services: HostServices, upstreams: Upstreams) -> None:
+        """Write the warnings again if other servers than before have not listed their tools."""
+        if not services.config.grant:
+            return
+        unlisted = Grantable(services.registry.admitted_bindings, upstreams.adapters).find_unlisted()
+        if unlisted != self._unlisted:
+            self._unlisted = unlisted
+            self._write(unmatched_grants(services, upstreams))
 
 
 def _agent(services: HostServices, named: str, at: int, faults: list[ConfigFault]) -> Agent | None:

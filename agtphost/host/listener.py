@@ -125,7 +125,6 @@ class Announcement(Service):
     :param ready: called with a line when the port accepts and the wait is over.
     :param hindered: returns why the host serves but is not ready; empty if it is ready.
     :param udp_port: returns the port of QUIC; None if nothing listens for it.
-    :param warn: logs warnings that need the lists of the servers.
     """
 
     name = "announcement"
@@ -139,10 +138,8 @@ class Announcement(Service):
         ready: Callable[[str], object] = lambda line: None,
         hindered: Callable[[], str] = lambda: "",
         udp_port: Callable[[], int | None] = lambda: None,
-        warn: Callable[[], object] = lambda: None,
     ) -> None:
         self._ready = ready
-        self._warn = warn
         self._udp_port = udp_port
         self._hindered = hindered
         self._reactor = reactor
@@ -189,7 +186,6 @@ class Announcement(Service):
         down = [server for server in self._servers if server.state not in AVAILABLE]
         if down:
             log.warn("not up yet: {names} (agtp upstreams ls says why)", names=_names(down))
-        self._warn()
         if why:
             self._reactor.callLater(LOOK_EVERY, self._look_again)
 

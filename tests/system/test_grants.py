@@ -211,6 +211,21 @@ def test_a_start_warns_of_a_grant_that_names_no_tool(tmp_path: Path) -> None:
         assert "files.read_fil" in warned[0] and "did you mean files.read_file" in warned[0], warned
 
 
+def test_a_grant_that_a_lazy_server_does_not_have_is_named_at_its_first_call(tmp_path: Path) -> None:
+    """A lazy server lists its tools when it is first called; only the next reload named the entry."""
+    misspelt = '\n[[grant]]\nagent = "demo"\nallow = ["files.read_fil", "files.list_files"]\n'
+    with running(sample(tmp_path, append=misspelt)) as host:
+
+        def warned() -> list[str]:
+            return [line for line in host.lines if "grants nothing by files.read_fil" in line]
+
+        assert not warned(), "the server is not asked before it is called"
+        assert host.agtp("tools", "call", "files.list_files").returncode == 0
+        until(lambda: bool(warned()))
+        assert "warning" not in host.agtp("reload").stderr
+        assert len(warned()) == 1, warned()
+
+
 def test_a_warning_about_the_configuration_is_written_once(tmp_path: Path) -> None:
     """Reloads find it again and write it no more, also for files; one that went and came back is written again."""
     misspelt = """
