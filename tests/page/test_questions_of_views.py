@@ -88,7 +88,8 @@ def test_a_value_of_an_address_that_no_view_has_is_named(page: PageInMemory, pat
 
 
 @pytest.mark.parametrize(
-    ("path", "name", "longest"), [("/", "from", 64), ("/calls", "until", 64), ("/calls", "tool", 2_100), ("/tools", "name", 256)]
+    ("path", "name", "longest"),
+    [("/", "from", 64), ("/calls", "until", 64), ("/calls", "tool", 2_100), ("/tools", "name", 256)],
 )
 def test_a_value_of_an_address_that_is_cut_is_named(page: PageInMemory, path: str, name: str, longest: int) -> None:
     """What followed 300 spaces was dropped without a word, and the view showed the hour before the spaces."""
