@@ -33,8 +33,12 @@ class LenientReading:
     """Keys and tables whose values in :attr:`config` are defaults, because the file is faulty there."""
 
     def is_known(self, location: Location) -> bool:
-        """Return whether the value of a key is what the file says, or the default of a key that it leaves out."""
-        return not any(location[: len(place)] == place for place in self.faulty)
+        """
+        Return whether the value of a key is what the file says, or the default of a key that it leaves out.
+
+        A table is known if all that it has is known: one of its keys may be the one that a command would obey.
+        """
+        return not any(location[: len(place)] == place or place[: len(location)] == location for place in self.faulty)
 
     def require(self, *locations: Location) -> None:
         """

@@ -281,6 +281,18 @@ def test_keys_below_a_broken_header_do_not_join_the_table_above(run: Run, server
     assert server.seen
 
 
+@pytest.mark.parametrize("text", ['[store]\nur1 = "postgresql://host@db/agtp"\n', "[store]\nurl = 5\n", "[store\n"])
+def test_a_fault_in_the_table_of_the_store_leads_to_no_other_store(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """With a misspelt key the file below the state directory was read, which may be one that was left behind."""
+    monkeypatch.chdir(tmp_path)
+    Path("host.toml").write_text(SOUND.format(port=1) + text)
+    for words in (("audit", "verify"), ("audit", "search", "--offline"), ("agent", "grants")):
+        result = run(*words)
+        assert result.exit_code == 2 and "the configuration has 1 problem" in result.stderr, (words, result.output)
+
+
 def test_refused_reload_names_a_fault_once(run: Run, server: AgtpServer) -> None:
     """The host's refusal replaces the warning; without an answer of the host, the warning or the error names it."""
     break_file(server, "unknown-key")
