@@ -161,6 +161,15 @@ KEY_FILES: tuple[Location, ...] = (("audit", "key"), ("host", "state_dir"))
 AGENT_FILES: tuple[Location, ...] = (("host", "state_dir"), ("identity", "known_agents"), ("identity", "agents"))
 """Keys that say where the files of agents are."""
 
+AGENT_STATES: tuple[Location, ...] = (*AGENT_FILES, ("store",))
+"""Keys that say where the files of agents and their states are."""
+
+
+def find_usable_config(path: Path, *needed: Location) -> Config | None:
+    """Return the configuration for a command that needs some of its keys alone; None if one of them is faulty."""
+    found = read_config(path)
+    return found.config if all(map(found.is_known, needed)) else None
+
 
 def load_usable_config(path: Path, *needed: Location, remedy: str = "") -> Config:
     """

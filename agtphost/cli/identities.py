@@ -31,7 +31,7 @@ def agent_id_of(where: Connection, agent: str) -> str:
             f"{agent!r} is not an Agent-ID, and without a host.toml labels are not known",
             "Give 64 hexadecimal digits, or add --config host.toml.",
         )
-    config = _agent_config(path)
+    config = find_agent_config(path)
     if config is None:
         config = load_usable_config(path, *AGENT_FILES, remedy="Or give the Agent-ID: 64 hexadecimal digits.")
     found = {one.name: one.agent_id for one in local_agents(config)}
@@ -46,12 +46,16 @@ def labels(where: Connection) -> dict[str, str]:
     path = find_config(where)
     if path is None:
         return {}
-    config = _agent_config(path)
+    config = find_agent_config(path)
     return {} if config is None else {one.agent_id: one.name for one in local_agents(config)}
 
 
-def _agent_config(path: Path) -> Config | None:
-    """Return a configuration that says where the files of agents are; None if a fault hides that."""
+def find_agent_config(path: Path) -> Config | None:
+    """
+    Return a configuration that says where the files of agents are; None if a fault hides that.
+
+    What a fault hides is taken from the last reading without one, but for ``[identity] agents``.
+    """
     found = read_config(path)
     if all(map(found.is_known, AGENT_FILES)):
         return found.config
@@ -60,7 +64,8 @@ def _agent_config(path: Path) -> Config | None:
         return None
     host = config.host.model_copy(update={"state_dir": last.state_dir})
     identity = config.identity.model_copy(update={"known_agents": last.known_agents})
-    return config.model_copy(update={"host": host, "identity": identity})
+    tls = config.tls.model_copy(update={"client_ca": last.client_ca})
+    return config.model_copy(update={"host": host, "identity": identity, "tls": tls})
 
 
 @dataclass(frozen=True, kw_only=True)

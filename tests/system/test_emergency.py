@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agtphost.handlers.operators import NEEDED, OperatorRole
-from tests.system.hosting import Host, agtp, free_port
+from tests.system.hosting import Host, agtp, free_port, running, sample
 from tests.system.pages import DOCS, Step, playing, shows, steps
 
 
@@ -100,6 +100,37 @@ def test_an_agent_is_stopped(tmp_path: Path, title: str) -> None:
                     during(made)
     finally:
         assert host.stop() == 0
+
+
+HIDING = {
+    "agents": ('agents = "agents"', "agents = 5"),
+    "identity": ("[identity]", "[identity"),
+    "host": ("[host]", "[host"),
+    "store": ("[endpoints]", "[store]\nur1 = 'sqlite:other.sqlite3'\n[endpoints]"),
+}
+"""Faults that hide where the files or the states of agents are."""
+
+
+def test_a_right_is_given_back_while_a_fault_hides_the_files_of_agents(tmp_path: Path) -> None:
+    """The running host is asked instead; with these faults ``allow``, ``show`` and ``ls`` named the fault and ended."""
+    with running(sample(tmp_path)) as host:
+        sound = host.config.read_text()
+        assert host.agtp("agent", "limit", "demo", "files.list_files", "--yes").returncode == 0
+        for name, fault in HIDING.items():
+            assert host.agtp("agent", "deactivate", "demo").returncode == 0
+            host.config.write_text(sound.replace(*fault))
+            shown = host.agtp("agent", "show", "demo", "--json")
+            assert json.loads(shown.stdout)["status"] == "suspended", (name, shown.stderr)
+            assert "the running host lists these agents" in shown.stderr
+            listed = {each["name"]: each["status"] for each in host.agtp_json("agent", "ls")}
+            assert listed == {"demo": "suspended", "librarian": "active"}, name
+            assert host.agtp("agent", "reinstate", "demo").returncode == 0
+            given = host.agtp("agent", "allow", "demo", "files.read_file")
+            assert given.returncode == 0 and "demo has these rights" in given.stdout, (name, given.stderr)
+            scope = host.agtp("agent", "allow", "demo", f"weather:{name}", "--yes")
+            assert scope.returncode == 0, (name, scope.stderr)
+            host.config.write_text(sound)
+            assert host.agtp("agent", "ungrant", "demo", "files.read_file").returncode == 0
 
 
 def test_every_situation_is_played() -> None:

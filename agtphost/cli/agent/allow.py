@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,11 +19,16 @@ from agtphost.cli.agent.restatement import (
 from agtphost.cli.agent.rights_requests import PATH, read_rights, result_with_record, scopes_of
 from agtphost.cli.agent.unasked_scopes import confirm_unasked
 from agtphost.cli.exchange import ask
+from agtphost.cli.host_config import find_config
+from agtphost.cli.identities import find_agent_config
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_note, to_text, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import scopes
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
 
 SHOWN = 5
 """Names of a list that a sentence has."""
@@ -74,7 +79,8 @@ def allow_command(
     named = [thing for thing in things if not scopes.is_token(thing)]
     held = scopes_of(shown)
     added = scopes.missing(held, [*tokens, *_texts(shown.get("missing_scopes"))])
-    config = local_config(where)
+    # A right within the scopes that the agent has needs no file: a fault of host.toml does not keep it from getting it.
+    config = local_config(where) if added else _find_config(where)
     restated = restate(config, shown, (*held, *added)) if added else None
     given: dict[str, Any] = {"subject": shown["agent_id"], "scope": "allow", "resource": named}
     if end is not None:
@@ -95,6 +101,15 @@ def allow_command(
         print_json(result)
         return
     _report(result, things, restated)
+
+
+def _find_config(where: Connection) -> Config | None:
+    """Return the configuration of the host on this machine; None, with a note, if a fault hides the agents' files."""
+    path = find_config(where)
+    config = None if path is None else find_agent_config(path)
+    if path is not None and config is None:
+        print_note("note: the agent's certificate is not compared with the right: the fault hides where its files are")
+    return config
 
 
 def _texts(value: object) -> list[str]:

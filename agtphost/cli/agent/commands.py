@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -15,13 +15,13 @@ from agtphost.cli.agent.allow import allow_command
 from agtphost.cli.agent.issue import new_command
 from agtphost.cli.agent.renewal import renew_command
 from agtphost.cli.agent.rights import rights_command
-from agtphost.cli.agent.rights_requests import find_unadmitted
+from agtphost.cli.agent.rights_requests import ask_agents, find_unadmitted
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.cert.commands import describe
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.groups import VerbGroup
-from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config, require_config
+from agtphost.cli.host_config import AGENT_STATES, find_config, find_usable_config, load_usable_config, require_config
 from agtphost.cli.identities import LocalAgent, agent_id_of
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_options, wide_option
 from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table, visible
@@ -34,6 +34,9 @@ from agtphost.vocabulary.identifiers import is_agent_name
 
 EVENTS = 1000
 ENDED = frozenset(status.value for status in YEARS)
+ASKED = {"NAME": "name", "AGENT-ID": "agent_id", "KIND": "kind", "STATE": "status", "SCOPES": "scopes"}
+"""The columns of agents that the running host lists."""
+
 HEADINGS = {"state": "NOW"}
 
 
@@ -72,7 +75,11 @@ def ls(uri: str | None, wide: bool, where: Connection, as_json: bool) -> None:
         listed = entries_of(ask(resolve(where, uri), "DISCOVER", "/agents").result, "agents")
         print_entries(listed, ("name", "agent_id", "trust_tier", "description"), as_json)
         return
-    show_agents(load_usable_config(path, *AGENT_FILES), where, wide=wide, as_json=as_json)
+    config = find_usable_config(path, *AGENT_STATES)
+    if config is None:
+        print_entries(ask_agents(where), ASKED, as_json)
+        return
+    show_agents(config, where, wide=wide, as_json=as_json)
 
 
 @command.command()
@@ -98,10 +105,14 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
             return
         print_answer(document, as_json)
         return
-    listed = agents_of(load_usable_config(path, *AGENT_FILES))
-    found = next((one for one in listed if agent in (one.name, one.agent_id)), None)
-    if found is None:
-        raise WrongInput(f"no agent is named {agent!r} here", "`agtp agent ls` lists them.")
+    config = find_usable_config(path, *AGENT_STATES)
+    if config is None and html is None:
+        answers = (one for one in ask_agents(where) if agent in (one["name"], one["agent_id"]))
+        answer = next(answers, None) or _raise_unknown(agent)
+        print_json(answer) if as_json else print_summary(answer)
+        return
+    listed = agents_of(config or load_usable_config(path, *AGENT_STATES))
+    found = next((one for one in listed if agent in (one.name, one.agent_id)), None) or _raise_unknown(agent)
     if html is not None:
         _write_page(documents.build_served_copy(found.document, status=found.status), html, as_json)
         return
@@ -112,6 +123,10 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
         print_json({**fields, "document": found.document})
     else:
         print_summary(fields)
+
+
+def _raise_unknown(agent: str) -> NoReturn:
+    raise WrongInput(f"no agent is named {agent!r} here", "`agtp agent ls` lists them.")
 
 
 def _write_page(document: Mapping[str, Any], file: Path, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from agtphost.cli.agent.rights_requests import PATH, read_rights, result_with_re
 from agtphost.cli.exchange import ask
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config
-from agtphost.cli.identities import agent_directories
+from agtphost.cli.identities import agent_directories, find_agent_config
 from agtphost.cli.local_files import load_signing_key
 from agtphost.cli.options import Connection
 from agtphost.cli.target import Target
@@ -30,6 +30,10 @@ from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
     from agtphost.config import Config
+
+
+NO_FILES = "A scope is given and taken with the agent's files on this machine; correct the file first."
+"""What to do where a fault of ``host.toml`` hides the files of agents."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +70,15 @@ class Restated:
 
 
 def local_config(where: Connection) -> Config | None:
-    """Return the configuration of the host on this machine; None if there is none."""
+    """
+    Return the configuration of the host on this machine; None if there is none.
+
+    :raises agtphost.cli.failures.CommandError: a fault of ``host.toml`` hides where the files of agents are.
+    """
     path = find_config(where)
-    return None if path is None else load_usable_config(path, *AGENT_FILES)
+    if path is None:
+        return None
+    return find_agent_config(path) or load_usable_config(path, *AGENT_FILES, remedy=NO_FILES)
 
 
 def find_files(config: Config | None, agent_id: str) -> AgentFiles | None:
