@@ -18,6 +18,20 @@ SHARED_VERBS: Mapping[str, Sequence[str]] = {
 }
 """The verbs that may be typed in every group, and the names that a command of that meaning can have there."""
 
+_ENDING = ("remove", "revoke", "deactivate", "disconnect", "withdraw")
+
+MEANT: Mapping[str, Sequence[str]] = {
+    "delete": _ENDING,
+    "remove": _ENDING,
+    "rm": _ENDING,
+    "add": ("add", "create", "connect"),
+    "find": ("search",),
+    "query": ("search",),
+    "accept": ("approve",),
+    "deny": ("reject",),
+}
+"""What words of other programs mean here, which are close to none of our names."""
+
 CONFIG = "agtphost.cli.groups.config"
 """Key of a click context's ``meta`` with the value of ``--config`` in front of a command."""
 
@@ -51,11 +65,7 @@ class SuggestingGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve the name of a command."""
-        try:
-            name, command, rest = super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:
-            near = self.find_near(ctx, args[0])
-            raise click.NoSuchCommand(args[0], possibilities=near, ctx=error.ctx) from None
+        name, command, rest = super().resolve_command(ctx, args)
         require_config_use(ctx, command, args[0])
         return name, command, rest
 
@@ -91,9 +101,10 @@ class VerbGroup(SuggestingGroup):
         return name
 
     def find_near(self, ctx: click.Context, word: str) -> list[str]:
-        """Return names and shared verbs that are close to an unknown one."""
+        """Return names and shared verbs that mean the same as an unknown one, or else those that are close to it."""
         known = {*self.list_commands(ctx), *(verb for verb in SHARED_VERBS if self._meant_by(verb))}
-        return difflib.get_close_matches(word, sorted(known), 3, 0.5)
+        meant = [name for name in MEANT.get(word, ()) if name in known]
+        return meant or difflib.get_close_matches(word, sorted(known))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, each by its shared verb and then by its other name."""

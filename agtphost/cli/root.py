@@ -177,7 +177,7 @@ class LazyGroup(SuggestingGroup):
 
     def find_near(self, ctx: click.Context, word: str) -> list[str]:
         """Return close names, and commands of groups that have exactly this name."""
-        return [*difflib.get_close_matches(word, COMMANDS, 3, 0.5), *self._of_groups(ctx, word)][:5]
+        return [*difflib.get_close_matches(word, COMMANDS), *self._of_groups(ctx, word)][:5]
 
     def _of_groups(self, ctx: click.Context, name: str) -> Iterator[str]:
         """Yield the commands of groups with a name, such as ``audit verify`` for ``verify``."""

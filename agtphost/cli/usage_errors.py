@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import sys
+from collections.abc import Iterable
 from typing import IO, Any
 
 import click
 
 from agtphost.cli.colour import Verdict, has_colours, paint
+from agtphost.cli.groups import SuggestingGroup
 from agtphost.cli.output import hang, visible
 
 _PATH = re.compile(r"(?:File|Directory|Path) '(?P<path>.*)' (?P<fault>does not exist|is .+?)\.?", re.DOTALL)
@@ -132,5 +135,13 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _suggest(error: click.UsageError) -> str:
-    near = getattr(error, "possibilities", None)
+    near: Iterable[str] = getattr(error, "possibilities", None) or ()
+    if isinstance(error, click.NoSuchOption):
+        # Click counts the dashes as characters in common.
+        bare = [name.strip("-") for name in near]
+        near = [f"--{name}" for name in difflib.get_close_matches(error.option_name.strip("-"), bare)]
+    elif isinstance(error, click.NoSuchCommand) and error.ctx is not None:
+        # Click keeps only names that look like the word, and drops those that mean the same.
+        group = error.ctx.command
+        near = group.find_near(error.ctx, error.command_name) if isinstance(group, SuggestingGroup) else near
     return f"Did you mean {' or '.join(near)}?" if near else ""

@@ -81,6 +81,7 @@ def test_a_filter_means_a_search(text: str, expected: Search) -> None:
         ("agnet:demo", "filter", "no field 'agnet'. Did you mean agent?"),
         ("agent:../x", "agent", "is not valid"),
         ("agent:nobody", "agent", "'nobody' is not the name of an agent here"),
+        ("caller:DEMO", "caller", "Did you mean demo?"),
         ("from:2026-11-27T10:00", "from", "has no time zone. Write 2026-11-27T10:00Z for UTC"),
         ("from:yesterday", "from", "is not a time. Write 2026-11-27T10:00Z"),
         ("from:9999999999999999h", "from", "is not a time"),

@@ -55,6 +55,12 @@ def test_help_has_five_sections(run: Run) -> None:
         (("agent", "creat"), "create"),
         (("verify",), "audit verify"),
         (("tools", "ls", "--jsn"), "--json"),
+        (("tools", "ls", "--josn"), "--json"),
+        (("agent", "delete", "demo"), "Did you mean revoke or deactivate"),
+        (("upstream", "rm", "x"), "Did you mean remove?"),
+        (("audit", "find"), "Did you mean search?"),
+        (("approvals", "deny", "x"), "Did you mean reject?"),
+        (("tools", "call", "--data", "x"), "`agtp tools call --help` lists them"),
     ],
 )
 def test_a_misspelt_word_is_answered_with_the_right_one(run: Run, words: tuple[str, ...], suggested: str) -> None:

@@ -132,6 +132,8 @@ def test_what_is_wrong_is_named(host: Host) -> None:
 def test_a_search_without_a_record_says_so(host: Host) -> None:
     """On standard error; a tool without its server is named as the likely cause."""
     assert host.agtp("audit", "search", "path:/nowhere-at-all").stderr == "no record matches\n"
+    wrong = host.agtp("audit", "search", "tool:files.list_fils")
+    assert "if the name is misspelt: `agtp tools ls` lists them" in wrong.stderr
     short = host.agtp("audit", "search", "tool:list_files")
     assert short.returncode == 0 and "named SERVER.TOOL" in short.stderr, short.stderr
 

@@ -145,7 +145,9 @@ def find_agent(field: str, value: str, find_agents: FindAgents) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        remedy = "Write the name of a known agent, or an Agent-ID; `agtp agent ls` lists agents."
+        lower = value.lower()
+        meant = f"Did you mean {lower}? " if find_agents(lower) else ""
+        remedy = f"{meant}Write the name of a known agent, or an Agent-ID; `agtp agent ls` lists agents."
         raise FilterError(field, f"{field} {quote(value)} is not the name of an agent here.", remedy)
     listed = ", ".join(found[:MOST_LISTED]) + (", ..." if len(found) > MOST_LISTED else "")
     raise FilterError(

@@ -151,8 +151,8 @@ def search_command(
         )
     elif not found:
         tool = wanted.values.get("tool", "")
-        whole = "; most tools are named SERVER.TOOL, as `agtp tools ls` lists them" if tool and "." not in tool else ""
-        print_note(f"no record matches{whole}")
+        said = "; most tools are named SERVER.TOOL, as" if "." not in tool else "; if the name is misspelt:"
+        print_note(f"no record matches{f'{said} `agtp tools ls` lists them' if tool else ''}")
 
 
 def _has_default(name: str) -> bool:
