@@ -73,12 +73,11 @@ def find_unmatched(loaded: LoadedHost) -> Iterator[str]:
                 yield f"[policies.zones] {zone} may see {other}, and no agent known here has that zone"
     yield from _collections(loaded)
     yield from _negotiable(loaded)
-    methods = config.policies.methods
     served = {endpoint.method for endpoint in loaded.endpoints}
-    for key, names in (("allow", methods.allow), ("disallow", methods.disallow), ("custom", methods.custom)):
-        for name in names if isinstance(names, tuple) else ():
-            if not loaded.catalog.knows(name) and name not in served:
-                yield f"[policies.methods] {key} names {name}, which neither the catalog nor an endpoint has"
+    # The policy warns of unknown names in allow, disallow, aliases and redirects as it is read.
+    for name in config.policies.methods.custom:
+        if not loaded.catalog.knows(name) and name not in served:
+            yield f"[policies.methods] custom names {name}, which neither the catalog nor an endpoint has"
     yield from _foreign_paths(loaded)
     yield from _unbound_aliases(loaded, served)
     yield from _dimensions(loaded)
@@ -122,13 +121,13 @@ def _foreign_paths(loaded: LoadedHost) -> Iterator[str]:
 
 def _unbound_aliases(loaded: LoadedHost, served: set[str]) -> Iterator[str]:
     """Yield aliases and redirects that lead to what nothing here is bound to."""
-    methods, own = loaded.config.policies.methods, {*reserved.RESERVED, *reserved.OPEN}
+    methods, policy, own = loaded.config.policies.methods, loaded.policy, {*reserved.RESERVED, *reserved.OPEN}
     known = served | {method for method, _ in own}
-    for name, target in methods.aliases.items() if "aliases" in methods.model_fields_set else ():
+    for name, target in policy.declared_aliases.items() if "aliases" in methods.model_fields_set else ():
         if target not in known:
             yield f"[policies.methods] aliases: {name} leads to {target}, which nothing here is bound to"
     bound = {*own, *((endpoint.method, endpoint.path) for endpoint in loaded.endpoints)}
-    for entry in methods.redirects:
+    for entry in policy.redirects:
         path = entry.to_path or entry.from_path
         if not any(method == entry.to_method and (path is None or _fits(path, template)) for method, template in bound):
             where = f"{entry.to_method} {path or 'on any path'}"

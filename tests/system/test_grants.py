@@ -253,6 +253,7 @@ until = "2026-01-01T00:00:00Z"
         first = warned()
         for words in ("has mode 646", "grants nothing by files.read_fil", "ended at 2026-01-01", "profile development"):
             assert sum(words in line for line in first) == 1, first
+        assert sum("NOSUCHMETHOD" in line for line in first) == 1, first
         for second in (40, 41):
             config.write_text(text.replace("timeout = 30", f"timeout = {second}"))
             assert "taken: configuration ([mcp])" in (done := host.agtp("reload")).stdout

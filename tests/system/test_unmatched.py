@@ -134,7 +134,7 @@ def test_strangers_are_told(tmp_path: Path) -> None:
         "no certificate below",
         "zone:nowhere",
         "zone:elsewhere",
-        "disallow names FROBNICATE,",
+        "disallow: FROBNICATE is not in catalog",
         "required_on_methods names FROBNICATES,",
         r"one-list: ECHO has no parameter 'txet' here \(did you mean 'text'\?\)",
         r"\[gateway\] has no clients, so that each call is answered 401; add \[\[http.client\]\]",
