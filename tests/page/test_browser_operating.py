@@ -16,7 +16,8 @@ from tests.system.hosting import Host, until
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with served(tmp_path_factory.mktemp("page"), eager=True) as site:
+    operators = ("registrar", "agents/demo/agent")
+    with served(tmp_path_factory.mktemp("page"), operators=operators, eager=True) as site:
         yield site
 
 
@@ -38,10 +39,10 @@ def test_a_tool_is_tried_by_keyboard_and_mouse(browser: Browser, site: Site) -> 
     browser.quiet()
 
 
-def enter_beside(browser: Browser, site: Site) -> None:
+def enter_beside(browser: Browser, site: Site, *words: str) -> None:
     """Enter in another window of the same profile, which is closed afterwards."""
     here, before = browser.driver.current_window_handle, set(browser.driver.window_handles)
-    browser.driver.execute_script("window.open(arguments[0])", site.link())
+    browser.driver.execute_script("window.open(arguments[0])", site.link(*words))
     until(lambda: len(set(browser.driver.window_handles) - before) == 1)
     (other,) = set(browser.driver.window_handles) - before
     browser.driver.switch_to.window(other)
@@ -68,6 +69,26 @@ def test_a_view_says_that_its_host_restarts_and_goes_on(browser: Browser, site: 
     browser.follow(f'#item-{known} [value="accepted"]')
     assert f"{known} is accepted" in browser.text
     assert "typed before the restart" in browser.text
+    browser.said()
+
+
+def test_a_view_of_one_person_does_not_go_on_as_anothers(browser: Browser, site: Site) -> None:
+    """Who enters in the same browser after a restart decided by the other's open view, under the other's name."""
+    enter(browser, site)
+    known = escalated(site, "task-other", "Whose decision is it?")
+    browser.open(address(site, "/inbox"))
+    browser.type(f'#item-{known} [name="reason"]', "typed by the first")
+    assert site.host.stop() == 0
+    browser.run("window.dispatchEvent(new Event('offline'))")
+    until(lambda: "The host does not answer" in browser.text)
+    site.host = Host(site.host.config).wait()
+    until(lambda: "which ended your session" in browser.text)
+    enter_beside(browser, site, "--as", "demo")
+    until(lambda: "this browser is signed in as administrator-" in browser.text)
+    browser.follow(f'#item-{known} [value="accepted"]')
+    assert "The form does not belong to this session." in browser.text
+    browser.open(address(site, "/inbox"))
+    browser.one(f'#item-{known} [value="accepted"]')
     browser.said()
 
 

@@ -2,9 +2,11 @@
  * Says when the host does not answer, and goes on once it is back.
  *
  * A view stays readable while the host restarts; what was typed stays, too. When the host answers again and the session
- * is open, the view is loaded anew; with typed text only the token of its forms is. A session ends with the host's
+ * is open, the view is loaded anew; with typed text only the token of its forms is, if it is the same person's. A session ends with the host's
  * process: then the page waits until the person has entered again, in any window of this browser.
  */
+import { fetched } from "./refresh.js";
+
 const EVERY = 10_000;
 const AGAIN = 1_500;
 const LONGEST = 5_000;
@@ -52,21 +54,25 @@ const watch_connection = () => {
 
   const has_typed = () => Array.from(document.querySelectorAll("input, textarea, select")).some(is_typed);
 
-  /** The forms of the view get the token of the session that is open now. */
-  const renew = async () => {
-    const text = await (await ask(location.href, "GET")).text();
-    const token = /name="csrf" value="([A-Za-z0-9_-]+)"|value="([A-Za-z0-9_-]+)" name="csrf"/.exec(text);
-    if (!token) return false;
-    for (const field of document.querySelectorAll('input[name="csrf"]')) field.value = token[1] ?? token[2];
-    return true;
-  };
+  const person_of = (view) => view.querySelector("header .person")?.textContent;
 
   const go_on = async () => {
     if (!has_typed()) {
       location.reload();
       return;
     }
-    if (await renew()) say("back", "The host answers again. What you typed is still here; the rest of this view may be out of date.", { href: location.href, text: "Reload the view" });
+    const view = (await fetched()).response;
+    const token = view?.querySelector('input[name="csrf"]')?.value;
+    if (!token) return;
+    const again = { href: location.href, text: "Reload the view" };
+    const [before, now] = [person_of(document), person_of(view)];
+    if (before !== now) {
+      // With the new token a decision that is shown under one name would be on record as another person's.
+      say("other", `The host answers again, and this browser is signed in as ${now} now. What you typed as ${before} is still here to be copied; its forms do nothing.`, again);
+      return;
+    }
+    for (const field of document.querySelectorAll('input[name="csrf"]')) field.value = token;
+    say("back", "The host answers again. What you typed is still here; the rest of this view may be out of date.", again);
   };
 
   let lost = false;

@@ -7,7 +7,7 @@ const LONGEST = 300;
 const RETRY = 5;
 const ENDED = [401, 403, 410];
 
-/** The same view as a document of its own, in which no script runs. */
+/** The same view, as it is now, as a document of its own, in which no script runs. */
 const fetched = () => new Promise((resolve, reject) => {
   const address = new URL(location.href);
   address.searchParams.set("refresh", "1");
@@ -94,4 +94,4 @@ const refresh = (region, enhance) => {
   }, 1000);
 };
 
-export { refresh };
+export { fetched, refresh };
