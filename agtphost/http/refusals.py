@@ -30,7 +30,7 @@ from agtphost.wire.headers import Headers
 
 log = Logger()
 
-PROOF = "Send Authorization: Bearer with a token that the operator gave you, or show a client certificate."
+PROOF = "Send Authorization: Bearer with a token that the operator gave you, or show an agent's client certificate."
 
 DEFAULT_REMEDIES = {
     404: "Check the path.",
