@@ -1,17 +1,25 @@
 """
-Datagrams that wait until it is their connection's turn.
+Datagrams that wait until it is the turn of their address, and of their connection there.
 
 All connections of a port share the system's buffer of its socket. Served in the order of arrival, a client whose
 datagrams take as long as the host has time would make every other one wait until that buffer is empty: for seconds.
+Served by connection, a client with 64 of them would have 64 parts. So each address has one datagram in a round, or
+fewer where they take long, and its connections take turns at that.
 """
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict, deque
 from typing import Protocol
 
+from agtphost.protocols.admission import origin_of
+
 MOST_QUEUED = 256
-"""Datagrams that wait if they are of one connection; of several, each has its part of that."""
+"""Datagrams that wait if they are of one connection; of several, each address and connection has its part of that."""
+
+ROUND_SECONDS = 0.0005
+"""Seconds that an address may take in a round. One that took more is left out of rounds until it has made up for it."""
 
 Address = tuple[str, int]
 
@@ -19,36 +27,66 @@ Address = tuple[str, int]
 class Receiver(Protocol):
     """A connection that takes datagrams."""
 
+    address: str
+    """The client's, canonical."""
+
+    is_admitted: bool
+    """Whether the client has shown that it receives there."""
+
     def receive(self, datagram: bytes, address: Address) -> None:
         """Take a datagram."""
 
 
-class ReceiveQueue:
-    """The datagrams that wait, of which each connection takes one in a round."""
+class _Origin:
+    """The datagrams that wait for the connections of an address, and the seconds that it has had beyond its part."""
+
+    __slots__ = ("excess", "waiting")
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[Receiver, deque[tuple[bytes, Address]]] = OrderedDict()
+        self.excess = 0.0
+        self.waiting: OrderedDict[Receiver, deque[tuple[bytes, Address]]] = OrderedDict()
+
+
+class ReceiveQueue:
+    """The datagrams that wait. Handshakes from addresses that may be another's share the part of one address."""
+
+    def __init__(self) -> None:
+        self._origins: OrderedDict[str | None, _Origin] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many connections have datagrams that wait."""
-        return len(self._waiting)
+        """Return how many addresses have datagrams that wait."""
+        return len(self._origins)
 
     def put(self, receiver: Receiver, datagram: bytes, address: Address) -> bool:
         """Let a datagram wait; False where as many of its connection wait as may, and it is lost."""
-        own = self._waiting.setdefault(receiver, deque())
-        if len(own) >= max(1, MOST_QUEUED // len(self._waiting)):
+        name = origin_of(receiver.address, ()) if receiver.is_admitted else None
+        if (origin := self._origins.get(name)) is None:
+            origin = self._origins[name] = _Origin()
+        own = origin.waiting.setdefault(receiver, deque())
+        if len(own) >= max(1, MOST_QUEUED // (len(self._origins) * len(origin.waiting))):
             return False
         own.append((datagram, address))
         return True
 
     def serve_next(self) -> None:
-        """Give the connection that has waited longest its next datagram."""
-        receiver, own = self._waiting.popitem(last=False)
+        """Give a connection its next datagram: the one that has waited longest, of the address whose turn it is."""
+        name, origin = self._origins.popitem(last=False)
+        while origin.excess > 0:
+            origin.excess -= ROUND_SECONDS
+            self._origins[name] = origin
+            name, origin = self._origins.popitem(last=False)
+        receiver, own = origin.waiting.popitem(last=False)
         datagram, address = own.popleft()
         if own:
-            self._waiting[receiver] = own
+            origin.waiting[receiver] = own
+        if origin.waiting:
+            self._origins[name] = origin
+        began = time.perf_counter()
         receiver.receive(datagram, address)
+        origin.excess = max(0.0, time.perf_counter() - began - ROUND_SECONDS)
 
     def discard(self, receiver: Receiver) -> None:
-        """Drop what waits for a connection that is over."""
-        self._waiting.pop(receiver, None)
+        """Drop what waits for a connection that is over, also under an address that it had before."""
+        for name, origin in tuple(self._origins.items()):
+            if origin.waiting.pop(receiver, None) is not None and not origin.waiting:
+                del self._origins[name]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.quic import datagrams, receive_queue
 from agtphost.protocols.quic.link import QuicLink
 from agtphost.protocols.quic.receive_queue import ReceiveQueue
@@ -29,21 +31,36 @@ class Flood:
     A client each of whose datagrams takes a whole turn of the host, and another client's call behind them.
 
     :param count: of datagrams.
+    :param connections: of that client, which take turns at sending them.
+    :param other: the address of the other one.
     """
 
-    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    def __init__(
+        self,
+        site: Site,
+        monkeypatch: pytest.MonkeyPatch,
+        count: int,
+        connections: int = 1,
+        other: tuple[str, int] = OTHER,
+    ) -> None:
         self.network = Network()
-        self.host: Any = QuicHost(self.network, site)
-        clients = [QuicClient(self.network, site, address=address).connect() for address in (COSTLY, OTHER)]
-        self.other = clients[1]
+        self.host: Any = QuicHost(
+            self.network, site, limits=ConnectionLimits(handshakes_per_second_per_address=connections + 1)
+        )
+        addresses = [(COSTLY[0], COSTLY[1] + number) for number in range(connections)]
+        *clients, self.other = [
+            QuicClient(self.network, site, address=address).connect() for address in (*addresses, other)
+        ]
         self.network.pass_time(0.1)
-        self._waiting: list[tuple[bytes, Any]] = [(sealed(clients[0].core, bytes(24)), COSTLY) for _ in range(count)]
+        senders = [clients[number % connections] for number in range(count)]
+        self._waiting: list[tuple[bytes, Any]] = [(sealed(each.core, bytes(24)), each.address) for each in senders]
         with monkeypatch.context() as patch:
             patch.setattr(self.network, "carry", lambda octets, origin, to: self._waiting.append((octets, origin)))
             self.call = self.other.call()
         self.order: list[Any] = []
         self._seconds = 0.0
-        monkeypatch.setattr(datagrams, "time", SimpleNamespace(perf_counter=lambda: self._seconds))
+        for module in (datagrams, receive_queue):
+            monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self._seconds))
         receive = QuicLink.receive
 
         def spend(link: QuicLink, datagram: bytes, address: Any) -> None:
@@ -75,6 +92,23 @@ def test_costly_datagrams_of_a_client_make_no_other_wait(site: Site, monkeypatch
     assert flood.order[:3] == [COSTLY, COSTLY, OTHER] and flood.order.count(COSTLY) >= 50
 
 
+def test_connections_of_a_client_share_its_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call from another address is handled after one further datagram of 40 connections, not after one of each."""
+    flood = Flood(site, monkeypatch, 200, 40)
+    assert flood.arrive() == 201
+    assert flood.other.wait(flood.call)[0].startswith(OK)
+    assert flood.order.index(OTHER) == 2
+
+
+def test_callers_behind_one_address_take_turns(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A translator's clients share an address: one with a costly connection makes no other wait for all of it."""
+    neighbour = COSTLY[0], COSTLY[1] + 1
+    flood = Flood(site, monkeypatch, 50, other=neighbour)
+    assert flood.arrive() == 51
+    assert flood.other.wait(flood.call)[0].startswith(OK)
+    assert flood.order[:3] == [COSTLY, COSTLY, neighbour]
+
+
 def test_a_turn_reads_only_for_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read ahead of its turn takes the others' time too: the next turn reads on."""
     flood = Flood(site, monkeypatch, 50)
@@ -102,21 +136,95 @@ def test_what_waits_for_a_connection_ends_with_it(site: Site, monkeypatch: pytes
     assert flood.order.count(COSTLY) == 1
 
 
-def test_several_clients_share_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+class Client:
+    """
+    A connection that notes what it is given.
+
+    :param served: where.
+    :param seconds: that a datagram takes.
+    """
+
+    def __init__(
+        self, name: str, served: list[str], address: str, *, is_admitted: bool = True, seconds: float = 0.0
+    ) -> None:
+        self._name, self._served, self._seconds = name, served, seconds
+        self.address, self.is_admitted = address, is_admitted
+        self.spend: Callable[[float], None] = lambda seconds: None
+
+    def receive(self, datagram: bytes, address: tuple[str, int]) -> None:
+        self._served.append(self._name + datagram.decode())
+        self.spend(self._seconds)
+
+
+def put(queue: ReceiveQueue, client: Client, count: int) -> int:
+    """Let so many datagrams wait, and return how many do."""
+    return sum(queue.put(client, b"%d" % number, COSTLY) for number in range(count))
+
+
+@pytest.mark.parametrize("address", ["198.51.100.%d", "2001:db8:0:%d::1"])
+def test_several_clients_share_the_queue(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     """The first that wait may be many; each further one gets its part, and at least one datagram."""
     monkeypatch.setattr(receive_queue, "MOST_QUEUED", 4)
-    queue, served = ReceiveQueue(), []
-
-    class Client:
-        def __init__(self, name: str) -> None:
-            self._name = name
-
-        def receive(self, datagram: bytes, address: tuple[str, int]) -> None:
-            served.append(self._name + datagram.decode())
-
-    clients = [Client(name) for name in "abcdef"]
-    taken = [sum(queue.put(each, b"%d" % number, COSTLY) for number in range(5)) for each in clients]
-    assert taken == [4, 2, 1, 1, 1, 1]
+    queue, served = ReceiveQueue(), list[str]()
+    assert [put(queue, Client(each, served, address % at), 5) for at, each in enumerate("abcdef")] == [4, 2, 1, 1, 1, 1]
     while queue:
         queue.serve_next()
     assert served == ["a0", "b0", "c0", "d0", "e0", "f0", "a1", "b1", "a2", "a3"]
+
+
+@pytest.mark.parametrize("address", ["198.51.100.7", "2001:db8::%d"])
+def test_connections_of_an_address_share_its_part(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    """Half of what waits is another address's, however many connections there are of the first; an IPv6 /64 is one."""
+    monkeypatch.setattr(receive_queue, "MOST_QUEUED", 8)
+    queue, served = ReceiveQueue(), list[str]()
+    places = [address % number if "%" in address else address for number in range(4)]
+    clients = [Client(each, served, place) for each, place in zip("abcd", places, strict=True)]
+    assert [put(queue, each, 8) for each in clients] == [8, 4, 2, 2]
+    assert put(queue, Client("z", served, "192.0.2.1"), 8) == 4
+    while queue:
+        queue.serve_next()
+    assert served[:8] == ["a0", "z0", "b0", "z1", "c0", "z2", "d0", "z3"]
+    assert served[8:] == ["a1", "b1", "c1", "d1", "a2", "b2", "a3", "b3", "a4", "a5", "a6", "a7"]
+
+
+def test_handshakes_from_addresses_that_may_be_forged_share_a_part() -> None:
+    """A client has no more of the queue for claiming many addresses, and takes nothing of the one that it claims."""
+    queue, served = ReceiveQueue(), list[str]()
+    for number, each in enumerate("abcdef"):
+        put(queue, Client(each, served, f"198.51.100.{number}", is_admitted=False), 1)
+    put(queue, Client("z", served, "198.51.100.0"), 3)
+    while queue:
+        queue.serve_next()
+    assert served == ["a0", "z0", "b0", "z1", "c0", "z2", "d0", "e0", "f0"]
+
+
+def test_an_address_whose_datagrams_take_long_has_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it has had more than its part of the time, the others are served; alone it waits for nobody."""
+    seconds = 0.0
+
+    def spend(more: float) -> None:
+        nonlocal seconds
+        seconds += more
+
+    monkeypatch.setattr(receive_queue, "time", SimpleNamespace(perf_counter=lambda: seconds))
+    queue, served = ReceiveQueue(), list[str]()
+    costly = Client("a", served, COSTLY[0], seconds=4 * receive_queue.ROUND_SECONDS)
+    cheap = Client("b", served, OTHER[0], seconds=receive_queue.ROUND_SECONDS / 2)
+    for each, count in ((costly, 3), (cheap, 6)):
+        each.spend = spend
+        put(queue, each, count)
+    while queue:
+        queue.serve_next()
+    assert served == ["a0", "b0", "b1", "b2", "b3", "a1", "b4", "b5", "a2"]
+
+
+def test_what_waits_under_an_earlier_address_ends_with_its_connection() -> None:
+    """A connection that has moved may have datagrams that wait under both addresses."""
+    queue, served = ReceiveQueue(), list[str]()
+    client = Client("a", served, COSTLY[0])
+    put(queue, client, 2)
+    client.address = OTHER[0]
+    put(queue, client, 2)
+    assert len(queue) == 2
+    queue.discard(client)
+    assert not queue
