@@ -219,8 +219,12 @@ def unread_answers(target: Target, seconds: float) -> None:
 
 
 def costly_datagrams(target: Target, seconds: float) -> None:
-    """Strangers fill datagrams with frames that say nothing, 1.6 ms each; a caller over QUIC is answered meanwhile."""
-    strangers = [Attacker(target, source, identified=False) for source in ("127.0.3.1", "127.0.3.2")]
+    """
+    Strangers fill datagrams with frames that say nothing, 1.6 ms each; a caller over QUIC is answered meanwhile.
+
+    There are 20 of them at two addresses, which is as many as may shake hands there together.
+    """
+    strangers = [Attacker(target, source, identified=False) for source in ("127.0.3.1", "127.0.3.2") * 10]
     for each in strangers:
         each.connect()
         each.send()
@@ -229,7 +233,7 @@ def costly_datagrams(target: Target, seconds: float) -> None:
         for _ in turns(seconds, least=5):
             begun, number, answer = time.monotonic(), caller.begin(request("ECHO", "/text", {"text": "x"})), b""
             while not answer and time.monotonic() < begun + 10:
-                for stranger in strangers * 50:
+                for stranger in strangers * 5:
                     stranger.send_frames(b"\x0a\0\0" * 400)  # empty STREAM
                     target.arrived(1)
                 answer = caller.answer(number, 0.01)
