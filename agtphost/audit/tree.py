@@ -67,7 +67,7 @@ class TreeKeeper:
         self.keys = keys or (() if key is None else (key.public,))
         self._store = store
         self._origin = origin
-        # Both lines of a checkpoint are signed with one key, also where the host's changes meanwhile.
+        # Both lines of a checkpoint are signed with one key, even if the host's changes between them.
         self._key = None if key is None else key.snapshot()
         self._witnesses = witnesses
         self._now = now
