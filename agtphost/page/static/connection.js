@@ -2,10 +2,10 @@
  * Says when the host does not answer, and goes on once it is back.
  *
  * A view stays readable while the host restarts; what was typed stays, too. When the host answers again and the session
- * is open, the view is loaded anew; with typed text only the token of its forms is, if it is the same person's. A session ends with the host's
- * process: then the page waits until the person has entered again, in any window of this browser.
+ * is open, the view is loaded anew; with typed text only the token of its forms is, if it is the same person's. A session
+ * ends with the host's process: then the page waits until the person has entered again, in any window of this browser.
  */
-import { fetched } from "./refresh.js";
+import { fetched, person_of } from "./refresh.js";
 
 const EVERY = 10_000;
 const AGAIN = 1_500;
@@ -53,8 +53,6 @@ const watch_connection = () => {
   };
 
   const has_typed = () => Array.from(document.querySelectorAll("input, textarea, select")).some(is_typed);
-
-  const person_of = (view) => view.querySelector("header .person")?.textContent;
 
   const go_on = async () => {
     if (!has_typed()) {

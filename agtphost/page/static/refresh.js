@@ -20,6 +20,9 @@ const fetched = () => new Promise((resolve, reject) => {
   request.send();
 });
 
+/** The person that a view names in its header. */
+const person_of = (view) => view.querySelector("header .person")?.textContent;
+
 /**
  * @param region what is replaced, with the seconds that it stays in any case
  * @param enhance called with what was put in
@@ -61,21 +64,28 @@ const refresh = (region, enhance) => {
     note.textContent = text && `${text} Retrying in ${wait} s.`;
   };
 
+  const end = (text) => {
+    over = true;
+    source.close();
+    note.textContent = text;
+    note.classList.add("bad");
+  };
+
   const again = async () => {
     busy = true;
     try {
       const answer = await fetched();
       const made = answer.response?.querySelector("[data-refresh]");
-      if (answer.status === 200 && made) {
+      const [before, now] = [person_of(document), answer.response && person_of(answer.response)];
+      if (answer.status === 200 && made && before !== now) {
+        end(`This browser is signed in as ${now} now, so this view of ${before} is no longer refreshed. Reload the page.`);
+      } else if (answer.status === 200 && made) {
         replace(made);
         [changed, since, wait] = [false, Date.now(), 0];
         note.textContent = "";
         region.dataset.refreshed = String(Number(region.dataset.refreshed ?? 0) + 1);
       } else if (ENDED.includes(answer.status)) {
-        over = true;
-        source.close();
-        note.textContent = "Your session has ended, so this view is no longer refreshed. Reload the page to sign in.";
-        note.classList.add("bad");
+        end("Your session has ended, so this view is no longer refreshed. Reload the page to sign in.");
       } else {
         later(`The host answered ${answer.status}; this view has not been refreshed since the time that it shows.`);
       }
@@ -94,4 +104,4 @@ const refresh = (region, enhance) => {
   }, 1000);
 };
 
-export { fetched, refresh };
+export { fetched, person_of, refresh };
