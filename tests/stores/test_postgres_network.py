@@ -18,7 +18,7 @@ from twisted.internet.threads import deferToThread
 
 from agtphost.audit.drafts import LedgerUnavailable
 from agtphost.stores import StoreError
-from agtphost.stores.postgres import connection
+from agtphost.stores.postgres import connection, stall_guard
 from tests import postgres
 from tests.audit.drafting import draft
 from tests.audit.test_ledger import running, soon
@@ -147,7 +147,7 @@ def test_control_a_silent_network_is_waited_for_without_the_question(
     url: str, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: where a server counts as there, a read that may take a minute waits on."""
-    monkeypatch.setattr(connection, "answers", lambda peer: True)
+    monkeypatch.setattr(stall_guard, "answers", lambda peer: True)
     reader = place_of(through(url, network)).open_reader()
     network.cut_off()
     done: list[bool] = []

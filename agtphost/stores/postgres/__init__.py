@@ -2,7 +2,8 @@
 A store in a PostgreSQL database, for several machines.
 
 - :mod:`.location`: what is asked of the store before it is opened
-- :mod:`.connection`: how the database is reached, which settings are refused, and how its errors are reported
+- :mod:`.connection`: how the database is reached, which settings are refused, and how its errors are reported;
+  :mod:`.stall_guard` ends connections whose server does not answer
 - :mod:`.error_texts`: what errors of PostgreSQL mean, and what to do
 - :mod:`.replication`: whether the database has a synchronous replica
 - :mod:`.schema_files`: how a store is made, and whether this program can use it; ``schema/`` has the tables

@@ -2,24 +2,20 @@
 How a PostgreSQL database is reached, which settings are refused, and how its errors are reported.
 
 psycopg waits for an answer as long as the connection lives. A machine that vanishes is noticed by the kernel
-(``tcp_user_timeout``, keepalives) where the last octets sent were not acknowledged. :class:`_StallGuard` notices the
-rest: it asks a server that takes long whether it is still there, and ends the connection where no answer comes, or
-where a statement takes longer than the server permits. So no thread waits longer than five seconds for a server that is
-away.
+(``tcp_user_timeout``, keepalives) where the last octets sent were not acknowledged. :mod:`.stall_guard` notices the
+rest. So no thread waits longer than five seconds for a server that is away.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, cast
-from weakref import WeakSet
+from typing import Any, Final
 
 import psycopg
 from psycopg import conninfo, pq
@@ -28,6 +24,7 @@ from psycopg.pq import Format
 
 from agtphost.stores.postgres.error_texts import explain_error, find_state
 from agtphost.stores.postgres.replication import find_replica_fault
+from agtphost.stores.postgres.stall_guard import ALIVE_AFTER, guard
 from agtphost.stores.rows import ConflictError, StoreError
 from agtphost.vocabulary import database_url
 
@@ -45,18 +42,6 @@ IDLE_SECONDS: Final = 2
 
 STALL_SECONDS: Final = 2
 """How much longer than the server should take a statement the client waits."""
-
-ALIVE_AFTER: Final = 2.0
-"""Seconds of a statement after which the server is asked whether it is there."""
-
-PING_SECONDS: Final = 2.0
-"""How long it may take to answer that."""
-
-GUARD_SECONDS: Final = 0.5
-"""From one look at waiting statements to the next."""
-
-_PING: Final = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
-"""SSLRequest: a server, or a pooler, answers it with one octet, without a password and without using a connection."""
 
 OLDEST: Final = 14
 """The earliest version of PostgreSQL that is used."""
@@ -287,7 +272,7 @@ class Session:
         """When the statement that is waited for was sent; 0 without one."""
         self.is_pooled = False
         """Whether a pooler was noticed between this connection and the server."""
-        _guard.add(self)
+        guard.add(self)
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
         """
@@ -411,71 +396,3 @@ class Session:
     def close(self) -> None:
         """Close the connection; the server rolls an open transaction back."""
         self._connection.close()
-
-
-def answers(peer: tuple[str, int]) -> bool:
-    """
-    Return whether a server is there; blocks for :data:`PING_SECONDS` at most.
-
-    :param peer: address and port, or the directory of a UNIX socket.
-    """
-    host, port = peer
-    family, place = socket.AF_INET6 if ":" in host else socket.AF_INET, cast(Any, peer)
-    if host.startswith(("/", "@")):
-        family, place = socket.AF_UNIX, f"{host}/.s.PGSQL.{port}"
-        if host.startswith("@"):
-            place = f"\0{place[1:]}"
-    end = time.monotonic() + PING_SECONDS
-    try:
-        with socket.socket(family) as line:
-            line.settimeout(PING_SECONDS)
-            line.connect(place)
-            line.sendall(_PING)
-            line.settimeout(max(end - time.monotonic(), 0.01))
-            return bool(line.recv(1))
-    except OSError:
-        return False
-
-
-class _StallGuard:
-    """Ends connections whose server is away, or there and does not answer."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sessions: WeakSet[Session] = WeakSet()
-        self._thread: threading.Thread | None = None
-
-    def add(self, session: Session) -> None:
-        """Watch a session for as long as it is used."""
-        with self._lock:
-            self._sessions.add(session)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="agtphost-stalls", daemon=True)
-                self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            time.sleep(GUARD_SECONDS)
-            with self._lock:
-                sessions = list(self._sessions)
-                if not sessions:
-                    self._thread = None
-                    return
-            self._look([(session, session.began) for session in sessions if session.began])
-            del sessions
-
-    def _look(self, waiting: list[tuple[Session, float]]) -> None:
-        alive: dict[tuple[str, int], bool] = {}
-        for session, began in waiting:
-            waited = time.monotonic() - began
-            stalled = waited > session.patience
-            if not stalled and waited > ALIVE_AFTER:
-                if session.peer not in alive:
-                    alive[session.peer] = answers(session.peer)
-                stalled = not alive[session.peer]
-            # The statement may have ended by now, and the next one have begun.
-            if stalled and session.began == began:
-                session.hang_up()
-
-
-_guard = _StallGuard()

@@ -12,7 +12,6 @@ from zope.interface import implementer
 from agtphost.stores.interfaces import IRecordReader
 from agtphost.stores.known_facets import KnownFacets
 from agtphost.stores.postgres.connection import (
-    ALIVE_AFTER,
     READING_SECONDS,
     STALL_SECONDS,
     Address,
@@ -22,6 +21,7 @@ from agtphost.stores.postgres.connection import (
 )
 from agtphost.stores.postgres.rows import PostgresTableRows, find_index_faults, find_store_fault, read_log
 from agtphost.stores.postgres.schema_files import require_usable
+from agtphost.stores.postgres.stall_guard import ALIVE_AFTER
 from agtphost.stores.prefix_lookup import SCANNED, RecordPreview
 from agtphost.stores.rows import ItemRow, RecordFormat, SignedRow, StateChangeRow, StateRow
 from agtphost.stores.sql_reader import SqlRecordReader
