@@ -47,7 +47,7 @@ class ITransactions(Interface):
         """Open a transaction that excludes every other writer; True if another one wrote since the last."""
 
     def commit() -> None:
-        """Make the transaction durable."""
+        """Make the transaction durable, or raise what is wrong with its rows if the methods that wrote them did not."""
 
     def rollback() -> None:
         """Forget the transaction, if there is one."""

@@ -73,7 +73,7 @@ class Proxy:
                 if not state["silent"]:
                     self.carry()
                     client.sendall(octets)
-                elif self.cuts and octets[:1] in (b"C", b"E", b"T") and b"COMMIT" in octets:
+                elif self.cuts and b"COMMIT" in octets:
                     break  # Carried out, and the client does not hear of it.
         for each in (client, server):
             with suppress(OSError):

@@ -108,24 +108,6 @@ def test_control_a_store_that_allows_forks_fails_the_contract(url: str) -> None:
     store.close()
 
 
-def test_a_group_of_plain_records_takes_three_round_trips(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock, one statement that inserts records and their index, and COMMIT, whatever the number of records."""
-    store = opened(url)
-    writer = group_writer(store)
-    sealed(writer, draft())
-    said: list[str] = []
-    session = store._session
-    command, execute = session.command, session.execute
-    monkeypatch.setattr(session, "command", lambda octets: (said.append(octets.decode()), command(octets))[1])
-    store._execute = lambda text, values=(): (said.append(text), execute(text, values))[1]
-    for many in (1, 64):
-        said.clear()
-        sealed(writer, *(draft() for _ in range(many)))
-        assert [text.split()[0] for text in said] == ["BEGIN;", "WITH", "UPDATE"], said
-        assert said[0].endswith("FOR UPDATE") and said[2].endswith("COMMIT")
-    store.close()
-
-
 # Which databases are refused
 
 
@@ -366,12 +348,12 @@ def test_a_begin_that_fails_does_not_hide_what_another_wrote(url: str, monkeypat
 def test_prepared_statements_that_a_pooler_lost_are_given_up(url: str, writer: GroupWriter) -> None:
     """One group fails where a pooler gave the session to another server process; then nothing is prepared any more."""
     sealed(writer, draft())
-    session = writer._store._session  # type: ignore[attr-defined]
-    session.command(b"DEALLOCATE ALL")
+    store: Any = writer._store
+    store._session.command(b"DEALLOCATE ALL")
     with pytest.raises(StoreError, match="SQLSTATE 26000"):
         sealed(writer, draft())
-    assert session._connection.prepare_threshold is None
-    session.command(b"DEALLOCATE ALL")
+    assert not store._session.prepares, "the writer connected again, and prepares once more"
+    store._session.command(b"DEALLOCATE ALL")
     writer.load()
     sealed(writer, draft())
 

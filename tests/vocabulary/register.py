@@ -235,6 +235,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "identity.key_ring:KeyRing.until",
             "stores.schema_check:_read_expected",
             "stores.postgres.connection:_translate",
+            "stores.postgres.pipeline:Pipeline._prepared",
+            "stores.postgres.pipeline:_number_parameters",
             "stores.postgres.rows:read_expected",
             "stores.upgrade:_columns_of",
             "stores.sqlite:_find_items",

@@ -23,6 +23,7 @@ from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 
 from agtphost.stores.postgres.error_texts import explain_error, find_state
+from agtphost.stores.postgres.pipeline import Pipeline
 from agtphost.stores.postgres.replication import find_replica_fault
 from agtphost.stores.postgres.stall_guard import ALIVE_AFTER, guard
 from agtphost.stores.rows import ConflictError, StoreError
@@ -264,6 +265,7 @@ class Session:
         connection.adapters.register_dumper(str, _TextDumper)
         connection.adapters.register_loader("text", _TextLoader)
         self._connection = connection
+        self._pipeline = Pipeline(connection)
         self._peer = connection.info.hostaddr or connection.info.host, connection.info.port
         self.name = name
         self.patience = STATEMENT_SECONDS + STALL_SECONDS
@@ -284,9 +286,7 @@ class Session:
         try:
             return self._connection.execute(_translate(statement), parameters, binary=True)
         except psycopg.Error as error:
-            if error.sqlstate in ("26000", "42P05"):
-                # A pooler gave this session another server session, which does not know our prepared statements.
-                self._connection.prepare_threshold = None
+            self._note_failure(error.sqlstate)
             waited = time.monotonic() - self.began
             raise self._failure(_explain(error), error.sqlstate or "", waited) from error
         finally:
@@ -305,12 +305,50 @@ class Session:
             raise self._failure(_explain(error), "", time.monotonic() - began) from error
         finally:
             self.began = 0.0
-        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-            state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode("ascii", "replace")
-            primary = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
-            text = " ".join(primary.decode("utf-8", "replace").split())
-            raise self._failure(text, state, time.monotonic() - began)
-        return result
+        return self._require(result, began)
+
+    def run_together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> pq.abc.PGresult:
+        """
+        Run statements with their parameters in one message, and return the result of the last.
+
+        :raises DatabaseError: one of them failed; the later ones were not run.
+        """
+        self.began = began = time.monotonic()
+        try:
+            result = self._pipeline.run(statements)
+        except psycopg.Error as error:
+            raise self._failure(_explain(error), "", time.monotonic() - began) from error
+        finally:
+            self.began = 0.0
+        return self._require(result, began)
+
+    def _require(self, result: pq.abc.PGresult, began: float) -> pq.abc.PGresult:
+        """
+        Return a result.
+
+        :raises DatabaseError: it is that of a statement that failed.
+        """
+        if result.status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            return result
+        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode("ascii", "replace")
+        self._note_failure(state)
+        primary = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
+        text = " ".join(primary.decode("utf-8", "replace").split())
+        raise self._failure(text, state, time.monotonic() - began)
+
+    def _note_failure(self, state: str | None) -> None:
+        if state in ("26000", "42P05"):
+            # A pooler gave this session another server session, which does not know our prepared statements.
+            self.prepare_nothing()
+
+    def prepare_nothing(self) -> None:
+        """Send each statement as text from now on."""
+        self._connection.prepare_threshold = None
+
+    @property
+    def prepares(self) -> bool:
+        """Whether statements are prepared."""
+        return self._connection.prepare_threshold is not None
 
     def wait_for_notice(self, seconds: float) -> bool:
         """

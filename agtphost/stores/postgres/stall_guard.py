@@ -55,7 +55,7 @@ class WatchedSession(Protocol):
 
     @property
     def began(self) -> float:
-        """When the statement that is waited for was sent, by :func:`time.monotonic`; 0 without one."""
+        """The time at which the statement that is waited for was sent, by :func:`time.monotonic`; 0 without one."""
 
     @property
     def patience(self) -> float:

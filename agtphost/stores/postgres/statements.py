@@ -57,6 +57,9 @@ def read_begun(result: PGresult) -> Begun:
     return Begun(last, issued_at, news, term, (result.get_value(0, 4) or b"").decode("utf-8", "replace"))
 
 
+MOVE_STORE: Final = "UPDATE store SET last = ?, issued_at = ?, news = ?, beat = clock_timestamp()"
+"""Writes the row of the store at the end of a transaction."""
+
 READ_ALL: Final = limit_transaction(READING_SECONDS, READING_SECONDS)
 
 HEADS = """

@@ -2,10 +2,10 @@
 The writing side in PostgreSQL: one connection, used by the ledger's writer thread.
 
 Theory of operation. A transaction begins with the lock on the one row of table ``store``; so there is one writer at a
-time, and what it reads stays true until it commits. A group of plain records takes three round trips: the lock, one
-INSERT, and the UPDATE of that row with COMMIT. The row says how many transactions there were, so a writer notices
-those of another one, and it has a fencing token, the term: a host from which another one took the store over cannot
-commit any more.
+time, and what it reads stays true until it commits. A group of plain records takes two round trips: the lock, and one
+message with the INSERT, the UPDATE of that row and COMMIT. Rows wait in memory until then, or until the transaction
+reads something. The row says how many transactions there were, so a writer notices those of another one, and it has a
+fencing token, the term: a host from which another one took the store over cannot commit any more.
 
 The answer to COMMIT can be lost while the server still carries it out. :meth:`PostgresStore.holds` therefore takes the
 lock before it looks: it waits until that transaction has ended, one way or the other.
@@ -40,6 +40,7 @@ from agtphost.stores.postgres.lease import PostgresLease
 from agtphost.stores.postgres.reading import FIND, PostgresReader, open_postgres_reader, read_signed
 from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, read_log
 from agtphost.stores.postgres.schema_files import require_rights, require_usable
+from agtphost.stores.postgres.statement_queue import StatementQueue
 from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (
     FACET,
@@ -109,7 +110,8 @@ class PostgresStore(BlockWriting):
         except BaseException:
             session.close()
             raise
-        self._execute = session.execute
+        self._statements = StatementQueue(session)
+        self._execute = self._statements.execute
         return session
 
     @property
@@ -169,9 +171,18 @@ class PostgresStore(BlockWriting):
         """Connect again where the server or a firewall ended the session between two uses; return whether it did."""
         if not self._session.is_lost:
             return False
-        self._session.close()
-        self._session = self._dial()
+        self._redial()
         return True
+
+    def _redial(self) -> None:
+        """Replace the session by a new one, which prepares statements if this one did."""
+        before = self._session
+        # A close that fails must not keep the store from coming back.
+        with suppress(Exception):
+            before.close()
+        self._session = self._dial()
+        if not before.prepares:
+            self._session.prepare_nothing()
 
     def _lock(self) -> bool:
         """
@@ -196,12 +207,8 @@ class PostgresStore(BlockWriting):
     def commit(self) -> None:
         self._session.patience = STATEMENT_SECONDS + STALL_SECONDS
         sent = steady()
-        result = self._session.command(
-            b"UPDATE store SET last = %d, issued_at = %d, news = %d, beat = clock_timestamp(); COMMIT"
-            % (self._last, self._issued_at, self._news + 1)
-        )
-        if result.command_status != b"COMMIT":
-            raise DatabaseError(f"{self.name}: the transaction was rolled back")
+        self._statements.add(statements.MOVE_STORE, (self._last, self._issued_at, self._news + 1))
+        self._statements.commit()
         self._lease.note_commit(sent)
         self._facets.uncommitted = False
         self._reading = False
@@ -209,6 +216,7 @@ class PostgresStore(BlockWriting):
         self._committed = self._base = self._last
 
     def rollback(self) -> None:
+        self._statements.clear()
         self._session.patience = STATEMENT_SECONDS + STALL_SECONDS
         self._last = self._base
         self._facets.note_rollback()
@@ -228,8 +236,7 @@ class PostgresStore(BlockWriting):
         try:
             self._lock()
             yield
-            if self._session.command(b"COMMIT").command_status != b"COMMIT":
-                raise DatabaseError(f"{self.name}: the transaction was rolled back")
+            self._statements.commit()
         except BaseException:
             self.rollback()
             raise
@@ -286,7 +293,7 @@ class PostgresStore(BlockWriting):
     def append(self, records: Sequence[RecordRow]) -> None:
         columns = tuple(zip(*records, strict=True))
         numbers = self._facets.number_records(columns)
-        self._execute(statements.ADD_RECORDS, [*map(list, columns[:FACET]), numbers])
+        self._statements.add(statements.ADD_RECORDS, [*map(list, columns[:FACET]), numbers])
         self._last = max(self._last, *columns[0])
         self._issued_at = max(self._issued_at, *columns[ISSUED_AT])
 
@@ -320,7 +327,7 @@ class PostgresStore(BlockWriting):
         return None if found is None else StateRow(*found[1:])
 
     def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
-        self._execute(
+        self._statements.add(
             "INSERT INTO lifecycle (agent_id, status, since, reason, successor, deadline, org_domain) "
             f"VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent_id) {statements.replace_columns(StateRow._fields)}",
             (bytes.fromhex(agent_id), *state),
@@ -349,7 +356,7 @@ class PostgresStore(BlockWriting):
     def put_held(self, rows: Sequence[ItemRow]) -> None:
         gone = [row for row in rows if row.value is None]
         if gone:
-            self._execute(
+            self._statements.add(
                 "DELETE FROM held USING unnest(?::text[], ?::text[]) AS gone (kind, key) "
                 "WHERE held.kind = gone.kind AND held.key = gone.key",
                 ([row.kind for row in gone], [row.key for row in gone]),
@@ -359,7 +366,7 @@ class PostgresStore(BlockWriting):
     def _put(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run an INSERT of many rows, if there are any."""
         if rows:
-            self._execute(statement, [list(column) for column in zip(*rows, strict=True)])
+            self._statements.add(statement, [list(column) for column in zip(*rows, strict=True)])
 
     # What changed in these
 
@@ -397,7 +404,7 @@ class PostgresStore(BlockWriting):
         return read_checkpoint(self._execute)
 
     def put_checkpoint(self, row: CheckpointRow) -> None:
-        self._execute(
+        self._statements.add(
             "INSERT INTO checkpoint (size, issued_at, note, previous) VALUES (?, ?, ?, ?) "
             f"ON CONFLICT (size) {statements.replace_columns(CheckpointRow._fields[1:])}",
             tuple(row),
@@ -461,7 +468,7 @@ class PostgresStore(BlockWriting):
 
         :param gone: of each its name, its owner, the octets of its answer, and when it was made.
         """
-        self._execute("DELETE FROM reservation WHERE name = ANY(?::bytea[])", ([row[0] for row in gone],))
+        self._statements.add("DELETE FROM reservation WHERE name = ANY(?::bytea[])", ([row[0] for row in gone],))
         uses = self.read_usage({b"", *(owner for _, owner, _, _ in gone if owner)})
         for _, owner, octets, reserved_at in gone:
             for counted in (owner, b"") if owner else ():
@@ -469,7 +476,7 @@ class PostgresStore(BlockWriting):
                     octets_left, since = max(use.octets - octets, 0), max(use.since, reserved_at)
                     uses[counted] = use._replace(keys=use.keys - 1, octets=octets_left, since=since)
         self.put_keyed(sealed_use(use) for use in uses.values() if use.keys > 0)
-        self._execute(
+        self._statements.add(
             "DELETE FROM keyed WHERE owner = ANY(?::bytea[])", ([use.owner for use in uses.values() if use.keys <= 0],)
         )
 
@@ -478,10 +485,7 @@ class PostgresStore(BlockWriting):
         self._lease.keep()
 
     def reopen(self) -> None:
-        # A close that fails must not keep the store from coming back.
-        with suppress(Exception):
-            self._session.close()
-        self._session = self._dial()
+        self._redial()
         self._news = -1
 
     def close(self) -> None:

@@ -1,0 +1,161 @@
+"""Which messages a transaction of the PostgreSQL store takes, and what becomes of statements that wait for the next."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+from psycopg import connect
+
+from agtphost.stores import StoreError
+from agtphost.stores.postgres.pipeline import MOST_PREPARED, Pipeline
+from agtphost.stores.rows import ReservationRow
+from agtphost.testing.stores import row
+from tests import postgres
+from tests.audit.drafting import draft, group_writer, sealed
+from tests.stores.test_postgres import opened
+from tests.stores.test_postgres import url as url
+
+pytestmark = postgres.needed
+
+CHAIN = "ab" * 32
+
+
+def reservation(name: bytes) -> ReservationRow:
+    return ReservationRow(name * 32, b"d" * 32, 1, None)
+
+
+def noted(store: Any, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Return a list that gets the first word of each statement of each message to the server."""
+    said: list[list[str]] = []
+
+    def note(name: str, *texts: str) -> Callable[..., Any]:
+        said.append([text.split()[0] for text in texts])
+        return kept[name]
+
+    session = store._session
+    kept: dict[str, Callable[..., Any]] = {
+        name: getattr(session, name) for name in ("command", "execute", "run_together")
+    }
+    monkeypatch.setattr(session, "command", lambda octets: note("command", octets.decode())(octets))
+    monkeypatch.setattr(session, "execute", lambda text, values=(): note("execute", text)(text, values))
+    monkeypatch.setattr(session, "run_together", lambda many: note("run_together", *(each for each, _ in many))(many))
+    return said
+
+
+def test_a_group_of_plain_records_takes_two_round_trips(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock, and one message: records with their index, the row of the store, COMMIT."""
+    with closing(opened(url)) as store:
+        writer = group_writer(store)
+        sealed(writer, draft())
+        said = noted(store, monkeypatch)
+        for many in (1, 64):
+            said.clear()
+            sealed(writer, *(draft() for _ in range(many)))
+            assert said == [["BEGIN;"], ["WITH", "UPDATE", "COMMIT"]]
+
+
+def test_a_transaction_reads_what_it_wrote(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows wait for the next message, so a read sends them first; a rollback forgets them."""
+    with closing(opened(url)) as store:
+        said = noted(store, monkeypatch)
+        store.begin()
+        number = store.chain_number(CHAIN)
+        store.append([row(1, number, 1, 0)])
+        said.clear()
+        store.put_reservations([reservation(b"n")])
+        assert not said
+        assert set(store.reservations([b"n" * 32])) == {b"n" * 32}
+        assert said == [["WITH", "INSERT"], ["SELECT"]]
+        store.put_reservations([reservation(b"m")])
+        store.rollback()
+        store.begin()
+        store.commit()
+        assert store.reservations([b"n" * 32, b"m" * 32]) == {}
+        assert store.last_number() == 0
+
+
+def test_a_statement_that_fails_commits_nothing_of_its_message(url: str) -> None:
+    """The error is that of the statement, not of the COMMIT behind it; and the session goes on."""
+    with closing(opened(url)) as store:
+        store.begin()
+        number = store.chain_number(CHAIN)
+        store.put_reservations([reservation(b"n")])
+        store.append([row(1, number, 1, 0)])
+        store.append([row(1, number, 2, 1)])
+        store.put_reservations([reservation(b"m")])
+        with pytest.raises(StoreError, match="SQLSTATE 23505"):
+            store.commit()
+        store.rollback()
+        store.begin()
+        assert (store.last_number(), store.reservations([b"n" * 32, b"m" * 32])) == (0, {})
+        store.append([row(1, store.chain_number(CHAIN), 1, 0)])
+        store.commit()
+        assert store.last_number() == 1
+
+
+def test_statements_of_many_shapes_are_not_all_prepared(url: str) -> None:
+    """Each is prepared once for its types, up to a bound; the answers are the same beyond it."""
+    with closing(opened(url)) as store:
+        for number in range(MOST_PREPARED + 5):
+            text = f"SELECT ?::bigint + {number}"
+            for _ in range(2):
+                result = store._session.run_together([("SELECT 1", ()), (text, (1,))])
+                assert result.get_value(0, 0) == b"%d" % (number + 1)
+        (prepared,) = store._session.execute(
+            "SELECT count(*) FROM pg_prepared_statements WHERE starts_with(name, 'agtphost')"
+        ).fetchone()
+        assert prepared == MOST_PREPARED
+
+
+def wait_for_another_thread(url: str, act: str = "SELECT pg_advisory_unlock(7)") -> None:
+    """
+    Send a message that is answered when another thread of this process has run a statement.
+
+    :param act: the statement.
+    """
+    with closing(opened(url)) as store, closing(connect(url, autocommit=True)) as other:
+        other.execute("SELECT pg_advisory_lock(7)")
+        answered = threading.Event()
+
+        def run() -> None:
+            while not answered.is_set():
+                if other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
+                    other.execute(act)
+
+        thread = threading.Thread(target=run)
+        store._session.command(b"SET statement_timeout = 2000")
+        thread.start()
+        try:
+            store._session.run_together([("SELECT ?::bigint", (7,)), ("SELECT pg_advisory_lock(?::bigint)", (7,))])
+        finally:
+            answered.set()
+            thread.join()
+
+
+def test_the_servers_reason_to_end_the_connection_is_reported(url: str) -> None:
+    """As with a single statement: the state 57P01, and not only that the connection ended."""
+    with pytest.raises(StoreError, match="SQLSTATE 57P01"):
+        wait_for_another_thread(url, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted")
+
+
+def test_other_threads_run_while_a_message_is_waited_for(url: str) -> None:
+    """Otherwise the reactor would stand still for as long as the database takes to commit."""
+    wait_for_another_thread(url)
+
+
+def test_control_libpq_alone_stops_every_thread(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: psycopg keeps Python's lock while libpq waits for a result."""
+
+    def receive(self: Pipeline, number: int) -> list[Any]:
+        results = [(self._line.get_result(), self._line.get_result())[0] for _ in range(number)]
+        self._line.get_result()
+        self._line.exit_pipeline_mode()
+        return results
+
+    monkeypatch.setattr(Pipeline, "_receive", receive)
+    with pytest.raises(StoreError, match="SQLSTATE 57014"):
+        wait_for_another_thread(url)
