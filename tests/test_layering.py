@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.house import mutual_pairs
 from tests.rows import each_row
 from tests.sources import nodes, parsed, statements_in
 
@@ -138,34 +139,27 @@ def room_of(path: Path) -> str:
     return relative.parts[0].removesuffix(".py")
 
 
-def imports(source: str) -> Iterator[tuple[str, bool]]:
-    """Every imported dotted name, and whether only type checkers see it."""
+def imports(source: str) -> Iterator[str]:
+    """Every imported dotted name, those that only type checkers see included."""
 
-    def walk(node: ast.AST, typing_only: bool) -> Iterator[tuple[str, bool]]:
+    def walk(node: ast.AST) -> Iterator[str]:
         for child in statements_in(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-                for statement in child.body:
-                    yield from walk(ast.Module([statement], []), True)
-                for statement in child.orelse:
-                    yield from walk(ast.Module([statement], []), typing_only)
-            elif isinstance(child, ast.Import):
-                for alias in child.names:
-                    yield alias.name, typing_only
+            if isinstance(child, ast.Import):
+                yield from (alias.name for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
                 assert child.level == 0, "imports are absolute"
-                yield child.module or "", typing_only
-                for alias in child.names:
-                    yield f"{child.module}.{alias.name}", typing_only
+                yield child.module or ""
+                yield from (f"{child.module}.{alias.name}" for alias in child.names)
             else:
-                yield from walk(child, typing_only)
+                yield from walk(child)
 
-    yield from walk(parsed(source), False)
+    yield from walk(parsed(source))
 
 
 def violations(room: str, source: str) -> list[str]:
     """What ``source``, placed in ``room``, imports against the table."""
     found = []
-    for name, typing_only in imports(source):
+    for name in imports(source):
         parts = name.split(".")
         if parts[0] == "agtphost" and len(parts) > 1:
             target = parts[1]
@@ -174,8 +168,6 @@ def violations(room: str, source: str) -> list[str]:
                 and target not in MAY_IMPORT[room]
                 and (ROOT / target).exists() | (ROOT / f"{target}.py").exists()
             ):
-                if typing_only and room == "contract" and target == "handlers":
-                    continue
                 found.append(f"{room} imports {name}")
         if parts[0] == "twisted":
             if room in TWISTED_FREE:
@@ -189,6 +181,11 @@ def violations(room: str, source: str) -> list[str]:
 def test_imports_follow_the_table(path: Path) -> None:
     """Each module imports only what its room allows."""
     assert violations(room_of(path), path.read_text()) == []
+
+
+def test_no_two_rooms_import_each_other() -> None:
+    """One of the arrows of each such pair would lead upward; the table, which every module follows, has none."""
+    assert mutual_pairs(MAY_IMPORT) == []
 
 
 def test_the_table_names_every_room() -> None:

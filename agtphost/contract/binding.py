@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from zope.interface import Attribute, Interface
+
 from agtphost.contract.reserved import LISTS
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
@@ -16,8 +18,6 @@ from agtphost.vocabulary.status import Status
 if TYPE_CHECKING:
     from agtphost.contract.carried_call import CarriedCall
     from agtphost.contract.schemas import CompiledSchema
-    from agtphost.handlers.built_in import IBuiltInHandler
-    from agtphost.handlers.interface import IHandler
 
 PAYMENT = "payments:purchase"
 """The scope that every PURCHASE needs; without it 455."""
@@ -34,6 +34,20 @@ COMPUTE = "compute"
 DEMANDED: Mapping[str, str] = {"PURCHASE": PAYMENT, "RUN": ACTIVATION}
 
 
+class IBindingHandler(Interface):
+    """
+    The handler of a binding carries out its calls.
+
+    Operators' handlers and the host's own differ in what they get: :class:`agtphost.handlers.interface.IHandler`,
+    :class:`agtphost.handlers.built_in.IBuiltInHandler`.
+    """
+
+    kind = Attribute("str: what lists call it, such as registered_function, composition or built_in")
+
+    def handle(context: Any) -> Any:
+        """Carry out a call, and return a result, a response, or an awaitable of either."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
     """
@@ -46,7 +60,7 @@ class Binding:
     path: str
     """The path template."""
 
-    handler: IHandler | IBuiltInHandler
+    handler: IBindingHandler
     tier: str
     """``A`` protocol-native, ``B`` operator's, ``C`` negotiated (AGTP-API section 6.1)."""
 
@@ -193,7 +207,7 @@ class Binding:
         cls,
         method: str,
         path: str,
-        handler: IHandler | IBuiltInHandler,
+        handler: IBindingHandler,
         description: str,
         least: Assurance = BELIEVED,
         *,
@@ -241,7 +255,7 @@ class Resolution:
     binding: Binding
     input: Mapping[str, Any]
 
-    handler: IHandler | IBuiltInHandler | None = None
+    handler: IBindingHandler | None = None
     """
     The handler of this call alone, if the payload has more than the input; None: the binding's. A copy of the binding
     would cost 20 us.
@@ -251,6 +265,6 @@ class Resolution:
     """Members that the caller sends to the handler in addition to the input; an approval is bound to them as well."""
 
     @property
-    def effective_handler(self) -> IHandler | IBuiltInHandler:
+    def effective_handler(self) -> IBindingHandler:
         """Return the handler that carries out this call."""
         return self.binding.handler if self.handler is None else self.handler

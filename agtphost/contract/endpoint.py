@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from agtphost.contract.binding import Binding
+from agtphost.contract.binding import Binding, IBindingHandler
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.contract.semantic import Impact, Semantic
 from agtphost.identity.peer import Assurance
@@ -16,7 +16,6 @@ from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
     from agtphost.contract.service import ServiceReference
-    from agtphost.handlers.interface import IHandler
 
 HANDLER_TYPES = ("registered_function", "composition", "external_service")
 """The binding kinds of AGTP-API section 12 that this host runs."""
@@ -190,7 +189,7 @@ class Endpoint:
             members["deprecated"] = self.deprecated.document()
         return members
 
-    def bind(self, handler: IHandler, agent_ids: Collection[str] = ()) -> Binding:
+    def bind(self, handler: IBindingHandler, agent_ids: Collection[str] = ()) -> Binding:
         """
         Return a binding of the endpoint to its handler.
 

@@ -8,16 +8,14 @@ from typing import Any
 
 from agtphost.audit.drafts import Change, ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
-from agtphost.contract.binding import Binding
+from agtphost.contract.binding import Binding, IBindingHandler
 from agtphost.contract.endpoint_table import Match
 from agtphost.contract.rights import GrantSet
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release
 from agtphost.dispatch.token_authority import Granted
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.context import EndpointResponse
-from agtphost.handlers.interface import IHandler
 from agtphost.handlers.log_context import Call
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
@@ -192,7 +190,7 @@ class Exchange:
     input: Mapping[str, Any] = _NOTHING
     """What the handler gets: valid against the binding's input schema."""
 
-    handler: IHandler | IBuiltInHandler | None = None
+    handler: IBindingHandler | None = None
     """The handler of this call alone: :attr:`agtphost.contract.binding.Resolution.handler`; None: the binding's."""
 
     beside: Mapping[str, Any] = _NOTHING

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from zope.interface import Attribute, Interface
+from zope.interface import Attribute
 
+from agtphost.contract.binding import IBindingHandler
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.handlers.interface import IHandler
@@ -116,7 +117,7 @@ class Answer(EndpointResponse):
     """
 
 
-class IBuiltInHandler(Interface):
+class IBuiltInHandler(IBindingHandler):
     """The handler of one of the host's own bindings; not an extension point."""
 
     kind = Attribute("str: built_in, or the adapter's name")

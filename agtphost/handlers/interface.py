@@ -1,17 +1,16 @@
-"""
-The interface of a handler, in a separate module, because bindings name it, and :mod:`agtphost.iagtp` names bindings.
-"""
+"""The interface of an operator's handler."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from zope.interface import Attribute, Interface
+from zope.interface import Attribute
 
+from agtphost.contract.binding import IBindingHandler
 from agtphost.handlers.context import EndpointContext
 
 
-class IHandler(Interface):
+class IHandler(IBindingHandler):
     """
     The handler of an endpoint, which answers once every gate let the request pass.
 
