@@ -7,6 +7,7 @@ datagram frames. The library is aioquic, of which only the core without I/O is u
 - :mod:`.core`: aioquic as a listener needs it: certificate requests, certificates by name, reset tokens
 - :mod:`.stream`: one stream, as the transport of a :class:`~agtphost.protocols.connection.ServerConnection`
 - :mod:`.link`: one QUIC connection, from its handshake to its end
+- :mod:`.link_settings`: what a connection has of its port
 - :mod:`.datagrams`: the UDP port: which datagram belongs to which connection, Retry, versions, stateless resets
 - :mod:`.receive_queue`: datagrams that wait until it is their connection's turn
 - :mod:`.qlog`: traces of connections, for debugging

@@ -29,7 +29,8 @@ from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import READ_AHEAD
 from agtphost.protocols.pacing import handshakes_of
 from agtphost.protocols.quic.core import ServerCore, configuration_of, encode_refusal, reset_token
-from agtphost.protocols.quic.link import LinkSettings, QuicLink
+from agtphost.protocols.quic.link import QuicLink
+from agtphost.protocols.quic.link_settings import LinkSettings
 from agtphost.protocols.quic.qlog import QlogDirectory
 from agtphost.protocols.quic.receive_queue import ReceiveQueue
 from agtphost.protocols.server import AGTPServerFactory
@@ -380,10 +381,10 @@ class QuicEndpoint(DatagramProtocol):
         header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
         self.transmit(encode_refusal(header.destination_cid, header.source_cid), addr)
 
-    # agtphost.protocols.quic.link.LinkOwner
+    # agtphost.protocols.quic.link_settings.LinkOwner
 
     def admit(self, link: QuicLink, address: str) -> bool:
-        """Count a connection for an address; see :class:`agtphost.protocols.quic.link.LinkOwner`."""
+        """Count a connection for an address; see :class:`agtphost.protocols.quic.link_settings.LinkOwner`."""
         if not self._factory.admit(address):
             return False
         self._note_admission(link)

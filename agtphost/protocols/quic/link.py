@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from aioquic.quic import events
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from agtphost.iagtp import IDispatcher
 from agtphost.identity.chain_verification import ChainRefused, ChainVerifier
 from agtphost.identity.peer import Peer
 from agtphost.protocols.admission import canonical_address, is_loopback
 from agtphost.protocols.connection import ServerConnection
-from agtphost.protocols.limits import ConnectionLimits
 from agtphost.protocols.peers import certificate_of
 from agtphost.protocols.quic.core import ServerCore
+from agtphost.protocols.quic.link_settings import LinkSettings
 from agtphost.protocols.quic.stream import StreamConnection, StreamTransport
 from agtphost.vocabulary.quic_codes import (
     CERTIFICATE_REQUIRED,
@@ -31,7 +29,7 @@ from agtphost.vocabulary.quic_codes import (
     RESET_SECONDS,
     Code,
 )
-from agtphost.wire import Connection, Limits, Role
+from agtphost.wire import Connection, Role
 
 log = Logger()
 
@@ -43,61 +41,6 @@ GRANULARITY = 0.001
 
 TRANSPORT_INTERNAL, PADDING = 0x01, 0x00
 """QUIC's own code for a fault of this side."""
-
-
-class LinkOwner(Protocol):
-    """The UDP port of a connection, which is notified of its events."""
-
-    def admit(self, link: QuicLink, address: str) -> bool:
-        """Count a connection whose client's address is proven; False where a limit is reached."""
-
-    def move(self, link: QuicLink, address: str) -> bool:
-        """Count a connection for another address; False where a limit is reached."""
-
-    def vouch(self, link: QuicLink) -> None:
-        """Note that the client has shown a verified certificate."""
-
-    def establish(self, link: QuicLink) -> None:
-        """Note that the handshake of a connection is over, and its client not refused."""
-
-    def transmit(self, octets: bytes, address: tuple[str, int]) -> None:
-        """Send a datagram."""
-
-    def use(self, link: QuicLink, connection_id: bytes) -> None:
-        """Hand the datagrams for a connection ID to the connection."""
-
-    def drop(self, connection_id: bytes) -> None:
-        """Hand no more datagrams for a connection ID to anybody."""
-
-    def forget(self, link: QuicLink, outcome: str) -> None:
-        """Drop the connection, which is over."""
-
-    def lagging(self, connection: ServerConnection) -> None:
-        """Note that much of an answer waits for the peer."""
-
-    def call_started(self) -> None:
-        """Count a call that begins."""
-
-    def call_ended(self) -> None:
-        """Count a call that ended."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinkSettings:
-    """The settings that all connections of a port share."""
-
-    dispatcher: IDispatcher
-    limits: ConnectionLimits
-    wire_limits: Limits
-    clock: IReactorTime
-    owner: LinkOwner
-    window: int
-    strict_request_line: bool = False
-
-    @cached_property
-    def one_request(self) -> ConnectionLimits:
-        """The limits of a stream; its age is that of the connection."""
-        return self.limits.model_copy(update={"requests_per_connection": 1, "connection_age": math.inf})
 
 
 class QuicLink:
