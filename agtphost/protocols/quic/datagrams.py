@@ -50,7 +50,7 @@ MOST_WAITING = 256
 """First datagrams that wait for their turn to be shaken hands with."""
 
 TURN_SECONDS = 0.002
-"""Seconds after which a turn of the reactor hands connections no more datagrams: each may hold a whole call."""
+"""Seconds after which a turn of the reactor begins with no further datagram or connection: each may hold a whole call."""
 
 READ_SECONDS = 0.001
 """Seconds for which a turn still reads datagrams then, so that the next one knows whose turn it is."""
@@ -119,6 +119,8 @@ class QuicEndpoint(DatagramProtocol):
         self._failed: deque[float] = deque()  # until when handshakes that have ended count as open
         self._budget = (0.0, 0)
         self._queue = ReceiveQueue()
+        self._sending: dict[QuicLink, None] = {}  # have something to send, or may have; who asked first is first
+        self._has_next_turn = False
         self._turn_began: float | None = None
         self._reads_until = math.inf
         self.counts = QuicCounts()
@@ -181,20 +183,34 @@ class QuicEndpoint(DatagramProtocol):
     def _begin_turn(self) -> None:
         self._turn_began = time.perf_counter()
         self._reads_until = math.inf
-        self._clock.callLater(0, self._end_turn)
+        self._plan_turn()
+
+    def _plan_turn(self) -> None:
+        if not self._has_next_turn:
+            self._has_next_turn = True
+            self._clock.callLater(0, self._take_turn)
 
     def _is_turn_over(self) -> bool:
         return self._turn_began is not None and time.perf_counter() - self._turn_began >= TURN_SECONDS
 
-    def _end_turn(self) -> None:
-        """Begin the next turn with the datagrams that wait, if there are any."""
+    def _take_turn(self) -> None:
+        """Begin a turn with what connections send, which no datagram that waits may delay; then serve those."""
+        self._has_next_turn = False
         self._turn_began = None
         self._limit_turn(TURN_OCTETS)
+        if not self._sending and not self._queue:
+            return
+        self._begin_turn()
+        for link in tuple(self._sending):
+            if link in self._sending:
+                del self._sending[link]
+                link.flush()
+            if self._is_turn_over():
+                break
         if self._queue:
-            self._begin_turn()
             self._queue.serve_next()
-            while self._queue and not self._is_turn_over():
-                self._queue.serve_next()
+        while self._queue and not self._is_turn_over():
+            self._queue.serve_next()
 
     def _limit_turn(self, octets: int) -> None:
         """Let Twisted's port read datagrams of so many octets in a turn: it looks before each one."""
@@ -415,6 +431,11 @@ class QuicEndpoint(DatagramProtocol):
             except OSError:
                 self.counts.dropped["unsent"] += 1
 
+    def wake(self, link: QuicLink) -> None:
+        """Let a connection send what it has, in one go with what others have."""
+        self._sending[link] = None
+        self._plan_turn()
+
     def use(self, link: QuicLink, connection_id: bytes) -> None:
         """Hand the datagrams for a connection ID to the connection."""
         if link in self._links:
@@ -430,6 +451,7 @@ class QuicEndpoint(DatagramProtocol):
     def forget(self, link: QuicLink, outcome: str) -> None:
         """Drop a connection that is over, and its IDs."""
         self._queue.discard(link)
+        self._sending.pop(link, None)
         for each in self._links.pop(link, ()):
             self._by_id.pop(each, None)
         if link in self._half_open:

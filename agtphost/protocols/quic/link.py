@@ -76,7 +76,6 @@ class QuicLink:
         self._resets: deque[float] = deque(maxlen=MOST_RESETS)
         self._moves: deque[float] = deque(maxlen=MOST_MOVES)
         self._timer: IDelayedCall | None = None
-        self._flushing: IDelayedCall | None = None
         self._draining = False
         self._seen_at = ""  # the client's address as the system spells it
         self._active = self._clock.seconds()
@@ -118,12 +117,12 @@ class QuicLink:
             self.core.close(TRANSPORT_INTERNAL, PADDING)
 
     def _wake(self) -> None:
-        """Send what there is at the end of this turn of the reactor."""
-        if self._flushing is None and not self.is_gone:
-            self._flushing = self._clock.callLater(0, self._flush)
+        """Send what there is in one of the next turns of the reactor."""
+        if not self.is_gone:
+            self._owner.wake(self)
 
-    def _flush(self) -> None:
-        self._flushing = None
+    def flush(self) -> None:
+        """Send what there is, and end the streams that are over."""
         ended, self._ended = self._ended, []
         for stream in ended:
             stream.end()
@@ -427,10 +426,9 @@ class QuicLink:
         if self.is_gone:
             return
         self.is_gone = True
-        for call in (self._timer, self._flushing):
-            if call is not None and call.active():
-                call.cancel()
-        self._timer = self._flushing = None
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
         streams = [*self._ended, *self._streams.values()]
         self._ended.clear()
         self._streams.clear()

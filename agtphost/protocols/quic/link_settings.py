@@ -32,6 +32,9 @@ class LinkOwner(Protocol):
     def establish(self, link: Any) -> None:
         """Note that the handshake of a connection is over, and its client not refused."""
 
+    def wake(self, link: Any) -> None:
+        """Call the connection's ``flush`` in a turn of the reactor, unless it ends before."""
+
     def transmit(self, octets: bytes, address: tuple[str, int]) -> None:
         """Send a datagram."""
 

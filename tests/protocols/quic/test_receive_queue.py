@@ -13,6 +13,7 @@ from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.quic import datagrams, receive_queue
 from agtphost.protocols.quic.link import QuicLink
 from agtphost.protocols.quic.receive_queue import ReceiveQueue
+from tests.protocols.links import FakeDispatcher
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
 from tests.protocols.quic.test_hostile import OK
@@ -33,6 +34,7 @@ class Flood:
     :param count: of datagrams.
     :param connections: of that client, which take turns at sending them.
     :param other: the address of the other one.
+    :param dispatcher: of the host; None: one that answers immediately.
     """
 
     def __init__(
@@ -42,11 +44,11 @@ class Flood:
         count: int,
         connections: int = 1,
         other: tuple[str, int] = OTHER,
+        dispatcher: FakeDispatcher | None = None,
     ) -> None:
         self.network = Network()
-        self.host: Any = QuicHost(
-            self.network, site, limits=ConnectionLimits(handshakes_per_second_per_address=connections + 1)
-        )
+        limits = ConnectionLimits(handshakes_per_second_per_address=connections + 1)
+        self.host: Any = QuicHost(self.network, site, dispatcher, limits)
         addresses = [(COSTLY[0], COSTLY[1] + number) for number in range(connections)]
         *clients, self.other = [
             QuicClient(self.network, site, address=address).connect() for address in (*addresses, other)
@@ -61,14 +63,26 @@ class Flood:
         self._seconds = 0.0
         for module in (datagrams, receive_queue):
             monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self._seconds))
-        receive = QuicLink.receive
+        receive, flush = QuicLink.receive, QuicLink.flush
+        self.flushed = 0
+        self.taken = datagrams.TURN_SECONDS
+        """Seconds that a datagram takes."""
+
+        self.flush_taken = 0.0
+        """Seconds that a connection takes to send what it has."""
 
         def spend(link: QuicLink, datagram: bytes, address: Any) -> None:
             self.order.append(address)
             receive(link, datagram, address)
-            self._seconds += datagrams.TURN_SECONDS
+            self._seconds += self.taken
+
+        def spend_on_flush(link: QuicLink) -> None:
+            self.flushed += 1
+            flush(link)
+            self._seconds += self.flush_taken
 
         monkeypatch.setattr(QuicLink, "receive", spend)
+        monkeypatch.setattr(QuicLink, "flush", spend_on_flush)
 
     def arrive(self, seconds: float = 0.0) -> int:
         """
@@ -82,6 +96,16 @@ class Flood:
             self.host.endpoint.datagramReceived(*self._waiting.pop(0))
             self._seconds += seconds
         return before - len(self._waiting)
+
+    def turn(self) -> int:
+        """Let the reactor have one turn, and return how many datagrams connections were given in it."""
+        before, clock = len(self.order), self.network.clock
+        for call in [each for each in clock.getDelayedCalls() if each.getTime() <= clock.seconds()]:
+            if call.active():  # Those that it makes belong to the next turn, which Clock would have in the same go.
+                clock.calls.remove(call)
+                call.called = 1
+                call.func(*call.args, **call.kw)
+        return len(self.order) - before
 
 
 def test_costly_datagrams_of_a_client_make_no_other_wait(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +137,36 @@ def test_a_turn_reads_only_for_its_time(site: Site, monkeypatch: pytest.MonkeyPa
     """What is read ahead of its turn takes the others' time too: the next turn reads on."""
     flood = Flood(site, monkeypatch, 50)
     assert flood.arrive(datagrams.READ_SECONDS / 10) <= 12
+
+
+def test_an_answer_is_sent_before_further_datagrams_are_served(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn begins with what connections have to send: an answer waits for no datagram that came after its request."""
+    dispatcher = FakeDispatcher()
+    flood = Flood(site, monkeypatch, 50, dispatcher=dispatcher)
+    flood.arrive()
+    while not dispatcher.waiting:
+        assert flood.turn()
+    flood.turn()
+    served, sent = len(flood.order), list[tuple[Any, int]]()
+    monkeypatch.setattr(flood.host, "write", lambda octets, address: sent.append((address, len(flood.order))))
+    dispatcher.answer()
+    flood.turn()
+    assert sent[0] == (OTHER, served) and len(flood.order) == served + 1
+
+
+def test_connections_that_send_share_a_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What connections have to send is part of a turn's time, also where each was given a datagram that took none."""
+    flood = Flood(site, monkeypatch, 40, 40)
+    flood.taken, flood.flush_taken = 0.0, datagrams.TURN_SECONDS / 4
+    flood.arrive()
+    assert len(flood.order) == 41
+    flushed = []
+    for _ in range(12):
+        before = flood.flushed
+        flood.turn()
+        flushed.append(flood.flushed - before)
+    assert max(flushed) == 4 and sum(flushed) >= 41
+    assert flood.other.wait(flood.call)[0].startswith(OK)
 
 
 def test_a_client_has_its_part_of_what_waits(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
