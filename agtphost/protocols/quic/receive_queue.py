@@ -19,7 +19,10 @@ MOST_QUEUED = 256
 """Datagrams that wait if they are of one connection; of several, each address and connection has its part of that."""
 
 ROUND_SECONDS = 0.0005
-"""Seconds that an address may take in a round. One that took more is left out of rounds until it has made up for it."""
+"""
+Seconds of processor time that an address may take in a round. One that took more is left out of rounds until it has
+made up for it; time that other processes or threads have had is not its own.
+"""
 
 Address = tuple[str, int]
 
@@ -81,9 +84,9 @@ class ReceiveQueue:
             origin.waiting[receiver] = own
         if origin.waiting:
             self._origins[name] = origin
-        began = time.perf_counter()
+        began = time.thread_time()
         receiver.receive(datagram, address)
-        origin.excess = max(0.0, time.perf_counter() - began - ROUND_SECONDS)
+        origin.excess = max(0.0, time.thread_time() - began - ROUND_SECONDS)
 
     def discard(self, receiver: Receiver) -> None:
         """Drop what waits for a connection that is over, also under an address that it had before."""

@@ -62,7 +62,7 @@ class Flood:
         self.order: list[Any] = []
         self._seconds = 0.0
         for module in (datagrams, receive_queue):
-            monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self._seconds))
+            monkeypatch.setattr(module, "time", SimpleNamespace(thread_time=lambda: self._seconds))
         receive, flush = QuicLink.receive, QuicLink.flush
         self.flushed = 0
         self.taken = datagrams.TURN_SECONDS
@@ -152,6 +152,14 @@ def test_an_answer_is_sent_before_further_datagrams_are_served(site: Site, monke
     dispatcher.answer()
     flood.turn()
     assert sent[0] == (OTHER, served) and len(flood.order) == served + 1
+
+
+def test_a_turn_is_over_after_one_datagram_that_takes_long(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames that say nothing take 1.5 ms a datagram: a second one would make each turn of a call twice as long."""
+    flood = Flood(site, monkeypatch, 50)
+    flood.taken = 0.0015
+    flood.arrive()
+    assert [flood.turn() for _ in range(5)] == [1] * 5
 
 
 def test_connections_that_send_share_a_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +268,7 @@ def test_an_address_whose_datagrams_take_long_has_fewer(monkeypatch: pytest.Monk
         nonlocal seconds
         seconds += more
 
-    monkeypatch.setattr(receive_queue, "time", SimpleNamespace(perf_counter=lambda: seconds))
+    monkeypatch.setattr(receive_queue, "time", SimpleNamespace(thread_time=lambda: seconds))
     queue, served = ReceiveQueue(), list[str]()
     costly = Client("a", served, COSTLY[0], seconds=4 * receive_queue.ROUND_SECONDS)
     cheap = Client("b", served, OTHER[0], seconds=receive_queue.ROUND_SECONDS / 2)
