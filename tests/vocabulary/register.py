@@ -435,6 +435,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "protocols.quic.receive_queue:ReceiveQueue._origins",
             "protocols.quic.receive_queue:_Origin.waiting",
             "protocols.quic.link:QuicLink._streams",
+            "protocols.quic.turns:PortTurns._sending",
             "dispatch.sessions:SessionTable._agents",
             "dispatch.gates.limits:RateGate._logged",
             "methods.standard.pure.extraction:_compile_own",

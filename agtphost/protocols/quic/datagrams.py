@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import socket
-import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,7 +30,7 @@ from agtphost.protocols.quic.core import ServerCore, configuration_of, encode_re
 from agtphost.protocols.quic.link import QuicLink
 from agtphost.protocols.quic.link_settings import LinkSettings
 from agtphost.protocols.quic.qlog import QlogDirectory
-from agtphost.protocols.quic.receive_queue import ReceiveQueue
+from agtphost.protocols.quic.turns import PortTurns
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
 from agtphost.wire.quic.connection import CONNECTION_ID, MOST_DATAGRAM
@@ -48,19 +46,6 @@ RESETS_PER_SECOND = 100
 
 MOST_WAITING = 256
 """First datagrams that wait for their turn to be shaken hands with."""
-
-TURN_SECONDS = 0.001
-"""
-Seconds of processor time after which a turn of the reactor begins with no further datagram or connection.
-
-A datagram may take 1.6 ms. A call has four or five turns, through the threads of the store, and each is as long.
-"""
-
-READ_SECONDS = 0.0005
-"""Seconds for which a turn still reads datagrams then, so that the next one knows whose turn it is."""
-
-TURN_OCTETS = 262_144
-"""Octets of datagrams of one turn, as Twisted has it."""
 
 _RECEIVE_BUFFER = 2_097_152
 
@@ -115,18 +100,14 @@ class QuicEndpoint(DatagramProtocol):
         self._secret = secret
         self._traces = QlogDirectory(section.qlog) if section.qlog is not None else None
         self._tokens = QuicRetryTokenHandler()
-        self._turns = handshakes_of(clock)
+        self._handshakes = handshakes_of(clock)
         self._waiting: dict[bytes, _Arrival] = {}
         self._by_id: dict[bytes, QuicLink] = {}
         self._links: dict[QuicLink, set[bytes]] = {}
         self._half_open: set[QuicLink] = set()
         self._failed: deque[float] = deque()  # until when handshakes that have ended count as open
         self._budget = (0.0, 0)
-        self._queue = ReceiveQueue()
-        self._sending: dict[QuicLink, None] = {}  # have something to send, or may have; who asked first is first
-        self._has_next_turn = False
-        self._turn_began: float | None = None
-        self._reads_until = math.inf
+        self._turns = PortTurns(clock, self._limit_turn)
         self.counts = QuicCounts()
         self.is_ending = False
         self.when_empty: Callable[[], None] = lambda: None
@@ -174,47 +155,10 @@ class QuicEndpoint(DatagramProtocol):
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
-        """Take a datagram; its connection has it in a later turn of the reactor if this one had its TURN_SECONDS."""
-        if self._turn_began is None:
-            self._begin_turn()
+        """Take a datagram; its connection has it in a later turn of the reactor if this one had its time."""
+        self._turns.note_datagram()
         self._take(datagram, addr)
-        if self._is_turn_over():
-            now = time.thread_time()
-            self._reads_until = min(self._reads_until, now + READ_SECONDS)
-            if now >= self._reads_until:
-                self._limit_turn(0)
-
-    def _begin_turn(self) -> None:
-        self._turn_began = time.thread_time()
-        self._reads_until = math.inf
-        self._plan_turn()
-
-    def _plan_turn(self) -> None:
-        if not self._has_next_turn:
-            self._has_next_turn = True
-            self._clock.callLater(0, self._take_turn)
-
-    def _is_turn_over(self) -> bool:
-        return self._turn_began is not None and time.thread_time() - self._turn_began >= TURN_SECONDS
-
-    def _take_turn(self) -> None:
-        """Begin a turn with what connections send, which no datagram that waits may delay; then serve those."""
-        self._has_next_turn = False
-        self._turn_began = None
-        self._limit_turn(TURN_OCTETS)
-        if not self._sending and not self._queue:
-            return
-        self._begin_turn()
-        for link in tuple(self._sending):
-            if link in self._sending:
-                del self._sending[link]
-                link.flush()
-            if self._is_turn_over():
-                break
-        if self._queue:
-            self._queue.serve_next()
-        while self._queue and not self._is_turn_over():
-            self._queue.serve_next()
+        self._turns.limit_reading()
 
     def _limit_turn(self, octets: int) -> None:
         """Let Twisted's port read datagrams of so many octets in a turn: it looks before each one."""
@@ -234,7 +178,8 @@ class QuicEndpoint(DatagramProtocol):
             return
         link = self._by_id.get(header.destination_cid)
         if link is not None:
-            self._hand_over(link, datagram, (addr[0], addr[1]))
+            if not self._turns.hand_over(link, datagram, (addr[0], addr[1])):
+                self._drop("queue")
         elif header.version is None:
             self._reset(header.destination_cid, datagram, addr)
         elif header.version != QuicProtocolVersion.VERSION_1:
@@ -248,12 +193,6 @@ class QuicEndpoint(DatagramProtocol):
             self._drop("ending" if self.is_ending else "malformed")
         else:
             self._arrive(header, datagram, (addr[0], addr[1]))
-
-    def _hand_over(self, link: QuicLink, datagram: bytes, addr: tuple[str, int]) -> None:
-        if not self._queue and not self._is_turn_over():
-            link.receive(datagram, addr)
-        elif not self._queue.put(link, datagram, addr):
-            self._drop("queue")
 
     def _drop(self, why: str) -> None:
         """Count a datagram that is not answered."""
@@ -316,7 +255,7 @@ class QuicEndpoint(DatagramProtocol):
             self._begin(header.destination_cid, original, retried, datagram, addr)
 
         arrival = self._waiting[header.destination_cid] = _Arrival(begin)
-        if self._turns.take(arrival):
+        if self._handshakes.take(arrival):
             begin()
 
     def _is_pressed(self, address: str) -> bool:
@@ -437,8 +376,7 @@ class QuicEndpoint(DatagramProtocol):
 
     def wake(self, link: QuicLink) -> None:
         """Let a connection send what it has, in one go with what others have."""
-        self._sending[link] = None
-        self._plan_turn()
+        self._turns.wake(link)
 
     def use(self, link: QuicLink, connection_id: bytes) -> None:
         """Hand the datagrams for a connection ID to the connection."""
@@ -454,8 +392,7 @@ class QuicEndpoint(DatagramProtocol):
 
     def forget(self, link: QuicLink, outcome: str) -> None:
         """Drop a connection that is over, and its IDs."""
-        self._queue.discard(link)
-        self._sending.pop(link, None)
+        self._turns.discard(link)
         for each in self._links.pop(link, ()):
             self._by_id.pop(each, None)
         if link in self._half_open:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.pacing import HANDSHAKES
-from agtphost.protocols.quic import core, datagrams
+from agtphost.protocols.quic import core, datagrams, turns
 from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire.quic import connection
 from tests.protocols.authorities import issue
@@ -221,7 +221,7 @@ def test_a_first_datagram_that_comes_twice_while_it_waits_begins_one_connection(
     network = Network()
     host = QuicHost(network, site)
     waiter = type("Waiter", (), {"take_turn": lambda self: None})
-    while host.endpoint._turns.take(waiter()):
+    while host.endpoint._handshakes.take(waiter()):
         pass  # The turns of this round are taken.
     client = QuicClient(network, site)
     datagram = network.carried[-1][2]
@@ -287,16 +287,16 @@ def test_a_turn_takes_no_more_datagrams_after_its_time(site: Site, monkeypatch: 
     """Others have their turn between two datagrams, each of which may be a whole call; the next turn goes on."""
     network = Network()
     host: Any = QuicHost(network, site)
-    for seconds, octets in ((3600.0, datagrams.TURN_OCTETS), (0.0, 0)):
+    for seconds, octets in ((3600.0, turns.TURN_OCTETS), (0.0, 0)):
         network.pass_time(0.001)
-        monkeypatch.setattr(datagrams, "TURN_SECONDS", seconds)
-        monkeypatch.setattr(datagrams, "READ_SECONDS", seconds)
-        host.maxThroughput = datagrams.TURN_OCTETS
+        monkeypatch.setattr(turns, "TURN_SECONDS", seconds)
+        monkeypatch.setattr(turns, "READ_SECONDS", seconds)
+        host.maxThroughput = turns.TURN_OCTETS
         for _ in range(2):
             host.endpoint.datagramReceived(b"x", ("203.0.113.5", 4444))
         assert host.maxThroughput == octets
     network.pass_time(0.001)
-    assert host.maxThroughput == datagrams.TURN_OCTETS
+    assert host.maxThroughput == turns.TURN_OCTETS
 
 
 def test_share_of_an_address(site: Site) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agtphost.protocols import ConnectionLimits
-from agtphost.protocols.quic import datagrams, receive_queue
+from agtphost.protocols.quic import receive_queue, turns
 from agtphost.protocols.quic.link import QuicLink
 from agtphost.protocols.quic.receive_queue import ReceiveQueue
 from tests.protocols.links import FakeDispatcher
@@ -61,11 +61,11 @@ class Flood:
             self.call = self.other.call()
         self.order: list[Any] = []
         self._seconds = 0.0
-        for module in (datagrams, receive_queue):
+        for module in (turns, receive_queue):
             monkeypatch.setattr(module, "time", SimpleNamespace(thread_time=lambda: self._seconds))
         receive, flush = QuicLink.receive, QuicLink.flush
         self.flushed = 0
-        self.taken = datagrams.TURN_SECONDS
+        self.taken = turns.TURN_SECONDS
         """Seconds that a datagram takes."""
 
         self.flush_taken = 0.0
@@ -90,7 +90,7 @@ class Flood:
 
         :param seconds: that reading one takes.
         """
-        self.host.maxThroughput = datagrams.TURN_OCTETS
+        self.host.maxThroughput = turns.TURN_OCTETS
         before = len(self._waiting)
         while self._waiting and self.host.maxThroughput:
             self.host.endpoint.datagramReceived(*self._waiting.pop(0))
@@ -99,7 +99,8 @@ class Flood:
 
     def turn(self) -> int:
         """Let the reactor have one turn, and return how many datagrams connections were given in it."""
-        before, clock = len(self.order), self.network.clock
+        before = len(self.order)
+        clock: Any = self.network.clock
         for call in [each for each in clock.getDelayedCalls() if each.getTime() <= clock.seconds()]:
             if call.active():  # Those that it makes belong to the next turn, which Clock would have in the same go.
                 clock.calls.remove(call)
@@ -136,7 +137,7 @@ def test_callers_behind_one_address_take_turns(site: Site, monkeypatch: pytest.M
 def test_a_turn_reads_only_for_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read ahead of its turn takes the others' time too: the next turn reads on."""
     flood = Flood(site, monkeypatch, 50)
-    assert flood.arrive(datagrams.READ_SECONDS / 10) <= 12
+    assert flood.arrive(turns.READ_SECONDS / 10) <= 12
 
 
 def test_an_answer_is_sent_before_further_datagrams_are_served(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +166,7 @@ def test_a_turn_is_over_after_one_datagram_that_takes_long(site: Site, monkeypat
 def test_connections_that_send_share_a_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """What connections have to send is part of a turn's time, also where each was given a datagram that took none."""
     flood = Flood(site, monkeypatch, 40, 40)
-    flood.taken, flood.flush_taken = 0.0, datagrams.TURN_SECONDS / 4
+    flood.taken, flood.flush_taken = 0.0, turns.TURN_SECONDS / 4
     flood.arrive()
     assert len(flood.order) == 41
     flushed = []
@@ -193,7 +194,7 @@ def test_what_waits_for_a_connection_ends_with_it(site: Site, monkeypatch: pytes
     for link in tuple(flood.host.endpoint._links):
         if link.address == COSTLY[0]:
             link.cut()
-    assert len(flood.host.endpoint._queue) == 1
+    assert len(flood.host.endpoint._turns._queue) == 1
     assert flood.other.wait(flood.call)[0].startswith(OK)
     assert flood.order.count(COSTLY) == 1
 
