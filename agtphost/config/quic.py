@@ -40,7 +40,7 @@ class QuicSection(Section):
     """
     A directory for a trace of each connection in qlog's format, for debugging; it is made for this user alone if it is
     missing. Traces have neither payloads nor keys. They slow a busy host down. A process writes 1,000 of them at most,
-    each of 16 MiB at most.
+    100 of these of handshakes that failed, each of 16 MiB at most.
     """
 
     datagram_size: Annotated[int, Field(ge=1200, le=1452)] = 1200

@@ -128,9 +128,9 @@ class ServerCore(BoundedConnection):
 
     def end_trace(self) -> None:
         """Close the file of the connection's trace, if there is one."""
-        trace: Any = self._quic_logger
-        if trace is not None:
-            trace.close()
+        trace, self._quic_logger = self._quic_logger, None
+        if trace is not None and self._configuration.quic_logger is not None:
+            self._configuration.quic_logger.end_trace(trace)
 
     def release(self) -> None:
         """
@@ -167,8 +167,11 @@ class ServerCore(BoundedConnection):
         context.certificate, context.certificate_chain = own.chain[0], list(own.chain[1:])
         context.certificate_private_key = own.key
 
-    def free_handshake(self) -> None:
-        """Free 32 KiB that a complete handshake needs no more."""
+    def end_handshake(self) -> None:
+        """Note that the handshake has succeeded, and free 32 KiB that it needs no more."""
+        trace: Any = self._quic_logger
+        if trace is not None:
+            trace.is_established = True
         for epoch in (tls.Epoch.INITIAL, tls.Epoch.HANDSHAKE):
             self._crypto_buffers[epoch] = Buffer(capacity=0)
 

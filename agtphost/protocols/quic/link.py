@@ -218,7 +218,7 @@ class QuicLink:
         if certificate is not None:
             self._owner.vouch(self)
         self._owner.establish(self)
-        self.core.free_handshake()
+        self.core.end_handshake()
         self._peer = Peer(
             address=self.address,
             carrier="quic",

@@ -21,6 +21,9 @@ from agtphost.vocabulary.foreign_errors import explain
 MOST_TRACES = 1_000
 """Traces of one process; further connections have none."""
 
+MOST_FAILED = 100
+"""Of them those whose handshake did not succeed: what strangers begin leaves room for connections."""
+
 MOST_OCTETS = 16_777_216
 """Octets of one trace; further events are left out."""
 
@@ -38,30 +41,44 @@ class QlogDirectory(QuicLogger):
         super().__init__()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self._count = 0
+        self._count = self._failed = 0
+        self._has_warned = False
 
     def start_trace(self, is_client: bool, odcid: bytes) -> QuicLoggerTrace:
         """Begin the trace of a connection; nothing is written of it where its file cannot be made."""
         trace = QlogTrace(is_client=is_client, odcid=odcid)
-        if self._count < MOST_TRACES:
-            self._count += 1
-            if self._count == MOST_TRACES:
+        if self._count >= MOST_TRACES:
+            if not self._has_warned:
+                self._has_warned = True
                 log.warn(
                     "{count} traces were begun in {folder}: no more until a restart",
                     count=MOST_TRACES,
                     folder=self._folder,
                 )
-            name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{odcid.hex()}.sqlog"
-            try:
-                trace.open(self._folder / name)
-            except OSError as error:
-                log.warn("no trace of a connection: {error}", error=explain(error))
+            return trace
+        name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{odcid.hex()}.sqlog"
+        try:
+            trace.open(self._folder / name)
+        except OSError as error:
+            log.warn("no trace of a connection: {error}", error=explain(error))
+        else:
+            self._count += 1
         return trace
 
     def end_trace(self, trace: QuicLoggerTrace) -> None:
-        """End a trace."""
+        """End a trace; remove it if its handshake failed, and as many that did are kept as may be."""
         assert isinstance(trace, QlogTrace)
         trace.close()
+        if trace.path is None or trace.is_established:
+            return
+        if self._failed < MOST_FAILED:
+            self._failed += 1
+            return
+        self._count -= 1
+        try:
+            trace.path.unlink(missing_ok=True)
+        except OSError as error:
+            log.warn("a trace cannot be removed: {error}", error=explain(error))
 
 
 class QlogTrace(QuicLoggerTrace):
@@ -71,10 +88,16 @@ class QlogTrace(QuicLoggerTrace):
         super().__init__(is_client=is_client, odcid=odcid)
         self._file: BinaryIO | None = None
         self._left = MOST_OCTETS
+        self.path: Path | None = None
+        """The file, if there is one."""
+
+        self.is_established = False
+        """Whether the handshake succeeded."""
 
     def open(self, path: Path) -> None:
         """Write the head of a new file, and from then on each event. :raises OSError: it cannot be made."""
         self._file = path.open("xb", buffering=0)
+        self.path = path
         whole = self.to_dict()
         trace = {name: whole[name] for name in ("common_fields", "vantage_point")}
         self._write({"qlog_format": "JSON-SEQ", "qlog_version": "0.3", "trace": trace})

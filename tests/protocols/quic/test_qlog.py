@@ -15,7 +15,7 @@ from agtphost.protocols.quic.core import reset_token
 from agtphost.protocols.quic.listener import QuicListeningService
 from tests.client.quic.sessions import SessionClient, call_of, credentials_of
 from tests.protocols.loopback import Site
-from tests.protocols.quic.network import SECRET, Network, QuicHost, quic_site
+from tests.protocols.quic.network import SECRET, Network, QuicClient, QuicHost, quic_site
 
 
 @pytest.fixture
@@ -67,6 +67,24 @@ def test_traces_are_bounded(site: Site, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(qlog, "MOST_TRACES", 0)
     call_once(site, tmp_path / "none")
     assert list((tmp_path / "none").iterdir()) == []
+
+
+def test_handshakes_that_fail_use_up_few_traces(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ones are kept, for who asks why they fail; further ones leave the room to connections."""
+    monkeypatch.setattr(qlog, "MOST_TRACES", 4)
+    monkeypatch.setattr(qlog, "MOST_FAILED", 2)
+    network, folder = Network(), tmp_path / "traces"
+    host = QuicHost(network, site, qlog=folder)
+    for number in range(6):
+        client = QuicClient(network, site, address=("198.51.100.7", number + 1))
+        del network.receivers[client.address]  # It never reads the host's answer.
+        network.run(lambda: host.endpoint.links == 1)
+        network.run(lambda: host.endpoint.links == 0)
+    assert len(list(folder.iterdir())) == 2
+    for number in range(3):
+        client = QuicClient(network, site, address=("198.51.100.8", number + 1)).connect()
+        client.wait(client.call())
+    assert len(list(folder.iterdir())) == 4
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
