@@ -120,6 +120,10 @@ class AcceptingFactory(ServerFactory):
         self.refused += 1
         return False
 
+    def release(self, address: str) -> None:
+        """Count a connection no more that was admitted and could not be made."""
+        self._admission.release(address)
+
     def is_full(self, address: str) -> bool:
         """Return whether the listener or a canonical address has all the connections that it may have."""
         return self._admission.find_full_limit(address) is not None

@@ -20,11 +20,13 @@ from aioquic.quic.packet import (
 )
 from aioquic.quic.retry import QuicRetryTokenHandler
 from twisted.internet.protocol import DatagramProtocol
+from twisted.logger import Logger
 
 from agtphost.config.quic import QuicSection
 from agtphost.protocols.admission import canonical_address
 from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import READ_AHEAD
+from agtphost.protocols.own_certificates import OwnCertificates
 from agtphost.protocols.pacing import handshakes_of
 from agtphost.protocols.quic.core import ServerCore, configuration_of, encode_refusal, reset_token
 from agtphost.protocols.quic.link import QuicLink
@@ -48,6 +50,8 @@ MOST_WAITING = 256
 """First datagrams that wait for their turn to be shaken hands with."""
 
 _RECEIVE_BUFFER = 2_097_152
+
+log = Logger()
 
 
 @dataclass(kw_only=True)
@@ -293,7 +297,7 @@ class QuicEndpoint(DatagramProtocol):
         self, chosen: bytes, original: bytes, retried: bytes | None, datagram: bytes, addr: tuple[str, int]
     ) -> None:
         """Create the connection and process its first datagram, unless its client may have none."""
-        tls, limits = self._tls, self._settings.limits
+        tls = self._tls
         if self.is_ending or tls.own is None:
             return
         address = canonical_address(addr[0])
@@ -303,37 +307,49 @@ class QuicEndpoint(DatagramProtocol):
             if self._factory.is_full(address):  # Else its next datagram may be soon enough.
                 self._refuse(datagram, addr)
             return
+        try:
+            link = self._make_link(tls.own, address, original, retried)
+        except Exception:
+            # Other clients may wait in the same round of handshakes.
+            log.failure("a QUIC connection could not be made")
+            if retried is not None:
+                self._factory.release(address)
+            return
+        self._links[link] = set()
+        if retried is not None:
+            self._note_admission(link)
+        self._half_open.add(link)
+        self.use(link, chosen)
+        self.use(link, link.core.host_cid)
+        link.receive(datagram, addr)
+
+    def _make_link(self, own: OwnCertificates, address: str, original: bytes, retried: bytes | None) -> QuicLink:
+        """Return a new connection."""
+        tls = self._tls
         asks = tls.files.client_auth != "none"
         configuration = configuration_of(
-            tls.own,
+            own,
             window=self._settings.window,
-            idle=limits.idle_timeout,
+            idle=self._settings.limits.idle_timeout,
             datagram_size=self._section.datagram_size,
             traces=self._traces,
         )
         core = ServerCore(
             configuration,
-            tls.own,
+            own,
             asks_certificate=asks,
             streams=self._section.streams,
             secret=self._secret,
             original=original,
             retried=retried,
         )
-        link = QuicLink(
+        return QuicLink(
             self._settings,
             core,
             address,
             verifier=tls.chains if asks else None,
             needs_certificate=tls.files.client_auth == "required",
         )
-        self._links[link] = set()
-        if retried is not None:
-            self._note_admission(link)
-        self._half_open.add(link)
-        self.use(link, chosen)
-        self.use(link, core.host_cid)
-        link.receive(datagram, addr)
 
     def _refuse(self, datagram: bytes, addr: tuple[str, int]) -> None:
         """Tell a client, which has shown that it receives at its address, that it gets no connection."""

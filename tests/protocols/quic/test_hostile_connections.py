@@ -17,11 +17,13 @@ from twisted.internet.defer import succeed
 
 from agtphost.client import CannotConnect
 from agtphost.protocols import ConnectionLimits
+from agtphost.protocols.quic import datagrams
+from agtphost.protocols.quic.link import QuicLink
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, RESET_SECONDS, Code
 from tests.client.quic.sessions import SessionClient, credentials_of
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
-from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, logged_failures, quic_site
 from tests.protocols.quic.test_hostile import OK, frame, is_answered
 
 HANDSHAKE_FAILURE, UNRECOGNIZED_NAME = 40, 112
@@ -156,6 +158,27 @@ def test_a_client_without_a_connection_left_is_told_so(site: Site) -> None:
     foreign = QuicClient(network, site, address=("198.51.100.7", 60_001)).connect()
     assert foreign.closed is not None and foreign.closed.error_code == QuicErrorCode.CONNECTION_REFUSED
     assert host.endpoint.counts.handshakes == {"limit": 2} and (host.endpoint.links, host.endpoint.half_open) == (2, 0)
+
+
+def test_a_connection_that_cannot_be_made_is_not_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its address has its share back, and the others that wait for their handshake have it."""
+    network = Network()
+    host = QuicHost(network, site, limits=ConnectionLimits(connections_per_address=1), retry="always")
+    made, faults = datagrams.QuicLink, ["first"]
+
+    def make(*given: Any, **named: Any) -> QuicLink:
+        if faults:
+            raise MemoryError(faults.pop())
+        return made(*given, **named)
+
+    monkeypatch.setattr(datagrams, "QuicLink", make)
+    with logged_failures() as failures:
+        first, *others = [QuicClient(network, site, address=(f"198.51.100.{number}", 1)) for number in range(7, 12)]
+        network.run(lambda: all(each.is_connected for each in others))
+    assert len(failures) == 1 and host.factory._admission.connections == len(host.endpoint._links) >= 4
+    assert first.connect().is_connected, "it sends again"
+    network.pass_time(0.2)
+    assert host.factory.connections == host.endpoint.count_admitted() == 5
 
 
 def test_an_address_without_handshakes_left_costs_none(site: Site) -> None:
