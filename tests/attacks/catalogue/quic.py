@@ -17,6 +17,7 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import QuicProtocolVersion
 
 from tests.attacks.attack import MIB, Attack, Target
+from tests.attacks.measure import consumed_by_reactor
 from tests.attacks.site import amend
 from tests.attacks.strikes import addresses, fewer, turns
 from tests.programmes import seed_of_chance
@@ -218,29 +219,38 @@ def unread_answers(target: Target, seconds: float) -> None:
         client.socket.close()
 
 
+MOST_OF_OTHERS = 0.05
+"""Seconds of the host's processor time within which nine of ten calls beside a flood are answered."""
+
+
 def costly_datagrams(target: Target, seconds: float) -> None:
     """
-    Strangers fill datagrams with frames that say nothing, 1.6 ms each; a caller over QUIC is answered meanwhile.
+    Strangers fill datagrams with frames that say nothing, 1.5 ms each; a caller over QUIC is answered meanwhile.
 
-    There are 20 of them at two addresses, which is as many as may shake hands there together.
+    There are 40 of them at four addresses, ten each, which is as many as may shake hands there together. What the host
+    did until an answer came is counted, since the time includes what this machine did besides: a datagram of each
+    connection would be 60 ms.
     """
-    strangers = [Attacker(target, source, identified=False) for source in ("127.0.3.1", "127.0.3.2") * 10]
+    strangers = [Attacker(target, f"127.0.3.{4 + number % 4}", identified=False) for number in range(40)]
     for each in strangers:
         each.connect()
         each.send()
     took: list[float] = []
     with attacker(target, "127.0.3.3") as caller:
-        for _ in turns(seconds, least=5):
-            begun, number, answer = time.monotonic(), caller.begin(request("ECHO", "/text", {"text": "x"})), b""
+        for _ in turns(seconds, least=10):
+            begun, spent = time.monotonic(), consumed_by_reactor(target.pid)
+            number, answer = caller.begin(request("ECHO", "/text", {"text": "x"})), b""
             while not answer and time.monotonic() < begun + 10:
-                for stranger in strangers * 5:
+                for stranger in strangers:
                     stranger.send_frames(b"\x0a\0\0" * 400)  # empty STREAM
                     target.arrived(1)
-                answer = caller.answer(number, 0.01)
-            took.append(time.monotonic() - begun)
+                answer = caller.answer(number, 0.005)
+            assert answer.startswith(b"AGTP/1.0 200"), f"a call over QUIC has the answer {answer[:40]!r}"
+            took.append(consumed_by_reactor(target.pid) - spent)
     for each in strangers:
         each.close()
-    assert max(took) < 1, f"a call over QUIC takes {max(took):.1f} s"
+    longest = sorted(took)[len(took) * 9 // 10]
+    assert longest < MOST_OF_OTHERS, f"the host works for {longest * 1000:.0f} ms until a call over QUIC is answered"
 
 
 def moves(target: Target, seconds: float) -> None:
