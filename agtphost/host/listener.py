@@ -29,6 +29,7 @@ from agtphost.upstream.web_upstream import WebUpstream
 from agtphost.wire import Limits
 
 if TYPE_CHECKING:
+    from agtphost.host.host_loader import LoadedHost
     from agtphost.protocols.quic.listener import QuicListeningService
 
 log = Logger()
@@ -58,24 +59,28 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
 
 
 def quic_service(
-    reactor: Any, config: Config, tls: ServerTLS, listening: ListeningService, offered: OfferedTransports
+    reactor: Any, loaded: LoadedHost, listening: ListeningService, offered: OfferedTransports
 ) -> QuicListeningService | None:
     """
     Return the service that listens for QUIC, if ``[quic]`` is enabled; its connections count with those of TLS.
 
+    Each reader of a stateless reset's token can end its connection, and a host that does not know a connection sends
+    the token to any sender. So the secret is shared with no other host that serves, which may have the same certificate
+    (RFC 9000 section 21.11), but with a standby that takes over.
+
     :param offered: takes the ports once both are bound.
     :raises agtphost.errors.ConfigurationError: aioquic is another than this host knows.
     """
+    config = loaded.config
     if not config.quic.enabled:
         return None
-    from agtphost.protocols.quic.core import key_of_state
     from agtphost.protocols.quic.listener import QuicListeningService
 
-    assert tls.own is not None, "a host that listens has certificates"
-    secret = key_of_state(tls.own.main.key_pem)
+    assert loaded.key is not None, "a host that listens has a key"
+    secret = loaded.key.derive(f"quic stateless reset {config.host.server_id}")
     factory = listening.factory
     assert isinstance(factory, AGTPServerFactory)
-    service = QuicListeningService(config.quic, tls, factory, listening, reactor, config.listen.address, secret)
+    service = QuicListeningService(config.quic, loaded.tls, factory, listening, reactor, config.listen.address, secret)
     # A port that cannot be bound is logged by the service, and stated nowhere.
     ports: list[Deferred[Any]] = [listening.when_listening(), service.when_listening()]
     bound = gatherResults(ports, consumeErrors=True)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hmac
 import math
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Any
 
 from aioquic import tls
@@ -309,8 +308,3 @@ def encode_refusal(destination_cid: bytes, source_cid: bytes) -> bytes:
         frame.push_uint_var(number)
     [datagram], _ = builder.flush()
     return datagram
-
-
-def key_of_state(material: bytes) -> bytes:
-    """Return the secret of reset tokens, derived from what the state directory keeps secret."""
-    return sha256(b"agtphost quic stateless reset" + material).digest()
