@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict, deque
 from typing import Protocol
 
-from agtphost.protocols.admission import origin_of
+from agtphost.protocols.admission import canonical_address, origin_of
 
 MOST_QUEUED = 256
 """Datagrams that wait if they are of one connection; of several, each address and connection has its part of that."""
@@ -51,7 +51,10 @@ class _Origin:
 
 
 class ReceiveQueue:
-    """The datagrams that wait. Handshakes from addresses that may be another's share the part of one address."""
+    """
+    The datagrams that wait. Those from addresses that are not proven share the part of one address: handshakes, and
+    what comes for a connection from elsewhere, be it of its client that has moved or of another one.
+    """
 
     def __init__(self) -> None:
         self._origins: OrderedDict[str | None, _Origin] = OrderedDict()
@@ -62,7 +65,9 @@ class ReceiveQueue:
 
     def put(self, receiver: Receiver, datagram: bytes, address: Address) -> bool:
         """Let a datagram wait; False where as many of its connection wait as may, and it is lost."""
-        name = origin_of(receiver.address, ()) if receiver.is_admitted else None
+        # Who has seen an ID may send for it, and takes nothing of its client's part from another address.
+        is_its_own = receiver.is_admitted and canonical_address(address[0]) == receiver.address
+        name = origin_of(receiver.address, ()) if is_its_own else None
         if (origin := self._origins.get(name)) is None:
             origin = self._origins[name] = _Origin()
         own = origin.waiting.setdefault(receiver, deque())

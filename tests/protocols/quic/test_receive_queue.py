@@ -219,9 +219,9 @@ class Client:
         self.spend(self._seconds)
 
 
-def put(queue: ReceiveQueue, client: Client, count: int) -> int:
-    """Let so many datagrams wait, and return how many do."""
-    return sum(queue.put(client, b"%d" % number, COSTLY) for number in range(count))
+def put(queue: ReceiveQueue, client: Client, count: int, origin: str = "") -> int:
+    """Let so many datagrams wait, from another address if one is given, and return how many do."""
+    return sum(queue.put(client, b"%d" % number, (origin or client.address, 50_000)) for number in range(count))
 
 
 @pytest.mark.parametrize("address", ["198.51.100.%d", "2001:db8:0:%d::1"])
@@ -240,7 +240,7 @@ def test_connections_of_an_address_share_its_part(monkeypatch: pytest.MonkeyPatc
     """Half of what waits is another address's, however many connections there are of the first; an IPv6 /64 is one."""
     monkeypatch.setattr(receive_queue, "MOST_QUEUED", 8)
     queue, served = ReceiveQueue(), list[str]()
-    places = [address % number if "%" in address else address for number in range(4)]
+    places = [address % number if "%" in address else address for number in range(1, 5)]
     clients = [Client(each, served, place) for each, place in zip("abcd", places, strict=True)]
     assert [put(queue, each, 8) for each in clients] == [8, 4, 2, 2]
     assert put(queue, Client("z", served, "192.0.2.1"), 8) == 4
@@ -259,6 +259,17 @@ def test_handshakes_from_addresses_that_may_be_forged_share_a_part() -> None:
     while queue:
         queue.serve_next()
     assert served == ["a0", "z0", "b0", "z1", "c0", "z2", "d0", "e0", "f0"]
+
+
+def test_datagrams_from_elsewhere_take_nothing_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sees a connection ID on its way sends for it what cannot be decrypted: the client has its part as before."""
+    monkeypatch.setattr(receive_queue, "MOST_QUEUED", 8)
+    queue, served = ReceiveQueue(), list[str]()
+    client = Client("a", served, COSTLY[0])
+    assert put(queue, client, 10, OTHER[0]) == 8
+    assert put(queue, client, 4, f"::ffff:{COSTLY[0]}") == 4
+    queue.discard(client)
+    assert not queue
 
 
 def test_an_address_whose_datagrams_take_long_has_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
