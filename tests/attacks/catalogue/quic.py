@@ -220,7 +220,10 @@ def unread_answers(target: Target, seconds: float) -> None:
 
 
 MOST_OF_OTHERS = 0.05
-"""Seconds of the host's processor time within which nine of ten calls beside a flood are answered."""
+"""
+Seconds of the host's processor time within which half of the calls beside a flood are answered; those of which the
+caller reads the answer late, because its machine is busy, are among the others.
+"""
 
 
 def costly_datagrams(target: Target, seconds: float) -> None:
@@ -249,8 +252,8 @@ def costly_datagrams(target: Target, seconds: float) -> None:
             took.append(consumed_by_reactor(target.pid) - spent)
     for each in strangers:
         each.close()
-    longest = sorted(took)[len(took) * 9 // 10]
-    assert longest < MOST_OF_OTHERS, f"the host works for {longest * 1000:.0f} ms until a call over QUIC is answered"
+    median = sorted(took)[len(took) // 2]
+    assert median < MOST_OF_OTHERS, f"the host works for {median * 1000:.0f} ms until a call over QUIC is answered"
 
 
 def moves(target: Target, seconds: float) -> None:
