@@ -237,19 +237,11 @@ class QuicEndpoint(DatagramProtocol):
 
     def _arrive(self, header: QuicHeader, datagram: bytes, addr: tuple[str, int]) -> None:
         address = canonical_address(addr[0])
-        original, retried = header.destination_cid, None
-        if header.token:
-            try:
-                original = self._tokens.validate_token(
-                    address=addr, destination_cid=header.destination_cid, token=header.token, now=self._clock.seconds()
-                )
-            except ValueError:
-                self._drop("token")
-                return
-            retried = header.destination_cid
-        elif self._section.retry == "always" or self._is_pressed(address):
+        proven = self._find_original(header, addr)
+        if proven is None and (self._section.retry == "always" or self._is_pressed(address)):
             self._retry(header, addr)
             return
+        original, retried = (header.destination_cid, None) if proven is None else (proven, header.destination_cid)
         if header.destination_cid in self._waiting or len(self._waiting) >= MOST_WAITING:
             self._drop("waiting")
             return
@@ -261,6 +253,19 @@ class QuicEndpoint(DatagramProtocol):
         arrival = self._waiting[header.destination_cid] = _Arrival(begin)
         if self._handshakes.take(arrival):
             begin()
+
+    def _find_original(self, header: QuicHeader, addr: tuple[str, int]) -> bytes | None:
+        """
+        Return the connection ID that a client chose before its Retry; None where its token proves no address.
+
+        A token may be of another server that had this address, and is then as good as none (RFC 9000 section 8.1.3).
+        """
+        try:
+            return self._tokens.validate_token(
+                address=addr, destination_cid=header.destination_cid, token=header.token, now=self._clock.seconds()
+            )
+        except ValueError:
+            return None
 
     def _is_pressed(self, address: str) -> bool:
         """

@@ -277,10 +277,21 @@ def test_retry_proves_the_address(site: Site) -> None:
     client.close()
     network.run(lambda: not host.endpoint.links)
     host.endpoint.datagramReceived(with_token[0], ("203.0.113.5", 1))
-    assert (host.endpoint.links, host.endpoint.counts.dropped["token"]) == (0, 1)
+    assert (host.endpoint.links, host.endpoint.counts.retries) == (0, 2)
     network.pass_time(31)
     host.endpoint.datagramReceived(with_token[0], client.address)
-    assert (host.endpoint.links, host.endpoint.counts.dropped["token"]) == (0, 2)
+    assert (host.endpoint.links, host.endpoint.counts.retries) == (0, 3)
+
+
+@pytest.mark.parametrize("retry", ["pressed", "always"])
+@pytest.mark.parametrize("octets", [1, 60, 500])
+def test_a_token_of_another_server_is_as_good_as_none(site: Site, retry: str, octets: int) -> None:
+    """A client may have one of a server that had the address before: it is served, after a Retry where it is asked."""
+    network = Network()
+    host = QuicHost(network, site, retry=retry)
+    client = QuicClient(network, site, token=b"t" * octets).connect()
+    assert client.wait(client.call())[0].startswith(OK)
+    assert host.endpoint.counts.retries == (retry == "always")
 
 
 def test_a_turn_takes_no_more_datagrams_after_its_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
