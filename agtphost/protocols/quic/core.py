@@ -37,6 +37,13 @@ LONGEST_NAME = 255
 """Octets of a name that a client may ask for, as in OpenSSL."""
 
 
+MOST_PACKETS_OF_KEYS = 4_194_304
+"""
+Packets that a host encrypts with one set of keys, half of what AES-GCM may have (RFC 9001 section 6.6): 5 GB.
+The library does not count them.
+"""
+
+
 class UnrecognizedNameAlert(tls.Alert):
     """The alert for a name that cannot be one."""
 
@@ -124,6 +131,11 @@ class ServerCore(BoundedConnection):
             note_lost(**parts)
 
         loss._on_packets_lost = count_lost
+
+    @property
+    def is_worn_out(self) -> bool:
+        """Whether as many packets were sent as the keys of the connection may encrypt."""
+        return self._packet_number >= MOST_PACKETS_OF_KEYS
 
     def end_trace(self) -> None:
         """Close the file of the connection's trace, if there is one."""

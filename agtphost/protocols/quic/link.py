@@ -401,7 +401,7 @@ class QuicLink:
         """Act on the deadlines of the streams, and on the idleness and age of the connection."""
         for each in tuple(self._streams.values()):
             each.connection.sweep(now)
-        self._draining |= now >= self._expires
+        self._draining |= now >= self._expires or self.core.is_worn_out
         is_idle = not self._streams and now - self._active >= self._settings.limits.idle_timeout
         if is_idle:
             self.core.close(Code.DONE)

@@ -117,7 +117,7 @@ _CONNECTION = (
     *("_handle_retire_connection_id_frame", "_handle_stream_frame"),
     *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
-    *("_network_paths", "_parse_transport_parameters", "_peer_cid", "_peer_cid_available"),
+    *("_network_paths", "_packet_number", "_parse_transport_parameters", "_peer_cid", "_peer_cid_available"),
     *("_peer_cid_sequence_numbers", "_peer_retire_prior_to", "_probe_pending"),
     *("_quic_logger", "_remote_max_idle_timeout", "_remote_max_streams_bidi"),
     *("_replenish_connection_ids", "_send_probing_frames", "_serialize_transport_parameters"),

@@ -11,6 +11,7 @@ from twisted.internet.defer import succeed
 
 from agtphost.config.tls import TLSServer
 from agtphost.protocols import ConnectionLimits
+from agtphost.protocols.quic import core
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, Code
 from tests.protocols.authorities import AGENT_ID, issue, revocation_list
 from tests.protocols.links import FakeDispatcher, ask, reply
@@ -369,6 +370,27 @@ def test_idle_connection_is_closed(site: Site) -> None:
         network.pass_time(10)
         host.factory.sweep()
     assert host.endpoint.links == 0
+
+
+def test_keys_encrypt_a_bounded_number_of_packets(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection whose keys have had their packets ends after the answers that it owes, as one that is too old."""
+    monkeypatch.setattr(core, "MOST_PACKETS_OF_KEYS", 40)
+    network, dispatcher = Network(), FakeDispatcher()
+    host = QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    owed, long = client.call(), client.call()
+    network.run(lambda: len(dispatcher.waiting) == 2)
+    host.factory.sweep()
+    dispatcher.waiting.pop().callback(reply(dispatcher.requests[1], bytes(60_000)))
+    assert client.wait(long)[0].startswith(OK)
+    host.factory.sweep()
+    late = client.call()
+    network.run(lambda: late in client.reset)
+    assert (client.reset[late], len(dispatcher.requests)) == (Code.ENDING, 2)
+    dispatcher.answer()
+    assert client.wait(owed)[0].startswith(OK)
+    network.run(lambda: client.closed)
+    assert client.closed is not None and client.closed.error_code == Code.ENDING
 
 
 @pytest.mark.parametrize("changes", [0, 10])
