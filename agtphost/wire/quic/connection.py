@@ -19,6 +19,8 @@ What the library lacks or does otherwise, as of 1.7.1 and 1.7.2, which differ in
 - It bounds the octets that it has sent and that were not acknowledged, not the packets, each of which takes 700 octets
   of memory however short it is; and not even these octets where it answers probes of other paths.
 - It sends the end of a connection to an address that is not proven, however much that has got.
+- It sends datagrams that are longer than its peer takes, and reads the delays of a peer's acknowledgements in its own
+  unit.
 - It takes an idle timeout of 0, by which a peer says that it has none, for one of no seconds.
 - It reports the end of a connection only after a closing period.
 - It doubles the pause between two probes without bound: after an outage of a minute the next is a minute away.
@@ -38,7 +40,7 @@ from aioquic.buffer import Buffer, encode_uint_var  # type: ignore[attr-defined]
 from aioquic.quic import connection as quic
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ConnectionTerminated
-from aioquic.quic.packet import QuicErrorCode
+from aioquic.quic.packet import QuicErrorCode, pull_quic_transport_parameters
 from aioquic.quic.recovery import QuicPacketSpace
 from aioquic.quic.stream import QuicStream
 from cryptography import x509
@@ -119,7 +121,7 @@ _CONNECTION = (
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
     *("_network_paths", "_packet_number", "_parse_transport_parameters", "_peer_cid", "_peer_cid_available"),
     *("_peer_cid_sequence_numbers", "_peer_retire_prior_to", "_probe_pending"),
-    *("_quic_logger", "_remote_max_idle_timeout", "_remote_max_streams_bidi"),
+    *("_quic_logger", "_remote_ack_delay_exponent", "_remote_max_idle_timeout", "_remote_max_streams_bidi"),
     *("_replenish_connection_ids", "_send_probing_frames", "_serialize_transport_parameters"),
     *("_spaces", "_state", "_streams"),
     *("_write_connection_limits", "_write_new_connection_id_frame", "_write_stream_limits"),
@@ -227,6 +229,11 @@ class BoundedConnection(quic.QuicConnection):
         super()._parse_transport_parameters(data, from_session_ticket)
         if self._remote_max_idle_timeout == 0:
             self._remote_max_idle_timeout = None  # The peer has none (RFC 9000 section 18.2).
+        given = pull_quic_transport_parameters(Buffer(data=data))
+        if given.max_udp_payload_size is not None:
+            self._max_datagram_size = min(self._max_datagram_size, given.max_udp_payload_size)
+        if given.ack_delay_exponent is not None:
+            self._remote_ack_delay_exponent = given.ack_delay_exponent
 
     def _handle_crypto_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
         start = buf.tell()

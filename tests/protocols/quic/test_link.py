@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from aioquic.buffer import encode_uint_var
+from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import QuicProtocolVersion
 from cryptography import x509
 from twisted.internet.defer import succeed
@@ -20,6 +22,9 @@ from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, qu
 from tests.protocols.test_tls import ACCEPTED, REFUSED, good
 
 OK = b"AGTP/1.0 200 OK\r\n"
+
+MAX_UDP_PAYLOAD_SIZE, ACK_DELAY_EXPONENT = 0x03, 0x0A
+"""Transport parameters (RFC 9000 section 18.2)."""
 
 
 @pytest.fixture
@@ -410,6 +415,47 @@ def test_client_of_a_killed_host_is_told(site: Site, changes: int) -> None:
     network.run(lambda: again.endpoint.counts.resets)
     sent = [octets for origin, _, octets in network.carried if origin == ("192.0.2.1", 4480)]
     assert sent[-1][-16:] == token and len(sent[-1]) < 100
+
+
+class ParameterConnection(QuicConnection):
+    """A client's connection with a transport parameter that the library does not send, of two octets at most."""
+
+    parameter = b""
+
+    def _serialize_transport_parameters(self) -> bytes:
+        value = self.parameter
+        own: bytes = super()._serialize_transport_parameters()  # type: ignore[misc]
+        if value[0] == ACK_DELAY_EXPONENT:
+            own = own.replace(bytes((ACK_DELAY_EXPONENT, 1, 3)), b"", 1)
+        return own + value[:1] + bytes((len(value) - 1,)) + value[1:]
+
+
+def connected_with(network: Network, site: Site, number: int, value: int) -> QuicClient:
+    """Connect a client that sends a transport parameter."""
+    parameter = bytes((number,)) + encode_uint_var(value)
+    return QuicClient(
+        network, site, core=type("Connection", (ParameterConnection,), {"parameter": parameter})
+    ).connect()
+
+
+def test_no_datagram_is_longer_than_its_client_takes(site: Site) -> None:
+    """Clients say how long ones they take (RFC 9000 section 18.2), and lose the others."""
+    network = Network()
+    dispatcher = FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(20_000))))
+    QuicHost(network, site, dispatcher, datagram_size=1452)
+    client = connected_with(network, site, MAX_UDP_PAYLOAD_SIZE, 1350)
+    client.wait(client.call())
+    assert max(len(octets) for origin, _, octets in network.carried if origin == HOST) == 1350
+
+
+def test_delays_of_acknowledgements_are_read_in_the_unit_of_their_client(site: Site) -> None:
+    """It is a transport parameter (RFC 9000 section 18.2); in another unit round trips are measured too long."""
+    network = Network()
+    host = QuicHost(network, site)
+    connected_with(network, site, ACK_DELAY_EXPONENT, 10)
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    assert link.core._remote_ack_delay_exponent == 10
 
 
 @pytest.mark.parametrize("size", [1200, 1400])
