@@ -47,7 +47,10 @@ RESETS_PER_SECOND = 100
 """Stateless resets of a port."""
 
 MOST_WAITING = 256
-"""First datagrams that wait for their turn to be shaken hands with."""
+"""Clients that wait for their turn to be shaken hands with."""
+
+MOST_OF_HELLO = 4
+"""Datagrams of one of them: a ClientHello with a key of ML-KEM has two."""
 
 _RECEIVE_BUFFER = 2_097_152
 
@@ -76,12 +79,25 @@ class QuicCounts:
 
 
 class _Arrival:
-    """A first datagram that waits for its turn: :class:`agtphost.protocols.pacing.TurnWaiter`."""
+    """First datagrams of a client that wait for their turn: :class:`agtphost.protocols.pacing.TurnWaiter`."""
 
-    __slots__ = ("take_turn",)
+    __slots__ = ("_addr", "_datagrams", "take_turn")
 
-    def __init__(self, take_turn: Callable[[], None]) -> None:
+    def __init__(self, take_turn: Callable[[], None], datagram: bytes, addr: tuple[str, int]) -> None:
         self.take_turn = take_turn
+        self._datagrams, self._addr = [datagram], addr
+
+    @property
+    def further(self) -> list[bytes]:
+        """The datagrams after the first one."""
+        return self._datagrams[1:]
+
+    def add(self, datagram: bytes, addr: tuple[str, int]) -> bool:
+        """Let a further part of a ClientHello wait; False if it is none, or there are too many."""
+        if addr != self._addr or datagram in self._datagrams or len(self._datagrams) >= MOST_OF_HELLO:
+            return False
+        self._datagrams.append(datagram)
+        return True
 
 
 class QuicEndpoint(DatagramProtocol):
@@ -236,21 +252,28 @@ class QuicEndpoint(DatagramProtocol):
         return len(self._waiting) + len(self._half_open)
 
     def _arrive(self, header: QuicHeader, datagram: bytes, addr: tuple[str, int]) -> None:
-        address = canonical_address(addr[0])
+        chosen, address = header.destination_cid, canonical_address(addr[0])
+        if (waiting := self._waiting.get(chosen)) is not None:
+            if not waiting.add(datagram, addr):
+                self._drop("waiting")
+            return
         proven = self._find_original(header, addr)
         if proven is None and (self._section.retry == "always" or self._is_pressed(address)):
             self._retry(header, addr)
             return
-        original, retried = (header.destination_cid, None) if proven is None else (proven, header.destination_cid)
-        if header.destination_cid in self._waiting or len(self._waiting) >= MOST_WAITING:
+        original, retried = (chosen, None) if proven is None else (proven, chosen)
+        if len(self._waiting) >= MOST_WAITING:
             self._drop("waiting")
             return
 
         def begin() -> None:
-            self._waiting.pop(header.destination_cid, None)
-            self._begin(header.destination_cid, original, retried, datagram, addr)
+            del self._waiting[chosen]
+            self._begin(chosen, original, retried, datagram, addr)
+            for each in arrival.further:
+                if chosen in self._by_id:
+                    self._take(each, addr)
 
-        arrival = self._waiting[header.destination_cid] = _Arrival(begin)
+        arrival = self._waiting[chosen] = _Arrival(begin, datagram, addr)
         if self._handshakes.take(arrival):
             begin()
 

@@ -238,6 +238,27 @@ def test_a_first_datagram_that_comes_twice_while_it_waits_begins_one_connection(
     assert (host.endpoint.links, host.endpoint.connection_ids) == (0, 0)
 
 
+def test_a_long_client_hello_that_waits_is_read_whole(site: Site) -> None:
+    """One with a key of ML-KEM has two datagrams: the second waits with the first, and need not be sent again."""
+    network = Network()
+    host = QuicHost(network, site)
+    waiter = type("Waiter", (), {"take_turn": lambda self: None})
+    network.silent_until = 0.01
+    client = QuicClient(network, site, quantum_readiness_test=True)
+    hello = [octets for _, to, octets in network.carried if to == HOST]
+    network.pass_time(network.silent_until)
+    while host.endpoint._handshakes.take(waiter()):
+        pass  # The turns of this round are taken.
+    for each in (*hello, *hello):
+        host.endpoint.datagramReceived(each, client.address)
+    assert len(hello) == 2 and host.endpoint.counts.dropped["waiting"] == 2
+    host.endpoint.datagramReceived(hello[1], ("203.0.113.5", 1))
+    assert host.endpoint.counts.dropped["waiting"] == 3
+    network.pass_time(network.delay * 2.5)
+    assert client.is_connected and network.clock.seconds() < 0.1
+    assert client.wait(client.call())[0].startswith(OK)
+
+
 def test_first_datagrams_that_wait_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound a first datagram is dropped, and its client sends it again."""
     monkeypatch.setattr(datagrams, "MOST_WAITING", 3)
