@@ -76,6 +76,7 @@ class QuicLink:
         self._resets: deque[float] = deque(maxlen=MOST_RESETS)
         self._moves: deque[float] = deque(maxlen=MOST_MOVES)
         self._timer: IDelayedCall | None = None
+        self._requests = 0
         self._draining = False
         self._seen_at = ""  # the client's address as the system spells it
         self._active = self._clock.seconds()
@@ -287,6 +288,8 @@ class QuicLink:
         """Begin the request of a stream."""
         settings, peer = self._settings, self._peer
         assert peer is not None
+        self._requests += 1
+        self._draining |= self._requests >= settings.limits.requests_per_connection
         wire = Connection(Role.SERVER, settings.wire_limits, strict_request_line=settings.strict_request_line)
         connection = StreamConnection(settings.dispatcher, settings.one_request, self._clock, wire, self, self.address)
         stream = StreamTransport(self, number, settings.window, settings.limits.output_high_water)

@@ -377,6 +377,21 @@ def test_idle_connection_is_closed(site: Site) -> None:
     assert host.endpoint.links == 0
 
 
+def test_a_connection_has_as_many_requests_as_one_of_tls(site: Site) -> None:
+    """After ``requests_per_connection`` it ends with the answers that it owes; a further request is not processed."""
+    network, dispatcher = Network(), FakeDispatcher()
+    QuicHost(network, site, dispatcher, ConnectionLimits(requests_per_connection=3))
+    client = QuicClient(network, site).connect()
+    *owed, late = [client.call() for _ in range(4)]
+    network.run(lambda: late in client.reset)
+    assert (client.reset[late], len(dispatcher.waiting), client.closed) == (Code.ENDING, 3, None)
+    while dispatcher.waiting:
+        dispatcher.answer()
+    assert all(answer.startswith(OK) for answer in client.wait(*owed))
+    network.run(lambda: client.closed)
+    assert client.closed is not None and client.closed.error_code == Code.ENDING
+
+
 def test_keys_encrypt_a_bounded_number_of_packets(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection whose keys have had their packets ends after the answers that it owes, as one that is too old."""
     monkeypatch.setattr(core, "MOST_PACKETS_OF_KEYS", 40)
