@@ -270,6 +270,11 @@ class ServerCore(BoundedConnection):
         found = super().datagrams_to_send(now)
         if asks and path.local_challenge_sent:
             self._challenged, self._challenged_at = path, now
+        if self._handshake_complete and not path.is_validated and path.validation_deadline is None:
+            # It has got all that it may, and no challenge. Its proof fails as any does, and the address before counts
+            # again (RFC 9000 section 9.3.2).
+            pause = max(self._loss.get_probe_timeout(), 2 * self._configuration.initial_rtt)
+            path.validation_deadline = now + 3 * pause
         return found
 
     def get_timer(self) -> float | None:

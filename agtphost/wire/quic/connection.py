@@ -134,7 +134,10 @@ _RECOVERY = (
     *("_cc", "_on_packets_lost", "_pto_count", "bytes_in_flight", "congestion_window", "get_probe_timeout", "spaces"),
 )
 _SPACE = ("ack_at", "ack_eliciting_in_flight", "sent_packets")
-_PATH = ("bytes_received", "bytes_sent", "is_validated", "local_challenge_sent", "remote_challenges")
+_PATH = (
+    *("bytes_received", "bytes_sent", "is_validated", "local_challenge_sent", "remote_challenges"),
+    "validation_deadline",
+)
 _SENDER = (
     *("_buffer", "_buffer_fin", "_buffer_start", "_buffer_stop", "_reset_error_code"),
     *("highest_offset", "is_finished", "next_offset"),

@@ -320,6 +320,29 @@ def test_port_of_a_client_may_change_within_its_handshake(site: Site, first: boo
     assert [peer.address for peer in host.dispatcher.peers] == [client.address[0]]
 
 
+def test_copies_from_elsewhere_delay_a_client_and_no_more(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Who sees a client's datagrams sends a copy of each first, from a new address each time.
+
+    None of these can be proven, so that the client's own address counts again after three probe timeouts.
+    """
+    network = Network()
+    QuicHost(network, site, FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(3_000)))))
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.3)
+    carry, addresses = network.carry, itertools.count(1)
+
+    def race(octets: bytes, origin: Any, to: Any) -> None:
+        if to == HOST:
+            elsewhere = (f"203.0.113.{next(addresses) % 200}", 5)
+            network.clock.callLater(network.delay / 2, network._deliver, octets, elsewhere, HOST)
+        carry(octets, origin, to)
+
+    monkeypatch.setattr(network, "carry", race)
+    for _ in range(8):
+        assert client.wait(client.call(), seconds=6)[0].startswith(OK)
+
+
 def test_a_client_with_another_port_for_each_datagram_costs_few_datagrams(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
