@@ -377,6 +377,20 @@ def test_idle_connection_is_closed(site: Site) -> None:
     assert host.endpoint.links == 0
 
 
+@pytest.mark.parametrize("round_trip", [0.7, 1.0, 2.0])
+def test_a_client_may_move_to_a_slow_network(site: Site, round_trip: float) -> None:
+    """Its proof has the time that a path of unknown length needs: a call is answered after a few round trips."""
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(20_000)))))
+    client = QuicClient(network, site).connect()
+    client.wait(client.call())
+    client.rebind(("203.0.113.9", 1))
+    network.delay = round_trip / 2
+    assert client.wait(client.call(), seconds=5 * round_trip)[0].startswith(OK)
+    [link] = host.endpoint._links
+    assert link.address == "203.0.113.9"
+
+
 def test_a_connection_has_as_many_requests_as_one_of_tls(site: Site) -> None:
     """After ``requests_per_connection`` it ends with the answers that it owes; a further request is not processed."""
     network, dispatcher = Network(), FakeDispatcher()
