@@ -112,13 +112,13 @@ def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M
                 if details["type"] != "missing" or (*location, details["loc"][-1]) not in removed
             )
             removed.extend(_remove(tree, location) for location, _ in found)
-            # What was meant by a misspelled key is not known either, unless the file has that key as well.
+            # What was meant by an unknown key is not known either, unless the file has that key as well.
             removed.extend(
-                (*location[:-1], meant)
+                meant
                 for location, details in found
                 if details["type"] == "extra_forbidden"
-                and (meant := _closest_key(model, location))
-                and _in_file(tree, (*location[:-1], meant))[-1:] != (meant,)
+                for meant in _find_meant(model, location, details.get("input"))
+                if _in_file(tree, meant) != meant
             )
 
 
@@ -272,8 +272,7 @@ def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mappi
     if name in _OF_CLIENTS and of_client:
         return ConfigFault(location=location, message="is unknown", hint=_OF_CLIENTS[name])
     meant = _closest_key(model, location)
-    near = bool(meant) and difflib.SequenceMatcher(None, name, meant).ratio() > _MISSPELLED
-    elsewhere = "" if near else _elsewhere(model, location, given, tree)
+    elsewhere = "" if _is_near(name, meant) else _elsewhere(model, location, given, tree)
     known = ", ".join(sorted(_keys_at(model, location[:-1])))
     hint = f'did you mean "{meant}"?' if meant else f"leave it out; known here: {known}"
     return ConfigFault(location=location, message="is unknown", hint=elsewhere or hint)
@@ -290,21 +289,45 @@ _MISSPELLED = 0.8
 """How much an unknown key resembles the one that is meant, where nothing else is: one wrong letter of five."""
 
 
+def _find_meant(model: type[BaseModel], location: Location, given: Any) -> Iterator[Location]:
+    """Yield the keys that an unknown one may have been meant for: the closest of its table, and its own elsewhere."""
+    if meant := _closest_key(model, location):
+        yield (*location[:-1], meant)
+    if not _is_near(str(location[-1]), meant) and (header := _find_header(model, location, given)):
+        yield (*header.strip("[]").split("."), location[-1])
+
+
+def _is_near(name: str, meant: str) -> bool:
+    return bool(meant) and difflib.SequenceMatcher(None, name, meant).ratio() > _MISSPELLED
+
+
+def _is_table(given: Any) -> bool:
+    return isinstance(given, dict) or (isinstance(given, list) and any(isinstance(each, dict) for each in given))
+
+
+def _find_header(model: type[BaseModel], location: Location, given: Any) -> str:
+    """Return the header of the table where a key with a value belongs; empty if it fits none or several."""
+    if _is_table(given):
+        return ""
+    name = str(location[-1])
+    found = [header for path, header in _sections(model) if name in _keys_at(model, tuple(path.split(".")))]
+    if len(location) == 1 and "[host]" in found:
+        return "[host]"
+    return found[0] if len(found) == 1 else ""
+
+
 def _elsewhere(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> str:
     """Return what to write for a key or table at a wrong place; empty if it fits none or several."""
-    name, sections = str(location[-1]), dict(_sections(model))
-    if isinstance(given, dict) or (isinstance(given, list) and any(isinstance(each, dict) for each in given)):
-        found = [header for path, header in sections.items() if path == name]
-        return f"write {found[0]} above its members" if found and len(location) > 1 else ""
-    header = [header for path, header in sections.items() if name in _keys_at(model, tuple(path.split(".")))]
-    if len(location) == 1 and "[host]" in header:
-        header = ["[host]"]
-    if len(header) != 1:
+    if _is_table(given):
+        header = dict(_sections(model)).get(str(location[-1]), "")
+        return f"write {header} above its members" if header and len(location) > 1 else ""
+    header = _find_header(model, location, given)
+    if not header:
         return ""
     here: Any = tree
-    for step in header[0].strip("[]").split("."):
+    for step in header.strip("[]").split("."):
         here = here.get(step) if isinstance(here, Mapping) else None
-    place = f"write {header[0]} above it, where it belongs" if here is None else f"move it below {header[0]}"
+    place = f"write {header} above it, where it belongs" if here is None else f"move it below {header}"
     return f"{place}, or leave it out"
 
 

@@ -293,6 +293,19 @@ def test_a_fault_in_the_table_of_the_store_leads_to_no_other_store(
         assert result.exit_code == 2 and "the configuration has 1 problem" in result.stderr, (words, result.output)
 
 
+@pytest.mark.parametrize("text", ['[listen]\nport = 1\nstate_dir = "elsewhere"\n', "state_dir = 5\n"])
+def test_a_key_below_the_wrong_header_leads_to_no_other_store(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """The hint names its table, so the commands take no default in its place."""
+    monkeypatch.chdir(tmp_path)
+    Path("host.toml").write_text(f'{text}[host]\nserver_id = "localhost"\nprofile = "development"\n')
+    for words in (("audit", "verify"), ("audit", "search", "--offline"), ("agent", "show", "demo"), ("page",)):
+        result = run(*words)
+        assert result.exit_code == 2 and "state_dir is unknown" in result.stderr, (words, result.output)
+        assert "[host]" in result.stderr.partition("error: ")[2], (words, result.stderr)
+
+
 def test_refused_reload_names_a_fault_once(run: Run, server: AgtpServer) -> None:
     """The host's refusal replaces the warning; without an answer of the host, the warning or the error names it."""
     break_file(server, "unknown-key")

@@ -31,7 +31,7 @@ GRANT = '[[grant]]\nagent = "demo"\nallow = ["QUERY"]\n'
         (HOST.replace('"here"', '"here",'), 2, "(remove the comma at the end of this line)"),
         (HOST.replace("server_id", "server​_id"), 2, "(replace U+200B"),
         (HOST.replace('"here"', "“here”"), 2, "(replace U+201C"),
-        (HOST.replace("[host]\n", ""), 1, '(give this host a stable name, such as server_id = "agents.example.com")'),
+        (HOST.replace("[host]\n", ""), 1, "server_id is unknown (write [host] above it, where it belongs"),
         (
             HOST.replace("[host]\n", ""),
             2,
