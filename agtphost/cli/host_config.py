@@ -158,7 +158,10 @@ _RECALLED = "agtphost.cli.host_config.recalled"
 KEY_FILES: tuple[Location, ...] = (("audit", "key"), ("host", "state_dir"))
 """Keys that say where the host's signing keys are."""
 
-AGENT_FILES: tuple[Location, ...] = (("host", "state_dir"), ("identity", "known_agents"), ("identity", "agents"))
+STATE_FILES: tuple[Location, ...] = (("host", "state_dir"), ("identity", "known_agents"))
+"""Keys that say where the files of the agents in the state directory are."""
+
+AGENT_FILES: tuple[Location, ...] = (*STATE_FILES, ("identity", "agents"))
 """Keys that say where the files of agents are."""
 
 AGENT_STATES: tuple[Location, ...] = (*AGENT_FILES, ("store",))

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agtphost.cli.failures import WrongInput
-from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config, read_config, recall_faulty
+from agtphost.cli.failures import CommandError, WrongInput
+from agtphost.cli.host_config import (
+    AGENT_FILES,
+    STATE_FILES,
+    find_config,
+    load_usable_config,
+    read_config,
+    recall_faulty,
+)
 from agtphost.cli.options import Connection
+from agtphost.cli.output import print_note
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 
@@ -21,6 +29,8 @@ def agent_id_of(where: Connection, agent: str) -> str:
     """
     Return the Agent-ID of an agent given by its Agent-ID, or by its label in the state directory.
 
+    Where a fault of ``host.toml`` hides files of agents, the running host is asked for the label.
+
     :raises agtphost.cli.failures.CommandError: the label is not known here.
     """
     if is_agent_id(agent):
@@ -31,14 +41,40 @@ def agent_id_of(where: Connection, agent: str) -> str:
             f"{agent!r} is not an Agent-ID, and without a host.toml labels are not known",
             "Give 64 hexadecimal digits, or add --config host.toml.",
         )
+    reading = read_config(path)
     config = find_agent_config(path)
-    if config is None:
-        config = load_usable_config(path, *AGENT_FILES, remedy="Or give the Agent-ID: 64 hexadecimal digits.")
-    found = {one.name: one.agent_id for one in local_agents(config)}
-    if agent not in found:
-        listed = f"Choose one of: {', '.join(found)}." if found else "Start the host once."
-        raise WrongInput(f"no agent is named {agent!r} here", listed)
-    return found[agent]
+    if config is None and all(map(reading.is_known, STATE_FILES)):
+        config = reading.config  # Of two agents with one label, the one in the state directory is meant in any case.
+    found = {} if config is None else {one.name: one.agent_id for one in local_agents(config)}
+    if agent in found:
+        return found[agent]
+    if not all(map(reading.is_known, AGENT_FILES)):
+        if (running := _ask_running_host(where, agent)) is not None:
+            return running
+        load_usable_config(path, *AGENT_FILES, remedy="Or give the Agent-ID: 64 hexadecimal digits.")
+    listed = f"Choose one of: {', '.join(found)}." if found else "Start the host once."
+    raise WrongInput(f"no agent is named {agent!r} here", listed)
+
+
+def _ask_running_host(where: Connection, label: str) -> str | None:
+    """Return the Agent-ID of an agent that the running host lists, with a note; None if it lists no such agent."""
+    from agtphost.cli.agent.rights_requests import ANSWER_SECONDS, list_admitted
+    from agtphost.cli.exchange import open_client
+    from agtphost.cli.target import resolve
+    from agtphost.client.local_identities import REGISTRAR
+
+    try:
+        target = replace(resolve(where, identity=REGISTRAR), timeout=ANSWER_SECONDS)
+        with open_client(target) as client:
+            found = [str(each.get("agent_id")) for each in list_admitted(client, target) if each.get("name") == label]
+    except CommandError:
+        return None
+    if len(found) > 1:
+        raise WrongInput(f"the running host has {len(found)} agents named {label!r}", f"Choose: {', '.join(found)}.")
+    if not found or not is_agent_id(found[0]):
+        return None
+    print_note(f"note: {label} is {found[0]}, as the running host lists it; the fault hides its files")
+    return found[0]
 
 
 def labels(where: Connection) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -304,6 +305,40 @@ def test_a_key_below_the_wrong_header_leads_to_no_other_store(
         result = run(*words)
         assert result.exit_code == 2 and "state_dir is unknown" in result.stderr, (words, result.output)
         assert "[host]" in result.stderr.partition("error: ")[2], (words, result.stderr)
+
+
+HIDDEN = '[identity]\nagents = 5\n'
+"""A fault that hides the agents whose files the operator placed."""
+
+
+def hide_agents(server: AgtpServer) -> None:
+    """Write a host.toml that does not say where the operator placed files of agents."""
+    Path("host.toml").write_text(SOUND.replace("[identity]\n", HIDDEN).format(port=server.port))
+
+
+def test_a_name_in_the_state_directory_is_known_where_a_fault_hides_other_agents(run: Run, server: AgtpServer) -> None:
+    """The files in the state directory come first in any case, so that no request is needed for the name."""
+    hide_agents(server)
+    demo = json.loads(Path("state/agents/demo/document.json").read_text())["agent_id"]
+    result = run("agent", "deactivate", "demo")
+    assert [each.input["agent_id"] for each in server.seen] == [demo], result.output
+
+
+def test_the_running_host_names_an_agent_whose_files_a_fault_hides(run: Run, server: AgtpServer) -> None:
+    """It knows the agents of ``[identity] agents``; a name that two agents have is refused with both."""
+    hide_agents(server)
+    listed = [{"name": "runner", "agent_id": "ab" * 32}, {"name": "twin", "agent_id": "cd" * 32}]
+    listed.append({"name": "twin", "agent_id": "ef" * 32})
+    server.answers["INSPECT", "/"] = Answer({"status": 200, "result": {"agents": listed}})
+    result = run("agent", "deactivate", "runner")
+    assert server.seen[-1].request.method == "DEACTIVATE", result.output
+    assert server.seen[-1].input["agent_id"] == "ab" * 32
+    assert f"note: runner is {'ab' * 32}" in result.stderr
+    shared, absent = run("agent", "deactivate", "twin"), run("agent", "deactivate", "nobody")
+    assert server.seen[-1].request.method == "INSPECT"
+    assert shared.exit_code == 2 and "cd" * 32 in shared.stderr and "ef" * 32 in shared.stderr, shared.output
+    assert absent.exit_code == 2 and "[identity] agents must be text" in absent.stderr, absent.output
+    assert "64 hexadecimal digits" in absent.stderr
 
 
 def test_refused_reload_names_a_fault_once(run: Run, server: AgtpServer) -> None:
