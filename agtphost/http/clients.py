@@ -256,17 +256,16 @@ class HttpClients:
         except ClientRefused as error:
             peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
             address = str(getattr(peer, "host", self._surface))
-            certificate = self._certificate(request, address)
+            # That of an operator proves who it is as well, though only agents call here.
+            certificate = self._find_certificate(request, address)
             shown = field_of(request, "authorization")
-            nothing = certificate is None and shown is None
-            if nothing and not strangers:
+            if certificate is None and shown is None and not strangers:
                 return None
             said = {"surface": self._surface, "client": "", "method": request.method.decode("ascii", "replace")[:32]}
             named = _claimed_principal(shown or "")
             http = {**said, "claimed": named} if named else said
-            if nothing:
-                cause = ""
-            else:
+            cause = ""
+            if shown is not None:
                 cause = "token-invalid" if error.reason is Reason.OAUTH_INVALID else "token-unknown"
             return ClaimedSender(
                 peer=Peer(address=address, transport="http", certificate=certificate, http=http), cause=cause
@@ -290,11 +289,16 @@ class HttpClients:
         credential = ("Authorization", f"Bearer {token}")
         return HttpClient(key=self._principal_key(token), fields=(*self._fields, credential), **came)
 
-    def _certificate(self, request: Request, address: str) -> PeerCertificate | None:
+    def _find_certificate(self, request: Request, address: str) -> PeerCertificate | None:
         channel: Any = request.channel
         if self._certified is None or channel is None:
             return None
-        found = channel.find_certificate(self._certified, address)
+        found: PeerCertificate | None = channel.find_certificate(self._certified, address)
+        return found
+
+    def _certificate(self, request: Request, address: str) -> PeerCertificate | None:
+        """Return the certificate by which a client calls; None for one that names no agent."""
+        found = self._find_certificate(request, address)
         # A certificate without an agent proves nothing here; one that cannot be read is refused by the gates.
         return found if found is not None and (found.agent_id is not None or found.malformed) else None
 

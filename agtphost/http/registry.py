@@ -187,11 +187,7 @@ class RegistryResource(Resource):
 
     def find_claimed_sender(self, request: BoundedRequest) -> ClaimedSender | None:
         """Return the sender that a refused request names."""
-        found = self._facts.clients.find_claimed_sender(request)
-        if found is not None or field_of(request, "authorization") is not None:
-            return found
-        client = self._client(request)
-        return None if client.certificate is None else ClaimedSender(peer=client.peer())
+        return self._facts.clients.find_claimed_sender(request)
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """Answer a request."""

@@ -520,6 +520,21 @@ def test_a_certificate_is_its_agent(served: Served) -> None:
     assert (narrowed.status, narrowed.fields["AGTP-Status"][:3]) == (403, "262")
 
 
+@pytest.mark.parametrize(
+    ("method", "token", "status"), [("ECHO", None, 401), ("ECHO", "wrong", 401), ("CONNECT", None, 405)]
+)
+def test_a_refused_operator_is_on_record(served: Served, method: str, token: str | None, status: int) -> None:
+    """The operator's key is proven by TLS, although the gateway serves agents only."""
+    state = served.host.state
+    shown = ssl.create_default_context(cafile=str(state / "ca.pem"))
+    shown.load_cert_chain(state / "registrar.pem", state / "registrar.key")
+    found = served.ask(method, "/text", token=token, context=shown)
+    payload = served.payload(found.fields["Attribution-Record"])
+    assert (found.status, payload["status"], payload["caller_id"]) == (status, status, "")
+    assert payload["operator"]["name"] == "admin"
+    assert payload["extra"].get("cause") == (None if token is None else "token-unknown")
+
+
 def test_a_host_is_no_client(served: Served, trust: ssl.SSLContext) -> None:
     """AGTP-288: the gateway is no hop between hosts."""
     for agent in ("agtphost", "agtphost/1.2", "AGTPHost (x)"):
