@@ -65,6 +65,14 @@ const report = await axe.run(document, {resultTypes: ['violations']});
 return [report.passes.length, report.violations];
 """
 
+REFRESH_SOON = """
+document.addEventListener('readystatechange', () => {
+  const region = document.querySelector('[data-refresh]');
+  if (region) region.dataset.refresh = '0';
+});
+"""
+"""Sets the seconds between two refreshes to none, before the page's script reads them."""
+
 CALL = """
 const done = arguments[arguments.length - 1], given = arguments;
 (async function () { %s }).apply(null, given).then(done, (error) => done({thrown: String(error.stack ?? error)}));
@@ -263,6 +271,16 @@ class Browser:
         """Pixels by which the view is wider than the window."""
         script = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
         return int(self.driver.execute_script(script))
+
+    @contextmanager
+    def refreshing(self) -> Iterator[None]:
+        """Views that are opened within refresh themselves as soon as a call is recorded, without a wait of seconds."""
+        source = {"source": REFRESH_SOON}
+        added = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", source)
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
     def screenshot(self, name: str) -> None:
         """Keep what is seen, the whole height of it, where the environment asks for it."""

@@ -216,15 +216,7 @@ def test_filters_are_saved_as_links(browser: Browser, site: Site) -> None:
 @pytest.mark.release
 def test_the_overview_refreshes_itself(browser: Browser, site: Site) -> None:
     """After calls were recorded, with what is open left open; a session that has ended is told."""
-    # The script reads its seconds once: without them, the first call that is recorded is enough.
-    soon = """
-    document.addEventListener('readystatechange', () => {
-      const region = document.querySelector('[data-refresh]');
-      if (region) region.dataset.refresh = '0';
-    });
-    """
-    added = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": soon})
-    try:
+    with browser.refreshing():
         show(browser, site, "/?from=-1h")
         before = browser.text_of("#status-line")
         browser.run("document.querySelector('figure + details').open = true")
@@ -237,6 +229,4 @@ def test_the_overview_refreshes_itself(browser: Browser, site: Site) -> None:
         browser.forget()
         call_much(site, 1)
         until(lambda: "session has ended" in browser.text_of(".refresh"))
-    finally:
-        browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
     browser.quiet("status of 401")

@@ -94,20 +94,10 @@ def test_a_view_of_one_person_does_not_go_on_as_anothers(browser: Browser, site:
 
 def test_an_overview_of_one_person_is_not_refreshed_as_anothers(browser: Browser, site: Site) -> None:
     """Who enters in the same browser gave the open view other data under the name of the first."""
-    # The script reads its seconds once: without them, the first call that is recorded is enough.
-    soon = """
-    document.addEventListener('readystatechange', () => {
-      const region = document.querySelector('[data-refresh]');
-      if (region) region.dataset.refresh = '0';
-    });
-    """
-    added = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": soon})
-    try:
+    with browser.refreshing():
         enter(browser, site)
         enter_beside(browser, site, "--as", "demo")
         until(lambda: "this browser is signed in as administrator-" in browser.text_of(".refresh").lower())
-    finally:
-        browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
     assert not browser.all("[data-refreshed]")
     browser.said()
 
