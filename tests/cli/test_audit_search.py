@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
+import click
 import pytest
 from click.shell_completion import BashComplete
 
 from agtphost.audit.filters import FIELDS
 from agtphost.cli.audit.commands import command
+from agtphost.cli.audit.filter_options import filter_options, read_filter
 from agtphost.cli.completion_sources import attach
 from agtphost.cli.root import agtp
 from agtphost.stores import open_store
@@ -49,12 +52,31 @@ def test_every_field_is_an_option_of_search(run: Run) -> None:
         (("export", "--since", "yesterday"), "from 'yesterday' is not a time"),
         (("walk", "--from", "-1h", "--until", "-2h"), "is not after from '-1h'"),
         (("follow", "--filter", "status:x"), "status 'x' is not valid"),
+        (("search", "--status", "404", "--status", "401"), "status is given twice"),
+        (("search", "--offline", "--text", "a b", "--agent", "demo", "--agent", "librarian"), "agent is given twice"),
+        (("export", "--caller", "demo", "--caller", "librarian"), "caller is given twice"),
+        (("walk", "--filter", "status:404", "--filter", "status:401"), "status is given twice"),
+        (("follow", "--from", "-1h", "--since", "-2h"), "from is given twice"),
     ],
 )
 def test_a_wrong_filter_is_refused_here(run: Run, folder: Path, words: tuple[str, ...], said: str) -> None:
     """No host is asked: exit status 2, with what is wrong and what to write."""
     done = run("audit", *words)
     assert done.exit_code == 2 and said in done.output, done.output
+
+
+def test_texts_that_are_given_as_several_options_all_count() -> None:
+    """As in the language, where a filter may have several texts."""
+    given: list[Mapping[str, str]] = []
+
+    @click.command()
+    @filter_options()
+    def receive(given: Mapping[str, str], taken: list[Mapping[str, str]] = given) -> None:
+        taken.append(given)
+
+    receive.main(["--text", "one two", "--text", "three:four", "--status", "4xx"], standalone_mode=False)
+    wanted = read_filter(given[0])
+    assert set(wanted.texts) == {"one two", "three:four"} and wanted.values == {"status": "4xx"}
 
 
 def test_a_search_for_a_rare_text_ends_and_goes_on(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.audit.filters import FIELDS, FilterError, RecordFilter
+from agtphost.audit.filters.query_text import join_terms
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import Connection, F
@@ -45,18 +46,28 @@ def filter_options(*, without: Collection[str] = (), since: bool = False, query:
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def call_with_values(*args: Any, **values: Any) -> Any:
-            names = [*(field.name for field in fields), "filter"]
-            given = {name: value for name in names if (value := values.pop(f"filter_{name}", None)) is not None}
+            texts = list(values.pop("filter_filter", ()))
+            given = {}
+            for field in fields:
+                first, *others = values.pop(f"filter_{field.name}") or (None,)
+                if first is not None:
+                    given[field.name] = first
+                # The language takes several texts, and refuses what contradicts itself.
+                texts += [join_terms([(field.name, other)]) for other in others]
+            if texts:
+                given["filter"] = " ".join(texts)
             return function(*args, **{GIVEN: given}, **values)
 
         decorated: Any = call_with_values
         for field in reversed(fields):
             names = ["--from", "--since"] if since and field.name == "from" else [f"--{field.name}"]
             help_text = f"Only {field.meaning}."
-            decorated = click.option(*names, f"filter_{field.name}", metavar=field.metavar, help=help_text)(decorated)
+            option = click.option(*names, f"filter_{field.name}", metavar=field.metavar, help=help_text, multiple=True)
+            decorated = option(decorated)
         if query:
             text = "Only records that match a filter such as 'agent:demo status:4xx'."
-            decorated = click.option("--filter", "filter_filter", metavar="FILTER", help=text)(decorated)
+            option = click.option("--filter", "filter_filter", metavar="FILTER", help=text, multiple=True)
+            decorated = option(decorated)
         result: F = decorated
         return result
 
