@@ -65,6 +65,26 @@ def test_a_wrong_filter_is_refused_here(run: Run, folder: Path, words: tuple[str
     assert done.exit_code == 2 and said in done.output, done.output
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--reason", "not_found"), "no record matches; did you mean the reason not-found?"),
+        (("--reason", "planned"), "no record matches\n"),
+        (("status=404",), "status=404 is looked for as a text: write status:404"),
+        (("--tool", "x", "price=4"), "SERVER.TOOL, as `agtp tools ls` lists them\n"),
+    ],
+)
+def test_a_search_that_finds_nothing_says_what_may_be_wrong(
+    run: Run, folder: Path, words: tuple[str, ...], said: str
+) -> None:
+    """A reason that is close to a known one, and a field that is written like a parameter."""
+    store = open_store(f"sqlite:{folder / 'state/agtphost.sqlite3'}", create=True)
+    write_drafts(store, draft())
+    store.close()
+    done = run("audit", "search", "--offline", *words)
+    assert done.exit_code == 0 and said in done.stderr, done.output
+
+
 def test_texts_that_are_given_as_several_options_all_count() -> None:
     """As in the language, where a filter may have several texts."""
     given: list[Mapping[str, str]] = []
