@@ -66,9 +66,9 @@ class ConfigEdit:
 
     @property
     def diff(self) -> str:
-        """The changed lines as a unified diff."""
-        old, new = self.before.splitlines(keepends=True), self.after.splitlines(keepends=True)
-        return "".join(difflib.unified_diff(old, new, fromfile=self.file.name, tofile=self.file.name, n=1))
+        """The changed lines as a unified diff, without their line ends: the last line of a file may have none."""
+        old, new, name = self.before.splitlines(), self.after.splitlines(), self.file.name
+        return "".join(f"{line}\n" for line in difflib.unified_diff(old, new, name, name, n=1, lineterm=""))
 
 
 def plan_edit(where: Connection, change: Callable[[str], str]) -> ConfigEdit:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from agtphost.cli.config_edit import ConfigEdit
 from agtphost.config import load
 from agtphost.config.search import EXTRAS
 from agtphost.identity.agent_files import load_agents
@@ -243,3 +244,11 @@ def test_the_sample_deployment_is_sound(run: Run, here: Path) -> None:
     file.write_text(file.read_text().replace("port = 4480", "port = 0"))
     result = run("check", "etc/host.toml")
     assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(("before", "end"), [("[host]\na = 1", "\n"), ("[host]\r\na = 1\r\n", "\r\n")])
+def test_a_change_of_the_configuration_is_shown_line_by_line(before: str, end: str) -> None:
+    """Without an end of the last line two lines were one, and the ends of another system were written out."""
+    after = f"{before.rstrip()}{end}b = 2{end}"
+    edit = ConfigEdit(file=Path("/host.toml"), before=before, after=after)
+    assert edit.diff == "--- host.toml\n+++ host.toml\n@@ -2 +2,2 @@\n a = 1\n+b = 2\n"
