@@ -17,7 +17,7 @@ from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.time_range import MOST_CHARACTERS, TimeRange
 from agtphost.page.value_text import ago, octets, show_value
 from agtphost.vocabulary import times
-from agtphost.vocabulary.display_names import EVENT, UNNAMED, caller_name
+from agtphost.vocabulary.display_names import EVENT, UNKNOWN, UNNAMED, caller_name
 from agtphost.vocabulary.quantities import lasting, plural
 
 DECIDERS_ONLY = "Only operators and registrars, who decide, see what waits for a decision."
@@ -218,6 +218,8 @@ def _calls_link(text: str, chosen: TimeRange, **given: str) -> Tag:
 
 def _tool(entry: Mapping[str, Any], chosen: TimeRange) -> Any:
     name = str(entry.get("value") or "")
+    if name == UNKNOWN:
+        return "unknown methods"  # No filter finds them: the reasons below do.
     return _calls_link(name, chosen, filter=elements.term("tool" if "." in name else "method", name))
 
 

@@ -135,6 +135,15 @@ def test_the_overview_sums_up(page: PageInMemory) -> None:
     assert view.said[at + 1 : at + 3] == ["6", "3"], "calls and refusals of QUERY"
 
 
+def test_every_link_of_the_overview_leads_to_calls(page: PageInMemory) -> None:
+    """Requests with a method that the host does not have are counted; no filter has a name for them."""
+    page.host.call("FROBNICATE", "/nothing", caller=page.host.agent("another"))
+    view = shown(page, "/", **{"from": "-15m"})
+    assert "unknown methods" in view.said
+    for link in {each for each in view.links if each.startswith("/calls?")}:
+        assert page.get(link)[0] == 200, link
+
+
 def test_a_call_is_a_timeline(page: PageInMemory) -> None:
     """The time of each step is that of a record or was measured; the gates are one line that opens."""
     answer: Answer = page.host.call("QUERY", "/nothing", caller=page.host.agent("other"))
