@@ -32,6 +32,7 @@ from agtphost.host.reload_candidate import Candidate, RunningConfiguration, read
 from agtphost.host.reload_plan import ReloadOutcome, inventory
 from agtphost.host.unmatched import RemarkLog, find_unmatched
 from agtphost.iagtp import ILedger
+from agtphost.vocabulary.quantities import plural
 
 MOST_PROBLEMS = 20
 """Problems of a refused configuration that its record lists."""
@@ -257,7 +258,8 @@ class Reloader:
         shown = [str(problem)[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS]]
         fields = {
             **requester.fields(),
-            "explanation": f"The new configuration was refused because of {len(problems)} problems; nothing changed.",
+            "explanation": f"The new configuration was refused because of {plural(len(problems), 'problem')}; "
+            "nothing changed.",
             "digest": "" if candidate is None else candidate.digest,
             "generation": self._number,
             "problems": shown,

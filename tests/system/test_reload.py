@@ -268,6 +268,7 @@ def test_who_asks_is_on_record(host: Host) -> None:
     assert told["digest"] == _digest(host)
     walked = host.agtp("audit", "walk", "host")
     assert "The new configuration was refused because of" in walked.stdout, walked.stdout + walked.stderr
+    assert " 1 problems" not in walked.stdout
     stranger = host.agtp("reload", "--as", "demo")
     assert stranger.returncode == 1 and "operators" in stranger.stderr
 
