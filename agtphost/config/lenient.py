@@ -14,6 +14,7 @@ from pathlib import Path
 from agtphost.config.loader import MAX_OCTETS, HostFile, examine_document, read
 from agtphost.config.sections import Config
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.vocabulary import database_url
 from agtphost.vocabulary.regular_files import read_octets
 from agtphost.vocabulary.toml_salvage import salvage
 from agtphost.vocabulary.tomltext import Document, Location
@@ -68,6 +69,8 @@ def read_leniently(path: str | os.PathLike[str], environ: Mapping[str, str] = os
         document, lost, contradicted = _salvage(Path(path).expanduser().absolute())
     found = examine_document(document, environ)
     faulty = {*found.locations, *contradicted, *(each for each in lost if each and not _is_set(document.tree, each))}
+    if not _is_set(document.tree, STORE_URL) and any(_names_store(document.tree, each) for each in faulty):
+        faulty.add(STORE_URL)
     for needed in _NEEDED:
         if not _is_set(document.tree, needed) and any(_may_be(each, needed) for each in lost):
             faulty.add(needed)
@@ -75,6 +78,8 @@ def read_leniently(path: str | os.PathLike[str], environ: Mapping[str, str] = os
         config=found.config, problems=(*problems, *(() if problems else found.problems)), faulty=frozenset(faulty)
     )
 
+
+STORE_URL: Location = ("store", "url")
 
 _NEEDED: frozenset[Location] = frozenset(
     {
@@ -117,8 +122,28 @@ def _salvage(file: Path) -> tuple[HostFile, frozenset[Location], frozenset[Locat
 
 
 def _is_set(tree: object, location: Location) -> bool:
+    return _find(tree, location) is not None
+
+
+def _find(tree: object, location: Location) -> object:
+    """Return the value at a location; None where there is none, as TOML has no such value."""
     for step in location:
-        if not isinstance(tree, Mapping) or step not in tree:
-            return False
-        tree = tree[step]
-    return True
+        inside = isinstance(tree, Mapping) and step in tree
+        if not inside and not (isinstance(tree, list) and isinstance(step, int) and step < len(tree)):
+            return None
+        tree = tree[step]  # type: ignore[index]
+    return tree
+
+
+def _names_store(tree: Mapping[str, object], faulty: Location) -> bool:
+    """Return whether a faulty key, or one of a table of unknown name, has the URL of a store: ``url`` was meant."""
+    value = _find(tree, faulty)
+    if isinstance(value, Mapping) and len(faulty) == 1 and faulty[0] not in Config.model_fields:
+        return any(map(_is_store_url, value.values()))
+    return _is_store_url(value)
+
+
+def _is_store_url(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    return value.startswith("sqlite:") or ("://" in value and database_url.is_postgresql(value))

@@ -282,16 +282,38 @@ def test_keys_below_a_broken_header_do_not_join_the_table_above(run: Run, server
     assert server.seen
 
 
-@pytest.mark.parametrize("text", ['[store]\nur1 = "postgresql://host@db/agtp"\n', "[store]\nurl = 5\n", "[store\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[store]\nur1 = "postgresql://host@db/agtp"\n',
+        "[store]\nurl = 5\n",
+        "[store\n",
+        '[database]\nurl = "postgresql://host@db/agtp"\n',
+        '[[operator]]\nname = "anna"\nkey = "state/anna.pem"\nrole = "viewer"\nurl = "sqlite:other.sqlite3"\n',
+        '[gateway]\nurl = "postgresql://host@db/agtp"\n',
+    ],
+)
 def test_a_fault_in_the_table_of_the_store_leads_to_no_other_store(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """With a misspelt key the file below the state directory was read, which may be one that was left behind."""
+    """
+    With a misspelt key the file below the state directory was read, which may be one that was left behind.
+
+    The URL of a store tells what its key was meant for, wherever it is.
+    """
     monkeypatch.chdir(tmp_path)
     Path("host.toml").write_text(SOUND.format(port=1) + text)
     for words in (("audit", "verify"), ("audit", "search", "--offline"), ("agent", "grants")):
         result = run(*words)
-        assert result.exit_code == 2 and "the configuration has 1 problem" in result.stderr, (words, result.output)
+        assert result.exit_code == 2 and "the configuration has " in result.stderr, (words, result.output)
+
+
+def test_a_server_of_a_database_hides_no_store(run: Run, server: AgtpServer) -> None:
+    """Its command and its name have the words of a store's URL; another fault of its entry hides nothing."""
+    entry = '[[mcp.server]]\nname = "postgres"\ncommand = ["pg-mcp", "postgresql://localhost/db"]\ntimout = 5\n'
+    Path("host.toml").write_text(SOUND.format(port=server.port) + entry)
+    result = run("agent", "grants")
+    assert result.exit_code == 0 and "warning: " in result.stderr, result.output
 
 
 @pytest.mark.parametrize("text", ['[listen]\nport = 1\nstate_dir = "elsewhere"\n', "state_dir = 5\n"])
@@ -307,7 +329,7 @@ def test_a_key_below_the_wrong_header_leads_to_no_other_store(
         assert "[host]" in result.stderr.partition("error: ")[2], (words, result.stderr)
 
 
-HIDDEN = '[identity]\nagents = 5\n'
+HIDDEN = "[identity]\nagents = 5\n"
 """A fault that hides the agents whose files the operator placed."""
 
 
