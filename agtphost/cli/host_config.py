@@ -48,12 +48,13 @@ def load_config(path: Path) -> Config:
         raise configuration_error(error) from None
 
 
-def read_config(path: Path) -> LenientReading:
+def read_config(path: Path, *, warn: bool = True) -> LenientReading:
     """
     Read a ``host.toml`` as far as it is sound, for a command that talks to a running host.
 
     A warning on standard error names the first fault, once per command.
 
+    :param warn: False for a command that may not go on without what is faulty: see :func:`warn_of_faults`.
     :raises agtphost.cli.failures.CommandError: the file does not exist.
     """
     from agtphost.config.lenient import read_leniently
@@ -62,17 +63,27 @@ def read_config(path: Path) -> LenientReading:
     known: dict[Path, LenientReading] = {} if context is None else context.meta.setdefault(_READ, {})
     if path not in known:
         try:
-            found = known[path] = read_leniently(path)
+            known[path] = read_leniently(path)
         except ConfigurationError as error:
             raise configuration_error(error) from None
-        # A shell that completes a word shows no warnings.
-        if found.problems and not (context is not None and context.resilient_parsing):
-            held = None if context is None else context.meta.get(_HELD)
-            if held is None:
-                _warn(path, found)
-            else:
-                held[path] = found
+    if warn:
+        warn_of_faults(path, known[path])
     return known[path]
+
+
+def warn_of_faults(path: Path, found: LenientReading) -> None:
+    """Warn of the first fault of a file, once per command, as the command goes on without what is faulty."""
+    context = click.get_current_context(silent=True)
+    warned: set[Path] = set() if context is None else context.meta.setdefault(_WARNED, set())
+    # A shell that completes a word shows no warnings.
+    if not found.problems or path in warned or (context is not None and context.resilient_parsing):
+        return
+    warned.add(path)
+    held = None if context is None else context.meta.get(_HELD)
+    if held is None:
+        _warn(path, found)
+    else:
+        held[path] = found
 
 
 @contextmanager
@@ -104,6 +115,10 @@ _READ = "agtphost.cli.host_config.read"
 """The member of a command's memory with the files that it has read, by path."""
 
 
+_WARNED = "agtphost.cli.host_config.warned"
+"""The member of a command's memory with the files whose faults were named."""
+
+
 def _warn(path: Path, found: LenientReading) -> None:
     first, others = found.problems[0], len(found.problems) - 1
     more = "" if not others else f" There {'is 1 more problem' if others == 1 else f'are {others} more problems'}."
@@ -125,6 +140,8 @@ def recall_faulty(path: Path, found: LenientReading) -> LocalHost | None:
     last = recall_last(path) if found.problems else None
     if last is not None and _is_other_host(found, last):
         return None
+    if last is not None:
+        warn_of_faults(path, found)
     context = click.get_current_context(silent=True)
     if last is None or context is None:
         return last
@@ -170,8 +187,11 @@ AGENT_STATES: tuple[Location, ...] = (*AGENT_FILES, ("store",))
 
 def find_usable_config(path: Path, *needed: Location) -> Config | None:
     """Return the configuration for a command that needs some of its keys alone; None if one of them is faulty."""
-    found = read_config(path)
-    return found.config if all(map(found.is_known, needed)) else None
+    found = read_config(path, warn=False)
+    if not all(map(found.is_known, needed)):
+        return None
+    warn_of_faults(path, found)
+    return found.config
 
 
 def load_usable_config(path: Path, *needed: Location, remedy: str = "") -> Config:
@@ -181,13 +201,14 @@ def load_usable_config(path: Path, *needed: Location, remedy: str = "") -> Confi
     :param remedy: how the command works without them.
     :raises agtphost.cli.failures.CommandError: one of them is faulty; the message lists every problem of the file.
     """
-    found = read_config(path)
+    found = read_config(path, warn=False)
     try:
         found.require(*needed)
     except ConfigurationError as error:
         fault = configuration_error(error)
         fault.remedy = remedy
         raise fault from None
+    warn_of_faults(path, found)
     return found.config
 
 

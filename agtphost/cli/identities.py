@@ -15,6 +15,7 @@ from agtphost.cli.host_config import (
     load_usable_config,
     read_config,
     recall_faulty,
+    warn_of_faults,
 )
 from agtphost.cli.options import Connection
 from agtphost.cli.output import print_note
@@ -41,12 +42,13 @@ def agent_id_of(where: Connection, agent: str) -> str:
             f"{agent!r} is not an Agent-ID, and without a host.toml labels are not known",
             "Give 64 hexadecimal digits, or add --config host.toml.",
         )
-    reading = read_config(path)
+    reading = read_config(path, warn=False)
     config = find_agent_config(path)
     if config is None and all(map(reading.is_known, STATE_FILES)):
         config = reading.config  # Of two agents with one label, the one in the state directory is meant in any case.
     found = {} if config is None else {one.name: one.agent_id for one in local_agents(config)}
     if agent in found:
+        warn_of_faults(path, reading)
         return found[agent]
     if not all(map(reading.is_known, AGENT_FILES)):
         if (running := _ask_running_host(where, agent)) is not None:
@@ -83,6 +85,8 @@ def labels(where: Connection) -> dict[str, str]:
     if path is None:
         return {}
     config = find_agent_config(path)
+    if config is None:
+        read_config(path)
     return {} if config is None else {one.agent_id: one.name for one in local_agents(config)}
 
 
@@ -92,8 +96,9 @@ def find_agent_config(path: Path) -> Config | None:
 
     What a fault hides is taken from the last reading without one, but for ``[identity] agents``.
     """
-    found = read_config(path)
+    found = read_config(path, warn=False)
     if all(map(found.is_known, AGENT_FILES)):
+        warn_of_faults(path, found)
         return found.config
     last, config = recall_faulty(path, found), found.config
     if last is None:
