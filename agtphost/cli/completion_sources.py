@@ -30,8 +30,8 @@ def attach(command: click.Command) -> None:
     """Let the parameters of a command complete by the names in their metavar."""
     for parameter in command.params:
         kinds = [words for token, words in KINDS if token in (parameter.metavar or "").replace("-", "_")]
-        if parameter.name == "identity":
-            kinds = [_identities]
+        if parameter.name in NAMED:
+            kinds = [NAMED[parameter.name]]
         if kinds and parameter._custom_shell_complete is None:
             parameter._custom_shell_complete = _completer(kinds)
     if isinstance(command, click.Group):
@@ -119,6 +119,17 @@ def _identities(context: click.Context, incomplete: str) -> Iterator[tuple[str, 
     yield from ((label, what) for label, what in _Here(context).agents() if what == "caller")
 
 
+def _operators(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    for operator in _Here(context).tree.get("operator", ()):
+        yield operator["name"], operator.get("role", "")
+
+
+def _reasons(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    from agtphost.vocabulary.reasons import Reason
+
+    yield from ((str(reason), reason.meaning) for reason in Reason)
+
+
 def _tools(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     from agtphost.stores.prefix_lookup import tools
 
@@ -184,3 +195,6 @@ KINDS: tuple[tuple[str, Words], ...] = (
     ("anyone", _word("anyone")),
 )
 """Parts of metavars, each with the function that completes it."""
+
+NAMED: dict[str | None, Words] = {"identity": _identities, "filter_operator": _operators, "filter_reason": _reasons}
+"""Names of parameters whose metavar does not tell what completes them, each with the function that does."""

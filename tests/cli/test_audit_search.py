@@ -34,6 +34,10 @@ def test_names_are_completed(folder: Path) -> None:
         assert completed(name, "--agent", "de") == ["demo"], name
     assert set(completed("search", "--chain", "")) >= {"demo", "librarian", "host"}
     assert "QUERY" in completed("search", "--method", "QU")
+    with (folder / "host.toml").open("a") as file:
+        file.write('[[operator]]\nname = "anna"\nkey = "state/registrar.pem"\nrole = "viewer"\n')
+    assert completed("search", "--operator", "a") == ["anna"]
+    assert completed("walk", "--reason", "not-f") == ["not-found"]
     assert completed("search", "--count", "") == ["tool", "agent", "operator", "status", "hour"]
 
 
