@@ -168,4 +168,4 @@ def call(method: str, path: str, name: str = "") -> str:
 
     :param name: what its binding is called where method and path do not tell; empty where they do.
     """
-    return name or f"{method} {path}".rstrip()
+    return name or f"{method} {path}".strip()

@@ -61,7 +61,7 @@ const called_of = (payload) => {
   const named = payload.extra !== null && typeof payload.extra === "object" ? payload.extra : payload;
   const of_upstream = payload.method === "EXECUTE" || UPSTREAMS.some(([upstream]) => named[upstream]);
   const method = String(payload.requested_method || payload.method || "");
-  return (of_upstream && target_of(named)) || `${method} ${payload.path ?? ""}`.trimEnd();
+  return (of_upstream && target_of(named)) || `${method} ${payload.path ?? ""}`.trim();
 };
 
 const operator_of = (payload) =>
