@@ -210,7 +210,7 @@ class Authorization:
             f"{explanation}{own}",
             remedy=f"Connect with the certificate of {_with_article(needed)}{agents}. "
             # The key of an agent is left out: listing it would make the agent an operator.
-            f"In host.toml: {setting_for(person_of(context.peer), action)}.",
+            f"In host.toml: {setting_for(person_of(context.peer), action, found)}.",
             details={"required_role": needed},
         )
 

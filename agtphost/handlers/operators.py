@@ -98,6 +98,9 @@ class Operator:
     spki: str = ""
     """The digest of the SubjectPublicKeyInfo, where the configuration names a file with the key."""
 
+    listed: bool = False
+    """Whether an entry of ``[[operator]]`` has the name and the key."""
+
 
 class Operators:
     """
@@ -159,7 +162,13 @@ def _recorded_key(operator: Operator, certificate: PeerCertificate) -> str:
     return RECORDED + operator.spki if operator.spki else FINGERPRINT + certificate.fingerprint
 
 
-def setting_for(fingerprint: str, action: OperatorAction) -> str:
-    """Return the setting by which an administrator lets the holder of a key do something: the end of a remedy."""
-    shown = fingerprint or "FINGERPRINT"
-    return f'[[operator]] name = "...", key = "{shown}", role = "{NEEDED[action].label}"'
+def setting_for(fingerprint: str, action: OperatorAction, operator: Operator | None = None) -> str:
+    """
+    Return the setting by which an administrator lets the holder of a key do something: the end of a remedy.
+
+    :param operator: who has the key now; an entry with its name is to be changed, as each key is listed once.
+    """
+    key = f'name = "...", key = "{fingerprint or "FINGERPRINT"}"'
+    if operator is not None and operator.listed:
+        key = f'name = "{operator.name}"'
+    return f'[[operator]] {key}, role = "{NEEDED[action].label}"'

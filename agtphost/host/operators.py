@@ -31,9 +31,10 @@ def _read_entries(config: Config) -> Iterator[Operator]:
             log.warn("[[operator]] {name} has no key: {why}", name=each.name, why=explain(error), is_problem=True)
             continue
         if key is None:
-            yield Operator(name=each.name, key=str(each.key), role=role)
+            yield Operator(name=each.name, key=str(each.key), role=role, listed=True)
         else:
-            yield Operator(name=each.name, key=key.fingerprint, role=role, spki=spki_digest(key.raw))
+            spki = spki_digest(key.raw)
+            yield Operator(name=each.name, key=key.fingerprint, role=role, spki=spki, listed=True)
     people = {key: name for name, key in config.notify.people.items()}
     for keys, role in (
         (config.audit.operators, OperatorRole.ADMINISTRATOR),

@@ -196,7 +196,7 @@ class Lifecycle:
             explanation,
             status=status,
             remedy="Connect with the registrar's client certificate, or an administrator's: in host.toml "
-            f"{setting_for(person_of(context.peer), OperatorAction.LIFECYCLE)}.",
+            f"{setting_for(person_of(peer), OperatorAction.LIFECYCLE, self._authorization.operator(context))}.",
             details={"lifecycle_auth": self._auth.value},
         )
 

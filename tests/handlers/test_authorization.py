@@ -16,7 +16,7 @@ from agtphost.dispatch.gates.discovery import DiscoveryGate
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import DECIDE, INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.handlers.operators import Operators
+from agtphost.handlers.operators import Operator, OperatorAction, OperatorRole, Operators
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
@@ -191,6 +191,21 @@ def test_nobody_decides_what_it_escalated_itself() -> None:
     context = KINDS["operator that is an agent"].context()
     assert AUTHORIZATION.decides(context, DESK.agent_id, "")
     assert not AUTHORIZATION.decides(context, LISTED.agent_id, "")
+
+
+def test_a_refusal_of_a_listed_operator_names_the_entry_to_change() -> None:
+    """A second entry with the same key, which the remedy described before, is a fault of the configuration."""
+    listed = Operator(name="anna", key=PERSON.public.fingerprint, role=OperatorRole.VIEWER, listed=True)
+    older = Operator(name="viewer-1", key=STRANGER.public.fingerprint, role=OperatorRole.VIEWER)
+    authorization = Authorization(Operators([listed, older]), DIRECTORY)
+    for key, entry in (
+        (PERSON, '[[operator]] name = "anna", role = "administrator".'),
+        (STRANGER, f'[[operator]] name = "...", key = "{STRANGER.public.fingerprint}", role = "administrator".'),
+    ):
+        refusal = authorization.refuse(
+            Kind(of_key(key)).context(), OperatorAction.RELOAD, "Only administrators reload."
+        )
+        assert refusal.remedy.endswith(f"In host.toml: {entry}"), refusal.remedy
 
 
 def test_no_other_module_decides_who_is_an_operator() -> None:
