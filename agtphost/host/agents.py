@@ -11,10 +11,10 @@ from twisted.logger import Logger
 
 from agtphost.config import Config
 from agtphost.errors import Problem
-from agtphost.identity.agent_files import agent_of_item, load_agents
+from agtphost.identity.agent_files import agent_of_item, descriptions_in, load_agents
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
-from agtphost.identity.provisioning import HOSTED, descriptions_in
+from agtphost.identity.provisioning import HOSTED
 from agtphost.identity.trust import TrustedIssuers, trusted_issuers
 from agtphost.vocabulary.foreign_errors import explain, original_of
 

@@ -78,6 +78,19 @@ def is_description(document: object) -> bool:
     return isinstance(document, dict) and "agent_id" not in document and "document_type" not in document
 
 
+def descriptions_in(directory: Path) -> list[Path]:
+    """Return the ``*.agent.json`` of ``directory`` that describe agents yet to be issued, in name order."""
+    found = []
+    for path in sorted(directory.glob(f"*{DOCUMENT_SUFFIX}")):
+        try:
+            document = jsontext.decode(read_octets(path), max_depth=jsontext.SIGNED_DEPTH)
+        except (OSError, jsontext.JSONTextError):
+            continue  # Loading the directory reports it.
+        if is_description(document):
+            found.append(path)
+    return found
+
+
 def load_agents(
     directory: Path,
     *,

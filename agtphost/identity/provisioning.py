@@ -32,7 +32,6 @@ from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.catalog import FLOOR
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_name
-from agtphost.vocabulary.regular_files import read_octets
 
 OWNER = "development"
 """Owner and principal of everything that the development profile issues."""
@@ -437,19 +436,6 @@ def _registrar(state_dir: Path, key: SigningKey, authority: Authority, now: date
             authority, key.public, label="registrar", organization=OWNER, now=now
         ),
     )
-
-
-def descriptions_in(directory: Path) -> list[Path]:
-    """Return the ``*.agent.json`` of ``directory`` that describe agents yet to be issued, in name order."""
-    found = []
-    for path in sorted(directory.glob(f"*{DOCUMENT_SUFFIX}")):
-        try:
-            document = jsontext.decode(read_octets(path), max_depth=jsontext.SIGNED_DEPTH)
-        except (OSError, jsontext.JSONTextError):
-            continue  # Loading the directory reports it.
-        if is_description(document):
-            found.append(path)
-    return found
 
 
 def provision_development(

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from agtphost.identity import certificates, provisioning
-from agtphost.identity.agent_files import load_agents
+from agtphost.identity.agent_files import descriptions_in, load_agents
 from agtphost.identity.alternative_names import addresses_of
 from agtphost.identity.certificates import load_certificate, parse_peer_certificate
 from agtphost.identity.genesis import Genesis
@@ -257,7 +257,7 @@ def test_descriptions_are_found(tmp_path: Path, description: Path) -> None:
     """Only files that describe agents yet to be issued are; the others are for loading."""
     (tmp_path / "known.agent.json").write_text(json.dumps({"agent_id": "ab" * 32}))
     (tmp_path / "broken.agent.json").write_text("{")
-    assert provisioning.descriptions_in(tmp_path) == [description]
+    assert descriptions_in(tmp_path) == [description]
 
 
 def test_issuing_without_an_authority_makes_no_certificate(tmp_path: Path) -> None:
