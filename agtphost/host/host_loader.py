@@ -294,7 +294,9 @@ def provision(config: Config, problems: list[Problem]) -> bool:
         follow_descriptions(state_dir, server_id=server_id, hosted=described)
     except (ProvisioningError, OSError) as error:
         faulty = error.descriptions if isinstance(error, ProvisioningError) else ()
-        problems.extend(Problem(message=why, file=str(path), hint=AS_ISSUED) for path, why in faulty)
+        for path, why in faulty:
+            hint = "write another name" if why.startswith("name: ") else AS_ISSUED
+            problems.append(Problem(message=why, file=str(path), hint=hint))
         if not faulty:
             hint = "restore the file from a backup; a missing file is created again in development"
             problems.append(

@@ -68,6 +68,9 @@ class ProvisioningError(Exception):
 HOSTED = "hosted"
 """Folder of the state directory that holds the development profile's issued agents."""
 
+CALLERS = "agents"
+"""Folder of the state directory with the agents that call, as ``agtp agent new`` issues them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgentDescription:
@@ -465,7 +468,7 @@ def provision_development(
             _registrar(state_dir, registrar, authority, moment)
     except CertificateError as error:
         raise ProvisioningError(str(error)) from error
-    demo = state_dir / "agents" / "demo"
+    demo = state_dir / CALLERS / "demo"
     issue_agent(demo, DEMO, registrar, issuer=issuer, authority=authority, now=moment)
     faulty, named = list[tuple[Path, str]](), dict[str, Path]()
     for path in hosted:
@@ -483,4 +486,8 @@ def _issue_hosted(home: Path, path: Path, key: SigningKey, issuer: str, now: dat
         raise ProvisioningError("name: it is not a label of letters, digits, '-' and '_'")
     if named.setdefault(description.name, path) != path:
         raise ProvisioningError(f"name: {named[description.name].name} describes an agent of that name, too")
-    issue_agent(home / description.name, description, key, issuer=issuer, now=now)
+    folder, caller = home / description.name, home.parent / CALLERS / description.name
+    if caller.exists() and not folder.exists():
+        # What is issued here stays, also where the host takes no two agents of one name.
+        raise ProvisioningError(f"name: {caller} is an agent of that name, too")
+    issue_agent(folder, description, key, issuer=issuer, now=now)

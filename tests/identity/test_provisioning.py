@@ -163,6 +163,15 @@ def test_two_descriptions_of_one_name_are_refused(state: Path, tmp_path: Path) -
         provision_development(state, server_id=SERVER_ID, hosted=files, now=NOW)
 
 
+def test_a_description_with_the_name_of_a_caller_issues_nothing(state: Path, tmp_path: Path) -> None:
+    """What was issued stayed after the reload was refused, and refused each later one as well."""
+    described = tmp_path / "another.agent.json"
+    described.write_text('{"name": "demo", "description": "x"}')
+    with pytest.raises(ProvisioningError, match="agents/demo is an agent of that name, too"):
+        provision_development(state, server_id="localhost", hosted=[described])
+    assert not (state / "hosted" / "demo").exists()
+
+
 def test_hosted_agents_are_issued_from_their_descriptions(state: Path) -> None:
     """Each description becomes a signed identity that even production rules accept."""
     trusted = [SigningKey.load(state / "registrar.key").public]
