@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 from twisted.logger import Logger
 
@@ -282,15 +283,17 @@ def _accepts_headers(config: Config, warnings: list[str]) -> bool:
     return relaxed
 
 
-def provision(config: Config, problems: list[Problem]) -> bool:
+def provision(config: Config, problems: list[Problem], issued: list[Path] | None = None) -> bool:
     """
     Prepare the first start of the development profile (interface section 1).
 
+    :param issued: collects the folders of agents that it issues.
     :return: whether the host's own keys and certificates exist.
     """
     try:
         state_dir, server_id, described = config.host.state_dir, config.host.server_id, agents.find_descriptions(config)
-        provision_development(state_dir, server_id=server_id, hosted=described, listened=config.listen.address)
+        listened = config.listen.address
+        provision_development(state_dir, server_id=server_id, hosted=described, listened=listened, issued=issued)
         follow_descriptions(state_dir, server_id=server_id, hosted=described)
     except (ProvisioningError, OSError) as error:
         faulty = error.descriptions if isinstance(error, ProvisioningError) else ()

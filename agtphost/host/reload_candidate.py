@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import invalidate_caches
+from pathlib import Path
 
 from agtphost.config import Config, load
 from agtphost.config.reloadable_keys import merge_reloadable
@@ -73,6 +75,9 @@ class Candidate:
     outcome: ReloadOutcome
     """What a reload applies and what needs a restart."""
 
+    issued: tuple[Path, ...] = ()
+    """The folders of hosted agents that were issued for it."""
+
 
 def read_candidate(running: RunningConfiguration, environ: Mapping[str, str]) -> Candidate:
     """
@@ -81,10 +86,16 @@ def read_candidate(running: RunningConfiguration, environ: Mapping[str, str]) ->
     :param environ: where secrets are looked up.
     :raises ConfigurationError: with every problem found.
     """
-    for _ in range(ATTEMPTS):
-        candidate = _read(running, environ)
-        if candidate is not None:
-            return candidate
+    issued: list[Path] = []
+    try:
+        for _ in range(ATTEMPTS):
+            candidate = _read(running, environ, issued)
+            if candidate is not None:
+                return replace(candidate, issued=tuple(issued))
+    except BaseException:
+        withdraw_issued(issued)
+        raise
+    withdraw_issued(issued)
     problem = Problem(
         message="the files of the configuration were changed while they were read",
         file=str(running.loaded.config.file),
@@ -93,13 +104,19 @@ def read_candidate(running: RunningConfiguration, environ: Mapping[str, str]) ->
     raise ConfigurationError([problem])
 
 
-def _read(running: RunningConfiguration, environ: Mapping[str, str]) -> Candidate | None:
+def withdraw_issued(folders: Iterable[Path]) -> None:
+    """Remove the agents that were issued for a configuration that is not taken, or they would be part of the next."""
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: list[Path]) -> Candidate | None:
     """Return the candidate, or None if files changed while they were read."""
     old, parts = running.loaded, ProblemsByPart()
     config, tables, waiting = merge_reloadable(load(old.config.file, environ), old.config)
     parts.warnings += access_warnings(config)
     if config.host.development:
-        provision(config, parts["identity"])
+        provision(config, parts["identity"], issued)
     invalidate_caches()
     modules = _modules_for(running, config)
     before = _stable_files(inventory(config, old.tls))

@@ -28,7 +28,7 @@ from agtphost.host.generations import Generations
 from agtphost.host.grant_bindings import unmatched_grants
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.modules import NewImports
-from agtphost.host.reload_candidate import Candidate, RunningConfiguration, read_candidate
+from agtphost.host.reload_candidate import Candidate, RunningConfiguration, read_candidate, withdraw_issued
 from agtphost.host.reload_plan import ReloadOutcome, inventory
 from agtphost.host.unmatched import RemarkLog, find_unmatched
 from agtphost.iagtp import ILedger
@@ -141,12 +141,14 @@ class Reloader:
             if check:
                 warnings = self._remarks.find_new(_find_remarks(core))
                 self._generations.discard(core)
+                withdraw_issued(candidate.issued)
                 return replace(candidate.outcome, digest=candidate.digest, generation=self._number, warnings=warnings)
             await self._start(core)
             return await self._put_in_force(candidate, core, requester)
         except ConfigurationError as error:
             if core is not None:
                 self._generations.discard(core)
+            withdraw_issued(() if candidate is None else candidate.issued)
             return await self._record_refusal(error.problems, candidate, requester, check)
 
     async def _read(self) -> Candidate:

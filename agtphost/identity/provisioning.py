@@ -65,11 +65,8 @@ class ProvisioningError(Exception):
         self.descriptions = descriptions
 
 
-HOSTED = "hosted"
-"""Folder of the state directory that holds the development profile's issued agents."""
-
-CALLERS = "agents"
-"""Folder of the state directory with the agents that call, as ``agtp agent new`` issues them."""
+HOSTED, CALLERS = "hosted", "agents"
+"""Folders of the state directory: of the agents that the development profile issues for this host, and of callers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -442,7 +439,13 @@ def _registrar(state_dir: Path, key: SigningKey, authority: Authority, now: date
 
 
 def provision_development(
-    state_dir: Path, *, server_id: str, hosted: Iterable[Path], listened: str = "127.0.0.1", now: datetime | None = None
+    state_dir: Path,
+    *,
+    server_id: str,
+    hosted: Iterable[Path],
+    listened: str = "127.0.0.1",
+    now: datetime | None = None,
+    issued: list[Path] | None = None,
 ) -> None:
     """
     Make what the development profile needs and does not have yet (interface section 1).
@@ -452,6 +455,7 @@ def provision_development(
     :param hosted: descriptions (``*.agent.json``) of agents, each of which gets files in ``hosted/NAME``.
     :param listened: ``[listen] address``, which the server's certificate names too.
     :param now: UTC; None for the present.
+    :param issued: collects the folders of hosted agents that did not exist.
     :raises ProvisioningError: naming the file that is in the way.
     :raises OSError: if a file cannot be written.
     """
@@ -468,19 +472,22 @@ def provision_development(
             _registrar(state_dir, registrar, authority, moment)
     except CertificateError as error:
         raise ProvisioningError(str(error)) from error
-    demo = state_dir / CALLERS / "demo"
-    issue_agent(demo, DEMO, registrar, issuer=issuer, authority=authority, now=moment)
+    issue_agent(state_dir / CALLERS / "demo", DEMO, registrar, issuer=issuer, authority=authority, now=moment)
     faulty, named = list[tuple[Path, str]](), dict[str, Path]()
     for path in hosted:
         try:
-            _issue_hosted(state_dir / HOSTED, path, registrar, issuer, moment, named)
+            folder, description = _folder_of(state_dir / HOSTED, path, named)
+            if issued is not None and not folder.exists():
+                issued.append(folder)
+            issue_agent(folder, description, registrar, issuer=issuer, now=moment)
         except ProvisioningError as error:
             faulty.append((path, str(error)))
     if faulty:
         raise ProvisioningError("\n".join(f"{path}: {why}" for path, why in faulty), faulty)
 
 
-def _issue_hosted(home: Path, path: Path, key: SigningKey, issuer: str, now: datetime, named: dict[str, Path]) -> None:
+def _folder_of(home: Path, path: Path, named: dict[str, Path]) -> tuple[Path, AgentDescription]:
+    """Return the folder and the description of a hosted agent. :raises ProvisioningError: another has its name."""
     description = AgentDescription.read(path.read_bytes(), path.name.removesuffix(DOCUMENT_SUFFIX))
     if not is_agent_name(description.name):
         raise ProvisioningError("name: it is not a label of letters, digits, '-' and '_'")
@@ -490,4 +497,4 @@ def _issue_hosted(home: Path, path: Path, key: SigningKey, issuer: str, now: dat
     if caller.exists() and not folder.exists():
         # What is issued here stays, also where the host takes no two agents of one name.
         raise ProvisioningError(f"name: {caller} is an agent of that name, too")
-    issue_agent(folder, description, key, issuer=issuer, now=now)
+    return folder, description

@@ -257,6 +257,26 @@ def test_a_broken_candidate_changes_nothing(host: Host, kind: str) -> None:
     reload(host)
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_a_reload_that_is_not_taken_issues_no_agent(host: Host, check: bool) -> None:
+    """The files of the agent stayed, and the next reload admitted it, also without its description."""
+    folder = host.config.parent
+    described, endpoint = folder / "agents" / "ghost.agent.json", folder / "endpoints" / "library.toml"
+    sound = endpoint.read_text()
+    described.write_text('{"name": "ghost", "description": "x"}')
+    try:
+        if not check:
+            endpoint.write_text(f"{sound}broken\n")
+        done = host.agtp("reload", *(["--check"] if check else []))
+        assert done.returncode == (0 if check else 1), done.stdout + done.stderr
+    finally:
+        described.unlink()
+        endpoint.write_text(sound)
+    assert not (host.state / "hosted" / "ghost").exists()
+    reload(host)
+    assert "ghost" not in host.agtp("agent", "ls").stdout
+
+
 def test_who_asks_is_on_record(host: Host) -> None:
     """Taken and refused ones, in words, and only operators ask."""
     generation(host.config.parent, 6)
