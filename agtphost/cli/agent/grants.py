@@ -115,7 +115,7 @@ def end_of(until: str | None, lasting: str | None) -> str | None:
     """
     Return the end of a grant as an RFC 3339 timestamp, or None if it does not end.
 
-    :param until: a date or a time.
+    :param until: a date, in UTC, or a time with its zone.
     :param lasting: a duration from now on: a number and one of s, m, h, d, w.
     :raises WrongInput: both are given, or one is malformed.
     """
@@ -132,6 +132,9 @@ def end_of(until: str | None, lasting: str | None) -> str | None:
         moment = datetime.fromisoformat(until)
     except ValueError:
         raise WrongInput(f"--until {until!r} is not a time", "Give 2027-01-31 or 2027-01-31T12:00:00Z.") from None
+    if moment.tzinfo is None and len(until) > len("2027-01-31"):
+        example = f"{moment:%Y-%m-%dT%H:%M:%S}"
+        raise WrongInput(f"--until {until!r} has no time zone", f"Write {example}Z for UTC, or {example}+01:00.")
     return times.stamp((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
