@@ -10,12 +10,14 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import mcp_types as types
@@ -33,12 +35,11 @@ from tests.system.hosting import Host, running, sample
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(length(400, 3600))]
 
-PROJECT = str(Path(tempfile.mkdtemp(prefix="agtphost-project-")).resolve())
-"""What the client has open: the one root that it says."""
+FOLDER = Path(tempfile.gettempdir()).resolve() / f"agtphost-project-{uuid4().hex}"
+"""What these tests have on the disk; it is there while they run."""
 
-Path(PROJECT, "note.txt").write_text("a note of this project")
-Path(PROJECT, "written.txt").write_text("twice the same")
-Path(PROJECT, "made").mkdir()
+PROJECT = str(FOLDER / "project")
+"""What the client has open: the one root that it says."""
 
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "echo": {"message": "as it is"},
@@ -300,7 +301,7 @@ def command_of(name: str) -> list[str]:
     if name == "sqlite":
         # It is older than the official SDK's second version, and does not say so.
         programs = pypi.environment("mcp-server-sqlite", "mcp-server-sqlite==2025.4.25", "mcp<2")
-        return [str(programs / "mcp-server-sqlite"), "--db-path", str(Path(tempfile.mkdtemp(), "data.db"))]
+        return [str(programs / "mcp-server-sqlite"), "--db-path", str(FOLDER / "data.db")]
     if name == "hello":
         return [str(node()), str(document("mcp-hello-world", "build/stdio.js", "1.1.2"))]
     if name == "everything":
@@ -312,6 +313,16 @@ def command_of(name: str) -> list[str]:
 def commands() -> dict[str, list[str]]:
     """The servers, by the names that they have at the host."""
     return {name: command_of(name) for name in NAMES}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def project() -> Iterator[None]:
+    """Make the directory that the client has open, and remove it after all tests, with what servers wrote."""
+    Path(PROJECT, "made").mkdir(parents=True)
+    Path(PROJECT, "note.txt").write_text("a note of this project")
+    Path(PROJECT, "written.txt").write_text("twice the same")
+    yield
+    shutil.rmtree(FOLDER)
 
 
 @pytest.fixture(scope="module")
