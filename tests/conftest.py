@@ -12,10 +12,12 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import psutil
 import pytest
+from _pytest import unittest
 from execnet import XSpec
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
@@ -163,6 +165,18 @@ def unfreeze_collector(unfreeze: Callable[[], None] = gc.unfreeze) -> None:
 
 
 gc.unfreeze = unfreeze_collector
+
+
+_twisted_installed = cache(unittest._get_twisted_version)
+
+
+def find_twisted() -> unittest.TwistedVersion:
+    """Return Twisted's release, which pytest would read from the disk before each test, in 0.5 ms."""
+    absent = unittest.TwistedVersion.NotInstalled
+    return _twisted_installed() if "twisted.trial.unittest" in sys.modules else absent
+
+
+unittest._get_twisted_version = find_twisted
 
 
 @pytest.hookimpl(optionalhook=True)
