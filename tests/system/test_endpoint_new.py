@@ -11,7 +11,7 @@ import pytest
 
 from tests import forking
 from tests.system.hosting import Host, agtp, running, sample
-from tests.system.up_host import module
+from tests.system.up_host import module, without_others
 
 WRITTEN = (
     (("QUERY", "/orders/{id}", "--function", "handlers.orders.find"), "/orders/17", {}, {"id": "17"}),
@@ -42,7 +42,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_its_tests_pass(config: Path) -> None:
     """As written, with nothing else set up."""
     done = forking.run(
-        module("pytest", "-q", "-p", "no:cacheprovider", "--rootdir", config.parent, "tests"),
+        module("pytest", "-q", *without_others(), "-p", "no:cacheprovider", "--rootdir", config.parent, "tests"),
         timeout=90,
         cwd=config.parent,
         env={**os.environ, "PYTEST_ADDOPTS": ""},

@@ -10,7 +10,7 @@ import pytest
 from agtphost.cli.scaffold import optional_sections
 from tests import forking
 from tests.system.hosting import agtp, free_port, running
-from tests.system.up_host import module
+from tests.system.up_host import module, without_others
 
 GIT = ("git", "-c", "user.name=me", "-c", "user.email=me@example.com", "-c", "init.defaultBranch=main")
 
@@ -54,7 +54,7 @@ def test_a_clone_is_a_deployment(tmp_path: Path) -> None:
         "tests/test_greeting.py",
     ]
     assert f"--config {folder}/host.toml" in (clone / "systemd/agtphost.service").read_text()
-    assert " passed" in run(*module("pytest", "-q", "-p", "no:xdist", "-c", os.devnull, "."), cwd=clone)
+    assert " passed" in run(*module("pytest", "-q", *without_others(), "-c", os.devnull, "."), cwd=clone)
     assert agtp("check", cwd=clone).returncode == 0
     with running(clone / "host.toml") as host:
         done = host.agtp("call", "-", "QUERY", "/greeting/Ada", "--verify")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import shlex
 import signal
 import subprocess
@@ -27,6 +28,13 @@ PASSWORD = "a password\n" * 2
 def module(name: str, *words: str | Path) -> list[str]:
     """Return the words of ``python -m MODULE``, with which :func:`tests.forking.run` forks."""
     return [sys.executable, str(_FORKED_MODULE), name, *map(str, words)]
+
+
+@cache
+def without_others() -> tuple[str, ...]:
+    """Return pytest's options against each plugin of this environment but ours: users have none of them."""
+    plugins = {entry.name for entry in importlib.metadata.entry_points(group="pytest11")} - {"agtphost"}
+    return tuple(word for name in sorted(plugins) for word in ("-p", f"no:{name}"))
 
 
 def beside(folder: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 from tests.supply.compiled import lend_compiled
 from tests.supply.test_supply import copy
+from tests.system.up_host import without_others
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -34,10 +34,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(site: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in a project that has agtphost from its wheel, without the plugins of this environment."""
-    plugins = {entry.name for entry in importlib.metadata.entry_points(group="pytest11")} - {"agtphost"}
-    others = [word for name in sorted(plugins) for word in ("-p", f"no:{name}")]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *others, *arguments],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *without_others(), *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(site), "PYTEST_ADDOPTS": ""},
         capture_output=True,
