@@ -33,11 +33,31 @@ SCRIPTS = {Path(sys.executable).with_name(name) for name in ("agtp", "twistd")}
 OF_IMAGES = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
 """Variables that images set, and newcomers have not: no test is about them, and a fork heeds neither."""
 
-LATER = ("twisted.scripts.twistd", "twisted.internet.epollreactor", "twisted.cred.strcred", "unittest", "jmespath")
+LATER = (
+    "twisted.scripts.twistd",
+    "twisted.internet.epollreactor",
+    "twisted.cred.strcred",
+    "unittest",
+    "jmespath",
+    # A sixth of the hosts imports these: where there are many tools, or tokens of a provider.
+    "numpy",
+    "tokenizers",
+    "joserfc.jws",
+)
 """What a host imports when it runs."""
 
 A2A = ("a2a.helpers", "a2a.server.request_handlers", "a2a.server.routes", "uvicorn")
-MCP = ("mcp.server.mcpserver", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn")
+MCP = (
+    "mcp.server.mcpserver",
+    "mcp.server.stdio",
+    "mcp.server.streamable_http_manager",
+    "uvicorn",
+    # What the SDK imports when a server runs.
+    "anyio._backends._asyncio",
+    "rich.console",
+    "rich.logging",
+    "rich.traceback",
+)
 
 
 @cache
