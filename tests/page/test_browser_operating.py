@@ -19,6 +19,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     operators = ("registrar", "agents/demo/agent")
     with served(tmp_path_factory.mktemp("page"), operators=operators, eager=True) as site:
         yield site
+        site.host.stop()  # It is another one than before the tests.
 
 
 @pytest.fixture
