@@ -218,8 +218,9 @@ class HttpClients:
         token = token.strip() if scheme.lower() == "bearer" else ""
         if not token.isascii():
             raise ClientRefused("The bearer token is not ASCII.")
-        certificate = self._certificate(request, came["address"])
-        if certificate is not None:
+        certificate = self._find_certificate(request, came["address"])
+        # A certificate without an agent proves nothing here; one that cannot be read is refused by the gates.
+        if certificate is not None and (certificate.agent_id is not None or certificate.malformed):
             return self._agent(certificate, came, token)
         if self._anonymous and shown is None:
             return HttpClient(key="anybody", fields=self._fields, proven=False, **came)
@@ -295,12 +296,6 @@ class HttpClients:
             return None
         found: PeerCertificate | None = channel.find_certificate(self._certified, address)
         return found
-
-    def _certificate(self, request: Request, address: str) -> PeerCertificate | None:
-        """Return the certificate by which a client calls; None for one that names no agent."""
-        found = self._find_certificate(request, address)
-        # A certificate without an agent proves nothing here; one that cannot be read is refused by the gates.
-        return found if found is not None and (found.agent_id is not None or found.malformed) else None
 
     def _agent(self, certificate: PeerCertificate, came: dict[str, Any], token: str) -> HttpClient:
         key, fields = f"agent:{certificate.agent_id}", Fields()
