@@ -111,6 +111,17 @@ def test_statements_of_many_shapes_are_not_all_prepared(url: str) -> None:
         assert prepared == MOST_PREPARED
 
 
+def test_a_session_that_prepares_nothing_uses_nothing_prepared(url: str) -> None:
+    """Once a pooler has lost what was prepared, the same session goes on with statements as text."""
+    with closing(opened(url)) as store:
+        message = [("SELECT ?::bigint", (7,))]
+        store._session.run_together(message)
+        store._session.command(b"DEALLOCATE ALL")
+        with pytest.raises(StoreError, match="SQLSTATE 26000"):
+            store._session.run_together(message)
+        assert store._session.run_together(message).get_value(0, 0) == b"7"
+
+
 def wait_for_another_thread(url: str, act: str = "SELECT pg_advisory_unlock(7)") -> None:
     """
     Send a message that is answered when another thread of this process has run a statement.

@@ -76,11 +76,11 @@ class Pipeline:
             return (None,)
         octets = self._transformer.dump_sequence(values, [PyFormat.BINARY] * len(values))
         types, formats = self._transformer.types or (), self._transformer.formats
-        name = self._prepared.get((statement, types))
-        if name is not None:
+        prepares = self._connection.prepare_threshold is not None
+        if prepares and (name := self._prepared.get((statement, types))) is not None:
             self._line.send_query_prepared(name, octets, formats)
             return (None,)
-        if self._connection.prepare_threshold is None or len(self._prepared) >= MOST_PREPARED:
+        if not prepares or len(self._prepared) >= MOST_PREPARED:
             self._line.send_query_params(text, octets, types, formats)
             return (None,)
         name = next(self._names)
