@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+from agtphost import extras
+from agtphost.stores.postgres.location import find_library_fault
 from tests import postgres
 from tests.system.hosting import Host, agtp, running, sample, until
 
@@ -61,3 +68,33 @@ def test_a_host_serves_restarts_and_is_verified(tmp_path: Path) -> None:
     assert refused.process.wait(60) == 1
     until(lambda: "or restore the database from its backup instead" in refused.output)
     assert server.run(f"SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'") == [(0,)], "nothing was made"
+
+
+# The driver
+
+
+@pytest.mark.skipif(extras.is_installed("psycopg_c"), reason="psycopg finds the library that it is asked for")
+@pytest.mark.parametrize("words", [("init",), ("copy", "{}", "sqlite:copy.sqlite3")])
+def test_a_driver_without_its_library_is_reported(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """``pip install psycopg`` alone brings no libpq: the command says what brings one."""
+    server = postgres.server()
+    url = server.url(server.schema(tmp_path))
+    config = sample(tmp_path, append=f'\n[store]\nurl = "{url}"\n')
+    done = subprocess.run(
+        [Path(sys.executable).with_name("agtp"), "store", *(word.format(url) for word in words)],
+        cwd=config.parent,
+        env={**os.environ, "PSYCOPG_IMPL": "c"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "psycopg finds no libpq here: pip install 'agtphost[postgres]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_early_library_is_refused() -> None:
+    """Libpq has a pipeline mode since version 14; without it no group could be written."""
+    assert "psycopg found libpq 13, and needs version 14 or later" in find_library_fault(130016)
+    assert find_library_fault(140000) == ""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from agtphost import extras
 from agtphost.stores.lease import Holder, ProcessSighting, compare_clocks, describe_clock, read_holder
@@ -25,6 +25,35 @@ if TYPE_CHECKING:
 
 STRONG = "verify-full"
 """The ``sslmode`` that compares the server's certificate with its name."""
+
+
+OLDEST_LIBRARY: Final = 14
+"""The earliest version of libpq that is used: earlier ones have no pipeline mode."""
+
+
+def find_driver_fault() -> str:
+    """Return why psycopg cannot be used, and what to do; empty if it can."""
+    if not extras.is_installed("psycopg"):
+        return extras.missing("psycopg")
+    try:
+        from psycopg import pq
+    except ImportError:
+        return f"psycopg finds no libpq here: {extras.remedy('psycopg')}, which brings one"
+    return find_library_fault(pq.version())
+
+
+def find_library_fault(version: int) -> str:
+    """
+    Return why a version of libpq cannot be used; empty if it can.
+
+    :param version: as libpq says it: 150018 for 15.18.
+    """
+    if version >= OLDEST_LIBRARY * 10_000:
+        return ""
+    return (
+        f"psycopg found libpq {version // 10_000}, and needs version {OLDEST_LIBRARY} or later: "
+        f"{extras.remedy('psycopg')}, which brings one"
+    )
 
 
 class PostgresLocation(StoreLocation):
@@ -53,10 +82,11 @@ class PostgresLocation(StoreLocation):
             )
 
     def find_risks(self) -> Sequence[str]:
+        address = self._address()
         from agtphost.stores.postgres.connection import dial
         from agtphost.stores.postgres.replication import find_replica_fault
 
-        with closing(dial(self._address(), writer=False)) as session:
+        with closing(dial(address, writer=False)) as session:
             fault = find_replica_fault(session.execute)
             before = time.time()
             (theirs,) = session.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
@@ -64,68 +94,79 @@ class PostgresLocation(StoreLocation):
         return [line for line in (f"{self.name} {fault}" if fault else "", clock) if line]
 
     def lease(self, me: Holder, server_id: str) -> PostgresLease:
+        address = self._address(me.name)
         from agtphost.stores.postgres.lease import PostgresLease
 
-        return PostgresLease(self._address(me.name), me, server_id)
+        return PostgresLease(address, me, server_id)
 
     def open_store(
         self, *, create: bool, holder: str = "", server_id: str = "", lease: ILease | None = None
     ) -> IChainStore:
-        from agtphost.stores.postgres.lease import PostgresLease
-        from agtphost.stores.postgres.writing import PostgresStore
-
         if lease is None:
             machine = socket.gethostname()
             lease = self.lease(Holder(name=machine, machine=machine, directory=holder), server_id)
+        address = self._address(lease.me.name)
+        from agtphost.stores.postgres.lease import PostgresLease
+        from agtphost.stores.postgres.writing import PostgresStore
+
         assert isinstance(lease, PostgresLease)
-        return PostgresStore(self._address(lease.me.name), lease, server_id)
+        return PostgresStore(address, lease, server_id)
 
     def open_reader(self, *, lenient: bool = False) -> IRecordReader:
+        address = self._address()
         from agtphost.stores.postgres.reading import open_postgres_reader
 
-        return open_postgres_reader(self._address())
+        return open_postgres_reader(address)
 
     def rehearse(self, *, create: bool, folder: Path, server_id: str = "") -> IChainStore:
+        address = self._address()
         from agtphost.stores.postgres.dry_run_store import RehearsedPostgresStore
 
-        return RehearsedPostgresStore(self._address(), server_id)
+        return RehearsedPostgresStore(address, server_id)
 
     def find_records(self, beginning: str, most: int) -> Sequence[RecordPreview]:
+        address = self._address()
         from agtphost.stores.postgres.reading import find_records
 
-        return find_records(self._address(), beginning, most)
+        return find_records(address, beginning, most)
 
     def create(self, server_id: str) -> None:
+        address = self._address()
         from agtphost.stores.postgres.schema_files import create_store
 
-        create_store(self._address(), server_id)
+        create_store(address, server_id)
 
     def read_tables(self) -> AbstractContextManager[ReadTable]:
+        address = self._address()
         from agtphost.stores.postgres.copying import read_postgres
 
-        return read_postgres(self._address())
+        return read_postgres(address)
 
     def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
+        address = self._address()
         from agtphost.stores.postgres.copying import write_postgres
 
-        return write_postgres(self._address(), server_id)
+        return write_postgres(address, server_id)
 
     def upgrade(self) -> tuple[int, int]:
+        address = self._address()
         from agtphost.stores.postgres.schema_files import upgrade_store
 
-        return upgrade_store(self._address())
+        return upgrade_store(address)
 
     def processes(self) -> Sequence[ProcessSighting]:
+        address = self._address()
         from agtphost.stores.postgres.connection import dial
         from agtphost.stores.postgres.processes import read_processes
 
-        with closing(dial(self._address(), writer=False)) as session:
+        with closing(dial(address, writer=False)) as session:
             return read_processes(session)
 
     def describe(self) -> Mapping[str, Any]:
+        address = self._address()
         from agtphost.stores.postgres.schema_files import read_state
 
-        row, unindexed = read_state(self._address())
+        row, unindexed = read_state(address)
         return {
             "server_id": row.server_id,
             "schema": row.schema,
@@ -139,10 +180,13 @@ class PostgresLocation(StoreLocation):
         """
         Return how the database is reached.
 
+        This comes before every import of a module that needs psycopg.
+
         :param name: of the host, by which the database shows its connections; empty for that of the machine.
+        :raises StoreError: psycopg is missing, or what it needs.
         """
-        if not extras.is_installed("psycopg"):
-            raise StoreError(extras.missing("psycopg"))
+        if fault := find_driver_fault():
+            raise StoreError(f"{self.name} cannot be used: {fault}")
         from agtphost.stores.postgres.connection import Address
 
         return Address(
