@@ -52,7 +52,10 @@ def init(config: Path | None, if_missing: bool, as_json: bool) -> None:
         if made:
             store.create(loaded.host.server_id)
     except StoreError as error:
-        raise WrongInput(str(error)) from None
+        # Another command may have made it since.
+        if not (if_missing and _is_there(store, loaded.host.server_id)):
+            raise WrongInput(str(error)) from None
+        made = False
     if as_json:
         print_json({"store": store.name, "server_id": loaded.host.server_id, "made": made})
     elif not made:

@@ -6,13 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agtphost import extras
+from agtphost.stores import StoreError
+from agtphost.stores.postgres import schema_files
 from agtphost.stores.postgres.location import find_library_fault
 from tests import postgres
+from tests.stores.test_postgres import place_of
 from tests.system.hosting import Host, agtp, running, sample, until
 
 pytestmark = postgres.needed
@@ -98,3 +103,49 @@ def test_an_early_library_is_refused() -> None:
     """Libpq has a pipeline mode since version 14; without it no group could be written."""
     assert "psycopg found libpq 13, and needs version 14 or later" in find_library_fault(130016)
     assert find_library_fault(140000) == ""
+
+
+# Two commands at once
+
+
+def test_of_two_that_make_the_store_the_later_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both wait for each other, and the second says what it found, as ``--if-missing`` of two pods needs it."""
+    server = postgres.server()
+    place = place_of(server.url(server.schema(tmp_path)))
+    made, waits = threading.Event(), threading.Event()
+    add_store = schema_files.add_store
+    errors = []
+
+    def add_and_wait(*given: Any) -> None:
+        add_store(*given)
+        made.set()
+        assert waits.wait(20)
+
+    def create() -> None:
+        try:
+            place.create("agtp.test")
+        except StoreError as error:
+            errors.append(str(error))
+
+    first, second = threading.Thread(target=create), threading.Thread(target=create)
+    monkeypatch.setattr(schema_files, "add_store", add_and_wait)
+    first.start()
+    assert made.wait(20)
+    monkeypatch.setattr(schema_files, "add_store", add_store)
+    second.start()
+    while not server.run("SELECT 1 FROM pg_locks WHERE NOT granted"):
+        assert second.is_alive()
+    waits.set()
+    first.join()
+    second.join()
+    assert len(errors) == 1 and "has a store already, of the host 'agtp.test'" in errors[0]
+
+
+def test_commands_that_make_a_store_if_it_is_missing_all_succeed(tmp_path: Path) -> None:
+    """One of them makes it."""
+    server = postgres.server()
+    config = sample(tmp_path, append=f'\n[store]\nurl = "{server.url(server.schema(tmp_path))}"\n')
+    words = [Path(sys.executable).with_name("agtp"), "store", "init", "--if-missing", "--json"]
+    running = [subprocess.Popen(words, cwd=config.parent, stdout=subprocess.PIPE) for _ in range(3)]
+    said = [json.loads(each.communicate(timeout=60)[0]) for each in running]
+    assert sorted(each["made"] for each in said) == [False, False, True]

@@ -12,7 +12,7 @@ from agtphost.stores.copying import WRITTEN_AT_ONCE, ReadTable, Row, WriteTable,
 from agtphost.stores.postgres.connection import Address, Session, dial
 from agtphost.stores.postgres.index_filling import fill_index
 from agtphost.stores.postgres.rows import INDEX_COLUMNS, RECORD_ROWS
-from agtphost.stores.postgres.schema_files import add_store, find_row, require_usable
+from agtphost.stores.postgres.schema_files import BEGIN_CREATION, add_store, find_row, require_usable
 from agtphost.stores.postgres.statements import PATH_BEGINS
 from agtphost.stores.row_shapes import COLUMNS
 from agtphost.stores.rows import StoreError
@@ -68,7 +68,7 @@ def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
             _copy_in(session, "record_index", _INDEX, indexed)
 
     with closing(dial(address, writer=True)) as session:
-        session.command(b"BEGIN")
+        session.command(BEGIN_CREATION)
         found = find_row(session)
         if found is None:
             add_store(session, server_id)

@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 from agtphost.stores.lease import SILENT_SECONDS, Holder, read_holder
-from agtphost.stores.postgres.connection import Address, DatabaseError, Session, dial
+from agtphost.stores.postgres.connection import STATEMENT_SECONDS, Address, DatabaseError, Session, dial
 from agtphost.stores.postgres.index_filling import LAST_INDEXED, fill_index
 from agtphost.stores.rows import StoreError
 
@@ -24,6 +24,15 @@ programs compare the definitions of their tables at the start, and take one with
 
 INDEXED: Final = 3
 """The first version with an index of records."""
+
+BEGIN_CREATION: Final = (
+    f"BEGIN; SET LOCAL lock_timeout = {STATEMENT_SECONDS * 1000}; SELECT pg_advisory_xact_lock({0x61677470686F7374})"
+).encode()
+"""
+Begins a transaction that makes a store, when no other one does in this database.
+
+Without the lock both would find no table and make it, and the later would fail with the name of an index.
+"""
 
 _RIGHTS: Final = {
     "store": "SELECT UPDATE",
@@ -158,7 +167,7 @@ def create_store(address: Address, server_id: str) -> None:
     :raises StoreError: there is one already, or the role may not make tables.
     """
     with closing(dial(address, writer=True)) as session:
-        session.command(b"BEGIN")
+        session.command(BEGIN_CREATION)
         if row := find_row(session):
             raise StoreError(f"{session.name} has a store already, of the host {row.server_id!r}; nothing was changed")
         add_store(session, server_id)
