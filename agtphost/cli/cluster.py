@@ -44,14 +44,15 @@ def status(config: Path | None, as_json: bool) -> None:
     loaded = require_config(Connection(config=config), "a store")
     store = locate_store(loaded.store)
     try:
-        described, found = store.describe(), store.processes()
+        # In this order: a host that takes the lease in between is not yet one that serves in its report.
+        found, described = store.processes(), store.describe()
     except StoreError as error:
         raise WrongInput(str(error)) from None
     if "term" not in described:
         raise WrongInput(
             f"{store.name} is used by one host alone", "`agtp status` shows it; several hosts need PostgreSQL."
         )
-    rows = list(_to_rows(found))
+    rows = list(_to_rows(found, described["serving"]))
     if as_json:
         print_json({"store": store.name, "serving": described["serving"], "term": described["term"], "hosts": rows})
         return
@@ -60,14 +61,20 @@ def status(config: Path | None, as_json: bool) -> None:
     print_table(("HOST", "STATE", "VERSION", "SINCE", "DIFFERS IN", "PLACE"), map(_to_cells, rows))
 
 
-def _to_rows(found: Sequence[ProcessSighting]) -> Iterator[dict[str, Any]]:
-    """Yield the members of each process, compared with the one that serves."""
-    leader = next((each for each in found if each.state == SERVING and each.is_alive), None)
+def _to_rows(found: Sequence[ProcessSighting], holder: str | None) -> Iterator[dict[str, Any]]:
+    """
+    Yield the members of each process, compared with the one that serves.
+
+    :param holder: the host that has the lease; one that was killed reported last that it serves.
+    """
+    serving = [each for each in found if each.state == SERVING and each.is_alive and each.name == holder]
+    leader = serving[0] if serving else None
     for each in found:
+        is_heard = each in serving if each.state == SERVING else each.is_alive
         yield {
             "name": each.name,
             "place": each.place,
-            "state": each.state if each.is_alive else "silent",
+            "state": each.state if is_heard else "silent",
             "version": each.version,
             "schema": each.schema,
             "since": each.started,

@@ -305,3 +305,11 @@ def test_cluster_status_compares_the_hosts(tmp_path: Path) -> None:
         group.hosts["b"].kill()
         postgres.server().run("UPDATE process SET beat = beat - interval '1 minute' WHERE name = 'b'", url=group.url)
         assert hosts()["b"]["state"] == "silent"
+        # As a host that was killed while it served, and that another one has replaced since.
+        taken = "UPDATE process SET name = '0', state = 'serving', beat = clock_timestamp() WHERE name = 'b'"
+        postgres.server().run(taken, url=group.url)
+        found = hosts()
+        assert {name: (host["state"], host["differs"]) for name, host in found.items()} == {
+            "0": ("silent", ["configuration"]),
+            "a": ("serving", []),
+        }
