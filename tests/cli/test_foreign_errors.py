@@ -287,7 +287,7 @@ STATES = {
     'FATAL: role "u" does not exist': ("28000", "the server has no user u; create it"),
     'database "x" does not exist': ("3D000", "the server has no database x; create it"),
     "permission denied for schema public": ("42501", "the user has no right to use the schema public; grant it"),
-    'relation "record" does not exist': ("42P01", "`agtp store init`"),
+    'relation "record" does not exist': ("42P01", "restore the database from a backup"),
 }
 """What a server says, with its SQLSTATE: what is answered."""
 

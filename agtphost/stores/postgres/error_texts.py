@@ -13,7 +13,8 @@ _STATES: Final[Mapping[str, str]] = {
     "3F000": "the database has no such schema, or the user no right on it; create it, grant the user CREATE and USAGE, "
     "or correct the search_path in [store] url",
     "42501": "the user has no right to do that; grant it CREATE and USAGE on the schema, and rights on its tables",
-    "42P01": "a table of the store is missing; make the store with `agtp store init`",
+    "42P01": "a table of the store is missing; restore the database from a backup; `agtp store init` makes the store of a host that "
+    "never ran",
     "25006": "it takes no writes; name the primary server in [store] url",
     "53100": "the server's disk is full; free some space there",
     "53200": "the server has no memory left; free some there",
