@@ -287,6 +287,8 @@ STATES = {
     'FATAL: role "u" does not exist': ("28000", "the server has no user u; create it"),
     'database "x" does not exist': ("3D000", "the server has no database x; create it"),
     "permission denied for schema public": ("42501", "the user has no right to use the schema public; grant it"),
+    'column "schema" does not exist': ("42703", "a separate schema in [store] url: ?options=-csearch_path%3DNAME"),
+    'relation "store" already exists': ("42P07", "a separate schema in [store] url: ?options=-csearch_path%3DNAME"),
     'relation "record" does not exist': ("42P01", "restore the database from a backup"),
 }
 """What a server says, with its SQLSTATE: what is answered."""

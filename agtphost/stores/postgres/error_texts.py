@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+_OWN_SCHEMA: Final = "give the store a separate schema in [store] url: ?options=-csearch_path%3DNAME"
+
 _STATES: Final[Mapping[str, str]] = {
     "28P01": "the password is wrong or missing; correct [store] password",
     "28000": "the server does not admit this user from here; correct the user in [store] url, or pg_hba.conf",
@@ -13,8 +15,12 @@ _STATES: Final[Mapping[str, str]] = {
     "3F000": "the database has no such schema, or the user no right on it; create it, grant the user CREATE and USAGE, "
     "or correct the search_path in [store] url",
     "42501": "the user has no right to do that; grant it CREATE and USAGE on the schema, and rights on its tables",
-    "42P01": "a table of the store is missing; restore the database from a backup; `agtp store init` makes the store of a host that "
-    "never ran",
+    "42P01": "a table of the store is missing; restore the database from a backup; `agtp store init` makes one for a "
+    "host that never ran",
+    "42703": "a table has the name of one of the store's, and other columns; restore it from a backup if it was "
+    f"changed; if another program made it, {_OWN_SCHEMA}",
+    "42P07": "a table or index has the name of one of the store's; restore the database from a backup if it is part of "
+    f"a store; if another program made it, {_OWN_SCHEMA}",
     "25006": "it takes no writes; name the primary server in [store] url",
     "53100": "the server's disk is full; free some space there",
     "53200": "the server has no memory left; free some there",
