@@ -24,6 +24,7 @@ from twisted.logger import capturedLogs, formatEvent, globalLogPublisher
 from agtphost.audit.drafts import LedgerUnavailable
 from agtphost.stores import StoreError
 from agtphost.stores.lease import Holder
+from agtphost.stores.postgres.connection import Address, dial
 from agtphost.stores.settings import locate_url
 from tests import postgres
 from tests.audit.drafting import draft, group_writer, sealed
@@ -146,6 +147,20 @@ def test_a_replica_is_refused_and_a_synchronous_one_is_demanded(strict: StrictSe
         assert own.find_risks() == [], "a role that may not see replicas has the setting alone"
     finally:
         strict.reload("RESET synchronous_standby_names")
+
+
+def test_of_several_servers_the_one_that_takes_writes_is_read(strict: StrictServer, url: str) -> None:
+    """A replica may lack the newest records, so it is read only where no other server is there."""
+    options = url.partition("options=")[2]
+    with strict.replica() as replica:
+        for first, second, is_replica in (
+            (f"{replica.sockets}", f"{strict.sockets}", False),
+            (f"{replica.sockets}", "/nowhere", True),
+        ):
+            ports = f"5433,{strict.port}"
+            found = f"postgresql://plain@/postgres?host={first},{second}&port={ports}&options={options}"
+            with closing(dial(Address(url=found), writer=False)) as session:
+                assert session.execute("SELECT pg_is_in_recovery()").fetchone() == (is_replica,)
 
 
 # The way to the database

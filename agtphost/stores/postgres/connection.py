@@ -128,13 +128,21 @@ def dial(address: Address, *, writer: bool) -> Session:
         if "sslmode" in given or "sslrootcert" in given:
             # The system's authorities are only for verify-full.
             parameters.pop("sslrootcert", None)
-        if writer and "," in str(given.get("host", "")):
+        several = "," in str(given.get("host", "")) and "target_session_attrs" not in given
+        if several:
             parameters["target_session_attrs"] = "read-write"
         parameters.update(given)
         if address.password is not None:
             parameters["password"] = address.password
         parameters["client_encoding"] = "UTF8"
-        connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=1)
+        try:
+            connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=1)
+        except psycopg.OperationalError:
+            # A replica may lack the newest records, and is read only where no server takes writes.
+            if writer or not several:
+                raise
+            del parameters["target_session_attrs"]
+            connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=1)
     except psycopg.Error as error:
         said = _explain(error)
         state = error.sqlstate or find_state(said)
