@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from agtphost.stores.copying import TABLES, select_all
+from agtphost.stores.postgres import connection
+from agtphost.stores.settings import locate_url
 from tests import postgres
 from tests.system.hosting import agtp, running, sample
 
@@ -174,3 +176,21 @@ def test_a_copy_that_was_killed_leaves_no_store(stopped: tuple[Path, Path], tmp_
     copied = agtp("store", "copy", source, f"sqlite:{new}", cwd=config.parent)
     assert copied.returncode == 0, copied.stderr
     assert rows(new) == expected and [each.name for each in tmp_path.glob("new*")] == ["new.sqlite3"]
+
+
+def test_a_statement_of_a_copy_may_take_as_long_as_a_large_store_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest time of all records is found by reading them; a host's statement that takes so long has stalled."""
+    server = postgres.server()
+    schema = server.schema(tmp_path)
+    server.run(
+        f"CREATE FUNCTION {schema}.slow(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1 FROM pg_sleep(1)'",
+        f"CREATE AGGREGATE {schema}.max (bigint) (SFUNC = int8larger, STYPE = bigint, FINALFUNC = {schema}.slow)",
+    )
+    monkeypatch.setattr(connection, "STATEMENT_SECONDS", 0)
+    monkeypatch.setattr(connection, "STALL_SECONDS", 0.5)
+    place = locate_url(server.url(f"{schema},pg_catalog"))
+    with place.write_tables("agtp.test"):
+        pass
+    assert server.run("SELECT server_id FROM store", url=server.url(schema)) == [("agtp.test",)]

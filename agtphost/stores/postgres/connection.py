@@ -276,7 +276,7 @@ class Session:
         self._pipeline = Pipeline(connection)
         self._peer = connection.info.hostaddr or connection.info.host, connection.info.port
         self.name = name
-        self.patience = STATEMENT_SECONDS + STALL_SECONDS
+        self.patience: float = STATEMENT_SECONDS + STALL_SECONDS
         """Seconds after which a statement counts as stalled."""
         self.began = 0.0
         """When the statement that is waited for was sent; 0 without one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -68,6 +69,8 @@ def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
             _copy_in(session, "record_index", _INDEX, indexed)
 
     with closing(dial(address, writer=True)) as session:
+        # Nothing waits for a copy, and one statement reads all records. A server that is away is noticed all the same.
+        session.patience = math.inf
         session.command(BEGIN_CREATION)
         found = find_row(session)
         if found is None:
