@@ -10,8 +10,8 @@ import pytest
 
 from agtphost.audit.record_check import Finding
 from agtphost.audit.table_check import Expected, check_tables
-from agtphost.stores import Search
-from agtphost.stores.postgres import index_filling, schema_files
+from agtphost.stores import Search, StoreError
+from agtphost.stores.postgres import index_filling, reading, schema_files
 from agtphost.stores.settings import locate_url
 from agtphost.testing.store_drafts import ALICE, KEYS, draft, write_drafts
 from tests import postgres
@@ -180,4 +180,24 @@ def test_counts_by_facet_read_the_index_alone(store: Any) -> None:
     statement = f"SELECT r.facet, count(*) FROM {reader.indexed} r WHERE r.facet = ANY(?) GROUP BY r.facet"
     plan = "\n".join(row[0] for row in reader._rows(f"EXPLAIN {statement}", ([1, 2],)))
     assert "record_index" in plan and " record p" not in plan
+    reader.close()
+
+
+def test_a_comparison_of_the_whole_index_may_take_long(
+    store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads every record; another statement of a reader that takes so long has stalled."""
+    server = postgres.server()
+    schema = server.schema(tmp_path)
+    server.run(
+        f"CREATE FUNCTION {schema}.substr(text, int, int) RETURNS text VOLATILE LANGUAGE sql "
+        "AS 'SELECT pg_catalog.substr($1, $2, $3) FROM pg_sleep(1)'",
+        f"DELETE FROM {schema}.record_index WHERE number > 1",
+    )
+    monkeypatch.setattr(reading, "READING_SECONDS", 0)
+    monkeypatch.setattr(reading, "STALL_SECONDS", 0.5)
+    reader = locate_url(server.url(f"{schema},pg_catalog")).open_reader()
+    assert list(reader.faults()) == []
+    with pytest.raises(StoreError, match="closed the connection"):
+        reader._rows("SELECT pg_sleep(2)::text")
     reader.close()

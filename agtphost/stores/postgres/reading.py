@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -179,7 +180,13 @@ class PostgresReader(SqlRecordReader):
 
         Files and the database's indexes are checked by its own tools.
         """
-        return [*self._read(find_store_fault), *self._read(find_index_faults)]
+        with self._session() as session:
+            # The index is compared by reading every record, which takes as long as the store is large.
+            before, session.patience = session.patience, math.inf
+            try:
+                return [*find_store_fault(session.execute), *find_index_faults(session.execute)]
+            finally:
+                session.patience = before
 
     @contextmanager
     def tables(self) -> Iterator[PostgresTableRows]:
