@@ -310,6 +310,7 @@ def portless_reactor() -> Any:
 
 
 if __name__ == "__main__":
+    gc.disable()  # What is imported stays: a sixth of the time would go into looking through all of it again and again.
     for name in sys.argv[2:]:
         importlib.import_module(name)
     if "agtphost" in sys.argv[2:]:
@@ -318,4 +319,5 @@ if __name__ == "__main__":
     assert threading.active_count() == 1, "threads are not forked"
     gc.collect()
     gc.freeze()
+    gc.enable()
     end(partial(run, serve(sys.argv[1])))
