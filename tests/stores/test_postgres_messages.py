@@ -133,7 +133,7 @@ def wait_for_another_thread(url: str, act: str = "SELECT pg_advisory_unlock(7)")
         answered = threading.Event()
 
         def run() -> None:
-            while not answered.is_set():
+            while not answered.wait(0.005):
                 if other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
                     other.execute(act)
 
