@@ -222,6 +222,7 @@ def keep_files_in_memory() -> None:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.chmod(folder, 0o711)  # PostgreSQL runs as another user.
         os.environ.update(TMPDIR=folder, PYTEST_DEBUG_TEMPROOT=str(IN_MEMORY))
+        os.environ[postgres.TEMPLATE] = f"{folder}/postgresql"
         tempfile.tempdir = None
 
 

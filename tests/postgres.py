@@ -6,6 +6,8 @@ Each store has a schema of its own in one database: making a database takes long
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import signal
 import subprocess
@@ -26,6 +28,10 @@ needed = pytest.mark.skipif(find_programs() is None or not extras.is_installed("
 """Marks what needs a server."""
 
 
+TEMPLATE = "POSTGRESQL_TEMPLATE"
+"""The variable that names a directory of a whole run, for the data that its servers begin with."""
+
+
 class Server(TrialDatabase):
     """
     A running server.
@@ -37,8 +43,23 @@ class Server(TrialDatabase):
         found = find_programs()
         assert found is not None
         super().__init__(folder, found)
-        self.create("-N")
+        self._create()
         self.start()
+
+    def _create(self) -> None:
+        """Make the data, or copy those of the run's first server: ``initdb`` takes six times as long."""
+        template = os.environ.get(TEMPLATE)
+        if template is None:
+            self.create("-N")
+            return
+        with open(f"{template}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not Path(template).exists():
+                self.create("-N")
+                _copy(self.data, f"{template}.new")
+                os.rename(f"{template}.new", template)
+        if not self.data.exists():
+            _copy(template, self.data)
 
     def url(self, schema: str = "public", *, host: Path | None = None, user: str = USER, more: str = "") -> str:
         """
@@ -65,6 +86,11 @@ class Server(TrialDatabase):
         name = f"s{sha256(str(folder).encode()).hexdigest()[:12]}"
         self.run(f"CREATE SCHEMA IF NOT EXISTS {name}")
         return name
+
+
+def _copy(data: str | Path, target: str | Path) -> None:
+    """Copy data with their owner and permissions."""
+    subprocess.run(["cp", "-a", str(data), str(target)], check=True)
 
 
 _started: list[Server] = []
