@@ -340,6 +340,7 @@ class QuicEndpoint(DatagramProtocol):
         except Exception:
             # Other clients may wait in the same round of handshakes.
             log.failure("a QUIC connection could not be made")
+            self.counts.handshakes["broken"] += 1
             if retried is not None:
                 self._factory.release(address)
             return

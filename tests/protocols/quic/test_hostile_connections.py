@@ -176,6 +176,7 @@ def test_a_connection_that_cannot_be_made_is_not_counted(site: Site, monkeypatch
         first, *others = [QuicClient(network, site, address=(f"198.51.100.{number}", 1)) for number in range(7, 12)]
         network.run(lambda: all(each.is_connected for each in others))
     assert len(failures) == 1 and host.factory._admission.connections == len(host.endpoint._links) >= 4
+    assert host.endpoint.counts.handshakes == {"broken": 1}
     assert first.connect().is_connected, "it sends again"
     network.pass_time(0.2)
     assert host.factory.connections == host.endpoint.count_admitted() == 5
