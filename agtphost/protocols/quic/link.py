@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,15 @@ GRANULARITY = 0.001
 
 TRANSPORT_INTERNAL, PADDING = 0x01, 0x00
 """QUIC's own code for a fault of this side."""
+
+
+def _end_streams(streams: Iterable[StreamTransport]) -> None:
+    """Tell the connections of streams that these are over; a fault of one leaves the others."""
+    for each in streams:
+        try:
+            each.end()
+        except Exception:
+            log.failure("the end of a request over QUIC failed")
 
 
 class QuicLink:
@@ -125,8 +134,7 @@ class QuicLink:
     def flush(self) -> None:
         """Send what there is, and end the streams that are over."""
         ended, self._ended = self._ended, []
-        for stream in ended:
-            stream.end()
+        _end_streams(ended)
         if self.is_gone:
             return
         for stream in tuple(self._streams.values()):
@@ -438,7 +446,6 @@ class QuicLink:
         for each in streams:
             each.is_ended = True
         self._owner.forget(self, self._outcome)
-        for each in streams:
-            each.end()
+        _end_streams(streams)
         for leave in () if self._peer is None or self._peer.parting is None else tuple(self._peer.parting):
             leave()

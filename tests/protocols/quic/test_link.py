@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, Code
 from tests.protocols.authorities import AGENT_ID, issue, revocation_list
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
-from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, logged_failures, quic_site
 from tests.protocols.test_tls import ACCEPTED, REFUSED, good
 
 OK = b"AGTP/1.0 200 OK\r\n"
@@ -269,6 +270,34 @@ def test_cancelled_call_leaves_the_others(site: Site, way: str) -> None:
     dispatcher.waiting.pop(0).callback(reply(dispatcher.requests[1]))
     assert client.wait(other)[0].startswith(OK)
     assert client.answers.get(dropped, b"") == b""
+
+
+@pytest.mark.parametrize("end", ["streams", "connection"])
+def test_a_fault_at_the_end_of_a_stream_leaves_the_ends_of_others(site: Site, end: str) -> None:
+    """What follows from the end of one call may fail: the other calls that end in the same turn do end."""
+    network, dispatcher = Network(), FakeDispatcher()
+    host = QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    numbers = [client.call() for _ in range(3)]
+    network.run(lambda: len(dispatcher.peers) == 3)
+    left: list[int] = []
+
+    def fail() -> None:
+        raise RuntimeError("the end of a call")
+
+    dispatcher.peers[0].leaving.add(fail)
+    for number, peer in enumerate(dispatcher.peers[1:]):
+        peer.leaving.add(partial(left.append, number))
+    with logged_failures() as failures:
+        if end == "connection":
+            client.close()
+        for number in numbers if end == "streams" else ():
+            client.core.reset_stream(number, Code.CANCELLED)
+            client.core.stop_stream(number, Code.CANCELLED)
+        client.flush()
+        network.pass_time(1)
+    assert (left, len(failures), host.endpoint.streams) == ([0, 1], 1, 0)
+    assert host.endpoint.links == (end == "streams")
 
 
 def test_what_lasts_as_long_as_the_connection_outlives_a_stream(site: Site) -> None:
