@@ -11,14 +11,16 @@ What the library lacks or does otherwise, as of 1.7.2:
 - It takes names of servers of any length and with any octets.
 - Its tokens of stateless resets are random, so that nothing can be reset after a restart.
 - It asks a client that moved to prove its address only where the congestion window has room, which packets to the
-  address before may fill for good; it does not ask again where the answer is lost; and it waits for 0.6 seconds.
+  address before may fill for good; it does not ask again where the answer is lost, and has sent all that the address
+  may get; and it waits for 0.6 seconds.
 """
 
 from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from aioquic import tls
@@ -31,13 +33,16 @@ from cryptography import x509
 
 from agtphost.protocols.own_certificates import OwnCertificates
 from agtphost.protocols.quic.qlog import QlogDirectory
-from agtphost.wire.quic.connection import CONNECTION_ID, PROTOCOLS, BoundedConnection
+from agtphost.wire.quic.connection import CONNECTION_ID, MOST_AMPLIFICATION, PROTOCOLS, BoundedConnection
 
 NEW_PATH_PROBE = 1.0
 """
 Seconds of a probe timeout where the round trip is not known yet (RFC 9002 section 6.2.2). With the library's 0.2 a
 client that moves to a path by satellite has no time to prove its address.
 """
+
+PROOF_OCTETS, MOST_SAVED = 96, 192
+"""Octets of a request of proof with an acknowledgement, and those that an address may get and are kept for requests."""
 
 LONGEST_NAME = 255
 """Octets of a name that a client may ask for, as in OpenSSL."""
@@ -276,7 +281,8 @@ class ServerCore(BoundedConnection):
             self._challenged = None
         elif not path.is_validated and self._handshake_complete:
             path.local_challenge_sent = True  # It was asked a moment ago.
-        found = super().datagrams_to_send(now)
+        with self._saving_octets(asks=asks):
+            found = super().datagrams_to_send(now)
         if asks and path.local_challenge_sent:
             self._challenged, self._challenged_at = path, now
         return found
@@ -285,9 +291,33 @@ class ServerCore(BoundedConnection):
         """Return when :meth:`handle_timer` is to be called."""
         due = super().get_timer()
         path = self._network_paths[0] if self._network_paths else None
-        if path is not None and path.local_challenge_sent and not self._amplification_blocked_timers()[1]:
+        if path is not None and path.local_challenge_sent and not super()._amplification_blocked_timers()[1]:
             due = min(math.inf if due is None else due, self._challenge_due)
         return due
+
+    @contextmanager
+    def _saving_octets(self, *, asks: bool) -> Iterator[None]:
+        """
+        Save octets for further requests of proof.
+
+        Parts of an answer would use all that the address may get; where the proof is lost, and its client waits for
+        the answer, no packet of it would bring more.
+        """
+        path = self._network_paths[0]
+        saved = 0
+        if self._handshake_complete and not path.is_validated and not self._close_pending:
+            spare = MOST_AMPLIFICATION * path.bytes_received - path.bytes_sent - (PROOF_OCTETS if asks else 0)
+            saved = max(0, min(MOST_SAVED, spare))
+        path.bytes_sent += saved
+        try:
+            yield
+        finally:
+            path.bytes_sent -= saved
+
+    def _amplification_blocked_timers(self) -> tuple[bool, bool]:
+        with self._saving_octets(asks=False):
+            acknowledgement, probe = super()._amplification_blocked_timers()
+        return bool(acknowledgement), bool(probe)
 
     @property
     def _challenge_due(self) -> float:

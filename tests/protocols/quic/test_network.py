@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aioquic.quic.configuration import QuicConfiguration
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import LoopingCall
 
 from agtphost.client.quic.session import PING_SECONDS
@@ -65,6 +65,26 @@ def test_a_client_that_moved_gets_its_answer_within_a_second(site: tuple[Site, I
         # The response is sent when the challenge arrives, and the acknowledgement a millisecond later.
         network.silent_until = network.clock.seconds() + network.delay + (0.0015 if "and" in lost else 0.0005)
     assert client.wait(number, seconds=1)[0].endswith(b"x" * 27_000)
+
+
+def test_a_lost_proof_of_an_address_is_asked_for_again(site: tuple[Site, Identity]) -> None:
+    """
+    What a new address may get is not all used by parts of the answer, of which one is lost too.
+
+    In this seed the client has nothing to repeat then: it waited in silence until the connection was idle for too long.
+    """
+    network = Network(0, loss=0.03, delay=0.3)
+    QuicHost(network, site[0], FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(100_000)))))
+    client = QuicClient(network, site[0]).connect()
+    for _ in range(5):
+        client.wait(client.call())
+    number = client.call()
+    network.pass_time(2.6 * network.delay)
+    client.rebind(MOVED)
+    network.delay = 0.02
+    client.core.send_ping(0)
+    client.flush()
+    assert client.wait(number, seconds=3)[0].endswith(bytes(100_000))
 
 
 @pytest.mark.programme
