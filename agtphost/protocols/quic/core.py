@@ -12,7 +12,7 @@ What the library lacks or does otherwise, as of 1.7.2:
 - Its tokens of stateless resets are random, so that nothing can be reset after a restart.
 - It asks a client that moved to prove its address only where the congestion window has room, which packets to the
   address before may fill for good; it does not ask again where the answer is lost, and has sent all that the address
-  may get; and it waits for 0.6 seconds.
+  may get; and it waits for 0.6 seconds. It measures round trips and congestion of the new path with those before.
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ class ServerCore(BoundedConnection):
 
         self._challenged: Any = None  # the path that was asked for a proof of its address
         self._challenged_at = -math.inf
+        self._asked: tuple[Any, float] = None, 0.0  # the newest path that was asked, and since when
+        self._measured: str | None = None  # the address that round trips and congestion are measured of
         self.packets_lost = 0
         """Packets that the client did not acknowledge in time."""
 
@@ -268,6 +270,7 @@ class ServerCore(BoundedConnection):
         if self._handshake_complete and not path.is_validated and path.validation_deadline is None:
             # Then the address before counts again (RFC 9000 section 9.3.2), be it that this one got no challenge.
             path.validation_deadline = now + 3 * max(self._loss.get_probe_timeout(), NEW_PATH_PROBE)
+        self._note_path(path, now)
         asks, is_proven = now >= self._challenge_due, path.is_validated and path is self._challenged
         if asks:
             path.local_challenge_sent = False
@@ -285,7 +288,28 @@ class ServerCore(BoundedConnection):
             found = super().datagrams_to_send(now)
         if asks and path.local_challenge_sent:
             self._challenged, self._challenged_at = path, now
+            if self._asked[0] is not path:
+                self._asked = path, now
         return found
+
+    def _note_path(self, path: Any, now: float) -> None:
+        """Measure round trips and congestion anew where the client has shown that it is at another address."""
+        if not (self._handshake_complete and path.is_validated):
+            return
+        before, self._measured = self._measured, path.addr[0]
+        if before in (None, path.addr[0]):
+            return
+        recovery: Any = self._loss
+        old, new = recovery._cc, type(recovery._cc)(max_datagram_size=self._max_datagram_size)
+        new.bytes_in_flight = old.bytes_in_flight
+        new._congestion_recovery_start_time = now  # What was sent before, and is lost or arrives, says nothing of it.
+        recovery._cc = new
+        recovery._pacer.packet_time = None
+        # The time of the proof is no sample, and better than none (RFC 9002 section 6.2.2).
+        asked, at = self._asked
+        proof = now - at + recovery.max_ack_delay if asked is path else math.inf
+        recovery._rtt_initial = min(proof, NEW_PATH_PROBE / 2)
+        recovery._rtt_initialized, recovery._rtt_min, recovery._pto_count = False, math.inf, 0
 
     def get_timer(self) -> float | None:
         """Return when :meth:`handle_timer` is to be called."""

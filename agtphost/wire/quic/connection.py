@@ -131,8 +131,10 @@ _CONTEXT = (
     *("_request_client_certificate", "_server_handle_hello", "_signature_algorithms", "_supported_groups"),
 )
 _RECOVERY = (
-    *("_cc", "_on_packets_lost", "_pto_count", "bytes_in_flight", "congestion_window", "get_probe_timeout", "spaces"),
+    *("_cc", "_on_packets_lost", "_pacer", "_pto_count", "_rtt_initial", "_rtt_initialized", "_rtt_min"),
+    *("bytes_in_flight", "congestion_window", "get_probe_timeout", "max_ack_delay", "spaces"),
 )
+_CONGESTION = ("_congestion_recovery_start_time", "bytes_in_flight", "congestion_window")
 _SPACE = ("ack_at", "ack_eliciting_in_flight", "sent_packets")
 _PATH = (
     *("bytes_received", "bytes_sent", "is_validated", "local_challenge_sent", "remote_challenges"),
@@ -155,8 +157,9 @@ def find_fault() -> str:
         return f"aioquic {aioquic.__version__} is installed; {wanted}"
     connection = quic.QuicConnection(configuration=QuicConfiguration(is_client=True))
     stream = QuicStream(stream_id=0)
+    recovery = getattr(connection, "_loss", connection)
     parts: tuple[tuple[object, tuple[str, ...]], ...] = (
-        *((connection, _CONNECTION), (getattr(connection, "_loss", connection), _RECOVERY)),
+        *((connection, _CONNECTION), (recovery, _RECOVERY), (getattr(recovery, "_cc", recovery), _CONGESTION)),
         *((tls.Context(is_client=False), _CONTEXT), (stream.sender, _SENDER), (stream.receiver, _RECEIVER)),
         *((stream, ("is_finished",)), (QuicPacketSpace(), _SPACE), (quic.QuicNetworkPath(("", 0)), _PATH)),
     )

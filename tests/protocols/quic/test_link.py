@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aioquic.buffer import encode_uint_var
@@ -418,6 +419,36 @@ def test_a_client_may_move_to_a_slow_network(site: Site, round_trip: float) -> N
     assert client.wait(client.call(), seconds=5 * round_trip)[0].startswith(OK)
     [link] = host.endpoint._links
     assert link.address == "203.0.113.9"
+
+
+@pytest.mark.parametrize("address", ["203.0.113.9", "198.51.100.7"], ids=["address", "port"])
+def test_a_new_address_is_another_path(site: Site, address: str) -> None:
+    """
+    What was measured of the path before says nothing of it (RFC 9000 section 9.4), unless only the port changes.
+
+    What was lost on the path before is no sign of congestion on the new one.
+    """
+    network = Network(delay=0.3)
+    host = QuicHost(network, site, FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(200_000)))))
+    client = QuicClient(network, site).connect()
+    client.wait(client.call())
+    [link] = host.endpoint._links
+    recovery: Any = link.core._loss
+    number = client.call()
+    network.pass_time(2.5 * network.delay)
+    client.rebind((address, 1))
+    network.delay = 0.02
+    client.core.send_ping(0)
+    client.flush()
+    network.run(lambda: link.core.address == client.address)
+    before = recovery.congestion_window
+    network.run(lambda: recovery.bytes_in_flight)
+    after, known, windows = recovery.congestion_window, recovery._rtt_initialized, [before]
+    network.run(lambda: windows.append(recovery.congestion_window) or number in client.ended)
+    if address == "203.0.113.9":
+        assert (after, known) == (12_000, False) and min(windows) >= 12_000
+    else:
+        assert (after, known) == (before, True) and before > 12_000
 
 
 def test_a_connection_has_as_many_requests_as_one_of_tls(site: Site) -> None:
