@@ -45,6 +45,12 @@ RETRIED_STATUSES = frozenset({Status.RATE_LIMITED, Status.UNAVAILABLE})
 LONGEST_WAIT = 30.0
 """Seconds between two attempts at most; a longer Retry-After ends the retries instead."""
 
+MOST_UNBEGUN = 16
+"""
+Connections on which a call is made whose host has begun with none of it: a host may allow few requests on each, and
+calls that are made at a time share them.
+"""
+
 _FIRST_WAIT = 0.5
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
@@ -81,9 +87,9 @@ class RetryPolicy:
         return repeatable and reused and not answered and attempt == 1
 
     def may_repeat(self, error: ConnectionLost, repeatable: bool, *, reused: bool, attempt: int) -> bool:
-        """Return whether a call is made once more over a new connection; of any method, if it was not begun with."""
+        """Return whether a call is made again over a new connection; of any method, if it was not begun with."""
         if error.unprocessed:
-            return attempt == 1
+            return attempt < MOST_UNBEGUN
         return self.may_reconnect(repeatable, reused=reused, answered=error.answered, attempt=attempt)
 
     def wait_after(self, reply: Reply, repeatable: bool, attempt: int, failing: float = 0.0) -> float | None:

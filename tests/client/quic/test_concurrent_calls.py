@@ -17,6 +17,7 @@ from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.session import PING_SECONDS
 from agtphost.client.reply import Reply
 from agtphost.config.quic import QuicSection
+from agtphost.protocols import ConnectionLimits
 from agtphost.vocabulary.quic_codes import MOST_RESETS, RESET_SECONDS, Code
 from agtphost.wire import Headers, Response
 from tests.client.quic.sessions import ADDRESS, SessionClient, call_of, credentials_of
@@ -488,6 +489,16 @@ async def test_a_host_with_one_stream_serves_all_in_turn(site: Site) -> None:
         replies = await gatherResults([ask(client, host, "QUERY", f"task-{number}") for number in range(10)])
     assert [each.headers.get("task-id") for each in replies] == [f"task-{number}" for number in range(10)]
     assert len({id(peer.link) for peer in host.dispatcher.peers}) == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_host_with_few_requests_per_connection_serves_all(site: Site) -> None:
+    """What a connection has no request left for is made again on the next one, however often that takes."""
+    host = RealHost(site, limits=ConnectionLimits(requests_per_connection=2))
+    async with host, client_of(site) as client:
+        replies = await gatherResults([ask(client, host, "BOOK", f"task-{number}") for number in range(12)])
+    assert [each.headers.get("task-id") for each in replies] == [f"task-{number}" for number in range(12)]
+    assert len(host.dispatcher.requests) == 12
 
 
 @pytest_twisted.ensureDeferred
