@@ -47,7 +47,7 @@ LONGEST_WAIT = 30.0
 
 MOST_UNBEGUN = 16
 """
-Connections on which a call is made whose host has begun with none of it: a host may allow few requests on each, and
+Connections on which a call is made that its host has not begun with: a host may allow few requests on each, and
 calls that are made at a time share them.
 """
 

@@ -305,7 +305,7 @@ class ServerCore(BoundedConnection):
         new._congestion_recovery_start_time = now  # What was sent before, and is lost or arrives, says nothing of it.
         recovery._cc = new
         recovery._pacer.packet_time = None
-        # The time of the proof is no sample, and better than none (RFC 9002 section 6.2.2).
+        # The proof took about a round trip, which does not count as a sample (RFC 9002 section 6.2.2).
         asked, at = self._asked
         proof = now - at + recovery.max_ack_delay if asked is path else math.inf
         recovery._rtt_initial = min(proof, NEW_PATH_PROBE / 2)
