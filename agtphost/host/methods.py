@@ -392,7 +392,8 @@ def _inspection(
     services: HostServices, upstreams: Upstreams, negotiating: Negotiator, tasks: DelegationParts, floor: Floor
 ) -> IBuiltInHandler:
     evidence, directory = services.evidence, services.loaded.directory
-    feed = RecordFeed(evidence.records, services.authorization, services.reactor, services.lasting.listening)
+    listening, counts = services.lasting.listening, services.still_counts
+    feed = RecordFeed(evidence.records, services.authorization, services.reactor, listening, counts)
     evidence.ledger.watch(feed.saw)
     reports = [adapter.upstreams for adapter in upstreams.reporting]
     offerings = [adapter.list_offered for adapter in upstreams.reporting]

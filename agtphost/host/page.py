@@ -163,16 +163,8 @@ def build_page_surface(
         known = () if key is None else tuple((each.kid, each) for each in every_key(key))
         return ExportWriter(services.config.host.server_id, known, statements_of(key), whole=whole)
 
-    revocations, agents = services.loaded.tls.revocations, services.lasting.directory
-
     def counts(session: PageSession) -> bool:
-        certificate = session.certificate
-        if not entrance.is_open(session):
-            return False
-        now, agent = services.seconds(), None if certificate.agent_id is None else agents.by_id(certificate.agent_id)
-        if agent is not None and services.evidence.states.state_of(agent).is_stopped:
-            return False
-        return certificate.valid_from <= now <= certificate.valid_to and not revocations.objection(certificate, now)
+        return entrance.is_open(session) and services.certificate_counts(session.certificate)
 
     feeds = LiveFeeds(services.reactor, counts)
     services.evidence.ledger.watch(feeds.saw)

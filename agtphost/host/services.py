@@ -19,7 +19,7 @@ from agtphost.host.operators import operators_of
 from agtphost.host.process_state import ProcessState
 from agtphost.host.registry import BindingRegistry
 from agtphost.host.traces import build_tracing
-from agtphost.identity.peer import Assurance
+from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.vocabulary.steps import Executor
 
 if TYPE_CHECKING:
@@ -90,6 +90,21 @@ class HostServices:
             lease=lease,
             **lasting,
         )
+
+    def still_counts(self, peer: Peer | None) -> bool:
+        """Return whether this configuration is in force, and the certificate of a connection, if any, still counts."""
+        certificate = None if peer is None else peer.certificate
+        in_force = self.lasting.directory.in_force is self.loaded.directory
+        return in_force and (certificate is None or self.certificate_counts(certificate))
+
+    def certificate_counts(self, certificate: PeerCertificate) -> bool:
+        """Return whether a client certificate is valid now and not revoked, and its agent is not stopped."""
+        now, agents = self.seconds(), self.lasting.directory
+        agent = None if certificate.agent_id is None else agents.by_id(certificate.agent_id)
+        if agent is not None and self.evidence.states.state_of(agent).is_stopped:
+            return False
+        is_valid = certificate.valid_from <= now <= certificate.valid_to
+        return is_valid and not self.loaded.tls.revocations.objection(certificate, now)
 
     @property
     def config(self) -> Config:

@@ -19,7 +19,8 @@ import pytest
 from agtphost.identity import jws
 from agtphost.identity.keys import SigningKey
 from tests import forking
-from tests.system.hosting import BIN, Host, running, sample, until
+from tests.system.hosting import BIN, Host, agtp, running, sample, until
+from tests.system.raw_link import Answer, RawLink, client_context, request
 
 
 class Following:
@@ -184,3 +185,52 @@ def test_what_is_not_signed_is_not_shown(tmp_path: Path) -> None:
         done = host.agtp("audit", "follow", "--since", "1h")
         assert done.returncode == 4, done.stdout + done.stderr
         assert re.search("does not verify", done.stderr)
+
+
+def _ask_and_wait(host: Host, certificate: Path) -> RawLink:
+    """Send a poll that waits for a record; its answer is to be read."""
+    context = client_context(host, identified=False)
+    context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    link = RawLink(host, context=context)
+    opened = link.ask("INSPECT", "/", {"target": "feed", "moment": "opens"})
+    body = {"target": "feed", "moment": "goes on", "after": opened.json()["result"]["after"]}
+    # The opening is on record itself, and is read before.
+    body["after"] = link.ask("INSPECT", "/", body).json()["result"]["after"]
+    link.send(request("INSPECT", "/", {**body, "wait": 25}))
+    return link
+
+
+def _find_shown(answer: Answer | None) -> list[Any]:
+    assert answer is not None and answer.status == 200
+    return list(answer.json()["result"]["records"])
+
+
+def test_a_poll_that_waits_gives_nothing_to_a_former_operator(tmp_path: Path) -> None:
+    """The right is looked at again before the answer: after a reload without the entry, and after a revocation."""
+    config = sample(tmp_path)
+    here, listed = config.parent, config.read_text()
+    with running(config):
+        pass
+    for name in ("anna", "berta"):
+        made = agtp("cert", "issue", "client", name, "--ca", "state/ca.pem", "-o", f"{name}.pem", cwd=here)
+        assert made.returncode == 0, made.stderr
+    assert agtp("cert", "crl", cwd=here).returncode == 0
+    with_list = f'{listed}\n[tls]\nclient_crl = "state/crl.pem"\n'
+    entry = '\n[[operator]]\nname = "{0}"\nkey = "{0}.pem"\nrole = "viewer"\n'
+    config.write_text(with_list + entry.format("anna") + entry.format("berta"))
+    with running(config) as host:
+        with _ask_and_wait(host, here / "berta.pem") as link:
+            assert host.agtp("call", "-", "DISCOVER", "/methods").returncode == 0
+            assert _find_shown(link.answer()), "the control: a right that goes on"
+        with _ask_and_wait(host, here / "anna.pem") as link:
+            config.write_text(with_list + entry.format("berta"))
+            assert host.agtp("reload").returncode == 0
+            assert not _find_shown(link.answer())
+            assert link.ask("INSPECT", "/", {"target": "feed", "moment": "goes on"}).status == 403
+        with _ask_and_wait(host, here / "berta.pem") as link:
+            heard = len(host.output)
+            assert host.agtp("cert", "revoke", "berta.pem").returncode == 0
+            until(lambda: "crl.pem" in host.output[heard:])
+            host.agtp("call", "-", "DISCOVER", "/methods")
+            assert not _find_shown(link.answer())
+            assert link.ask("INSPECT", "/", {"target": "feed", "moment": "goes on"}).reason == "certificate-revoked"

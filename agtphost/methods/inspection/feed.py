@@ -8,7 +8,7 @@ opening and closing of a feed are included.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -22,6 +22,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.iagtp import IRecordStore, Search
 from agtphost.identity import envelope
+from agtphost.identity.peer import Peer
 
 OPENS, GOES_ON, CLOSES = "opens", "goes on", "closes"
 MOMENTS = (OPENS, GOES_ON, CLOSES)
@@ -46,15 +47,22 @@ class RecordFeed:
     :param records: the store's reading side.
     :param clock: for answers that wait.
     :param listening: ends the waits when the host stops.
+    :param still_counts: returns whether the connection's certificate still counts, and the configuration is in force.
     """
 
     def __init__(
-        self, records: IRecordStore, authorization: Authorization, clock: IReactorTime, listening: ListeningRequests
+        self,
+        records: IRecordStore,
+        authorization: Authorization,
+        clock: IReactorTime,
+        listening: ListeningRequests,
+        still_counts: Callable[[Peer | None], bool],
     ) -> None:
         self._records = records
         self._authorization = authorization
         self._clock = clock
         self._listening = listening
+        self._still_counts = still_counts
         self._waiting: set[Deferred[None]] = set()
         self._following = 0
         self._seen = 0
@@ -96,6 +104,9 @@ class RecordFeed:
                 records, last = await self._read_after(last)
         finally:
             self._following -= 1
+        if not self._still_counts(context.peer):
+            # The rights were checked before the wait. The next poll is judged, and refused with the reason.
+            records, last = [], after
         return Answer(result={"records": records, "after": last}, extra=extra)
 
     async def _newest(self) -> int:
