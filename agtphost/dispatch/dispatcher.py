@@ -28,7 +28,7 @@ from agtphost.dispatch.computation import run_computations
 from agtphost.dispatch.encoding import PIECE, digest, encode_result, in_turns, is_heavy
 from agtphost.dispatch.exchange import Exchange, Place
 from agtphost.dispatch.gate_cache import GateChain
-from agtphost.dispatch.gates.identity import StoppedAgent
+from agtphost.dispatch.gates.identity import StoppedAgent, name_certified
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.handler_wait import as_deferred, continue_coroutine, limit_time, refuse_late
 from agtphost.dispatch.in_flight import InFlightWork
@@ -143,11 +143,9 @@ class Dispatcher:
                 outcome.digest = await in_turns(digest(outcome.body), self._clock)
         except Refusal as refusal:
             CALL.set(call)  # A call made inside may have been the last to say so.
-            if self._refusals is not None:
-                refusal = self._refusals.count_refused(exchange, refusal)
+            refusal = self._count_refused(exchange, refusal)
             # To a caller who only names an agent, only the log tells that the agent is unknown.
-            doubted = exchange.doubted
-            log_unbelieved(exchange, refusal.cause if doubted is None else doubted.cause)
+            log_unbelieved(exchange, (exchange.doubted or refusal).cause)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
             objection = self._objection(exchange)
@@ -186,17 +184,20 @@ class Dispatcher:
         """Answer octets that never became a request."""
         exchange = Exchange(Request(method="", line=line), peer, self._now())
         refusal = answers.refuse_unreadable(reason, explanation, peer)
-        if self._refusals is not None:
-            # Octets that are not a request keep their own answer, even if too many came.
-            self._refusals.count_refused(exchange, refusal)
+        self._count_refused(exchange, refusal)  # Such octets keep their own answer, even if too many came.
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
     async def turn_away(self, request: Request, refusal: Refusal, peer: Peer) -> Response:
         """Answer a request that a front refuses at its door; see :class:`agtphost.iagtp.IDispatcher`."""
         exchange = Exchange(request, peer, self._now())
-        if self._refusals is not None:
-            refusal = self._refusals.count_refused(exchange, refusal)
-        return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
+        return await self._seal(exchange, self._sealer.refusal(exchange, self._count_refused(exchange, refusal)))
+
+    def _count_refused(self, exchange: Exchange, refusal: Refusal) -> Refusal:
+        """Count a request that is refused, and name its caller for the record, where its certificate proves it."""
+        counted = refusal if self._refusals is None else self._refusals.count_refused(exchange, refusal)
+        if exchange.caller is None and not refusal.cause:
+            name_certified(exchange, self._passage.gates)
+        return counted
 
     async def _admit(self, exchange: Exchange, interim: Interim | None, held: Refusal) -> None:
         """

@@ -20,7 +20,18 @@ from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
-from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, agent, certificate, document, payload
+from tests.dispatch.hosts import (
+    CALLER,
+    HOSTED,
+    STRANGER,
+    DispatchHost,
+    Recorder,
+    agent,
+    certificate,
+    document,
+    known,
+    payload,
+)
 
 GOOD = {"text": "x"}
 SECRET = "hunter2-canary"
@@ -353,3 +364,26 @@ def test_a_key_is_for_one_addressee_and_one_principal() -> None:
 
     assert [ask(), ask(), ask("second.test"), ask(principal="alice"), ask()] == [200, 200, 422, 422, 200]
     assert len(host.recorder.calls) == 1
+
+
+def test_what_is_refused_at_the_door_names_the_agent_of_its_certificate() -> None:
+    """It is the proven caller in the record, and no claim; a header that names another agent leaves it unknown."""
+    host = DispatchHost()
+    refused = Refusal(Reason.INVALID_IDENTIFIER, "It has no form.")
+
+    def turn_away(**headers: str) -> dict[str, object]:
+        request = host.request("QUERY", "/desk", headers=headers)
+        Deferred.fromCoroutine(host.dispatcher.turn_away(request, refused, known()))
+        return payload(host)
+
+    Deferred.fromCoroutine(host.dispatcher.refuse(Reason.INVALID_REQUEST_LINE, "Bad.", known(), b"GET /\r\n"))
+    assert host.ask(body=GOOD, headers={"Request-ID": "x" * 200}).status == 400
+    for record in (host.ledger.drafts[0].payload, host.ledger.drafts[1].payload, turn_away()):
+        assert (record["caller_id"], record["identity_assurance"]) == (CALLER, "certificate")
+        assert "claimed" not in record.get("extra", {})
+    for headers in ({"Agent-ID": STRANGER}, {"Agent-ID": "x"}):
+        record = turn_away(**headers)
+        assert (record["caller_id"], record["identity_assurance"]) == ("", "none")
+        assert record["extra"]["claimed"]["certificate_agent_id"] == CALLER
+    host.ask(body=GOOD, headers={"Agent-ID": "malformed"})
+    assert payload(host)["caller_id"] == ""

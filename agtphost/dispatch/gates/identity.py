@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from zope.interface import implementer
 
@@ -478,3 +479,20 @@ class AddresseeGate:
         if (only := self._directory.only) is not None:
             return only
         return caller if caller is not None and caller.hosted else None
+
+
+def name_certified(exchange: Exchange, gates: Iterable[IGate]) -> None:
+    """
+    Name the caller of what was refused before the gates of identity, where the certificate proves it.
+
+    A header that names another agent, or several, leaves the caller unknown.
+    """
+    certificate, headers = exchange.peer.certificate, exchange.request.headers
+    if certificate is None or certificate.agent_id is None or "agent-id" in headers.repeated_names:
+        return
+    if headers.get("agent-id") not in (None, certificate.agent_id):
+        return
+    with suppress(Refusal):
+        for gate in gates:
+            if isinstance(gate, (ConnectionGate, CallerGate)):
+                gate.check(exchange)
