@@ -240,7 +240,7 @@ class Sealer:
         members = {} if binding is None else _tell_bound(exchange, binding, payload, refused)
         if outcome.extra:
             members.update(outcome.extra)
-        certificate = peer.certificate
+        certificate = peer.certificate or peer.shown
         if certificate is not None and (certificate.fingerprint in self._named_keys or self._by_spki):
             self._name_operator(exchange, payload)
         if peer.recorded is not None:

@@ -132,7 +132,9 @@ class Operators:
 
     def find(self, peer: Peer | None) -> Operator | None:
         """Return the operator at the other end of a connection; None for everyone else."""
-        certificate = None if peer is None else peer.certificate
+        return None if peer is None else self._find_by(peer.certificate)
+
+    def _find_by(self, certificate: PeerCertificate | None) -> Operator | None:
         if certificate is None or not certificate.fingerprint:
             return None
         found = self._by_key.get(certificate.fingerprint)
@@ -146,9 +148,13 @@ class Operators:
         return found is not None and found.role >= NEEDED[action]
 
     def record_member(self, peer: Peer | None) -> dict[str, str] | None:
-        """Return the member ``operator`` of a record about a request of an operator; None for everyone else."""
-        certificate = None if peer is None else peer.certificate
-        found = self.find(peer)
+        """
+        Return the member ``operator`` of a record about a request of an operator; None for everyone else.
+
+        An operator who calls as an agent of the configuration is one too, without the rights of one.
+        """
+        certificate = None if peer is None else peer.certificate or peer.shown
+        found = self._find_by(certificate)
         if certificate is None or found is None:
             return None
         return {"name": found.name, "key": _recorded_key(found, certificate)}

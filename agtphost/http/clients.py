@@ -76,6 +76,9 @@ class HttpClient:
 
     address: str
     certificate: PeerCertificate | None = None
+    shown: PeerCertificate | None = None
+    """A certificate without an AGTP identity, for the record alone."""
+
     fields: Fields = field(default=(), repr=False)
     """Header fields that its calls carry; the client chooses none of them."""
 
@@ -130,6 +133,7 @@ class HttpClient:
             address=self.address,
             transport="http",
             certificate=self.certificate,
+            shown=self.shown,
             vouched=self.proven and self.certificate is None,
             http={"surface": self.surface, "client": self.name, "method": self.method},
             link=Withdrawable(client=self.key),
@@ -219,9 +223,10 @@ class HttpClients:
         if not token.isascii():
             raise ClientRefused("The bearer token is not ASCII.")
         certificate = self._find_certificate(request, came["address"])
-        # A certificate without an agent proves nothing here; one that cannot be read is refused by the gates.
+        # One that cannot be read is refused by the gates.
         if certificate is not None and (certificate.agent_id is not None or certificate.malformed):
             return self._agent(certificate, came, token)
+        came["shown"] = certificate
         if self._anonymous and shown is None:
             return HttpClient(key="anybody", fields=self._fields, proven=False, **came)
         if not self._vouched and not self._has_tokens:

@@ -226,6 +226,12 @@ class Peer:
     certificate: PeerCertificate | None = None
     """The verified client certificate; None where none was presented."""
 
+    shown: PeerCertificate | None = None
+    """
+    With ``http``: a verified certificate without an AGTP identity, of a client that calls as an agent of the
+    configuration. It gives no right; the record names the operator whose it is.
+    """
+
     vouched: bool = False
     """Whether a front of this host has proven, by something else than a certificate, who calls."""
 

@@ -520,14 +520,18 @@ def test_a_certificate_is_its_agent(served: Served) -> None:
     assert (narrowed.status, narrowed.fields["AGTP-Status"][:3]) == (403, "262")
 
 
+def _context_of(state: Path, name: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(state / "ca.pem"))
+    context.load_cert_chain(state / f"{name}.pem", state / f"{name}.key")
+    return context
+
+
 @pytest.mark.parametrize(
     ("method", "token", "status"), [("ECHO", None, 401), ("ECHO", "wrong", 401), ("CONNECT", None, 405)]
 )
 def test_a_refused_operator_is_on_record(served: Served, method: str, token: str | None, status: int) -> None:
     """The operator's key is proven by TLS, although the gateway serves agents only."""
-    state = served.host.state
-    shown = ssl.create_default_context(cafile=str(state / "ca.pem"))
-    shown.load_cert_chain(state / "registrar.pem", state / "registrar.key")
+    shown = _context_of(served.host.state, "registrar")
     found = served.ask(method, "/text", token=token, context=shown)
     payload = served.payload(found.fields["Attribution-Record"])
     assert (found.status, payload["status"], payload["caller_id"]) == (status, status, "")
@@ -730,7 +734,14 @@ def test_a_reload_changes_who_may_call(served: Served, trust: ssl.SSLContext) ->
         found = served.ask("ECHO", "/text", {"text": "x"}, token=None, context=trust)
         payload = served.payload(found.fields["Attribution-Record"])
         assert (found.status, payload["identity_assurance"]) == (200, "header")
-        assert payload["extra"]["http"]["client"] == ""
+        assert payload["extra"]["http"]["client"] == "" and "operator" not in payload
+        # An operator calls as that agent, without other rights; the record says who it was.
+        shown = _context_of(served.host.state, "registrar")
+        found = served.ask("ECHO", "/text", {"text": "x"}, token=None, context=shown)
+        payload = served.payload(found.fields["Attribution-Record"])
+        assert (found.status, payload["identity_assurance"], payload["operator"]["name"]) == (200, "header", "admin")
+        looked = served.ask("INSPECT", "/", {"target": "feed", "moment": "opens"}, token=None, context=shown)
+        assert looked.status == 403
         # A wrong token is a wrong token: it makes nobody of its client.
         assert served.ask("ECHO", "/text", {"text": "x"}, token="wrong", context=trust).status == 401
     finally:
