@@ -48,7 +48,10 @@ class GrantSection(Section):
     """
 
     until: Moment | None = None
-    """When it ends; None: never. Then the agent calls nothing, unless another grant names it."""
+    """
+    When it ends; None: never. Then the agent calls nothing, unless another grant names it. A date is its beginning in
+    UTC, and a time without a zone is UTC: write ``2027-01-31T12:00:00+01:00`` for another.
+    """
 
     @property
     def ends(self) -> float | None:
