@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agtphost.config.loader import MAX_OCTETS, HostFile, examine_document, read
+from agtphost.config.loader import MAX_OCTETS, STATE_VARIABLE, HostFile, examine_document, read
 from agtphost.config.sections import Config
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary import database_url
@@ -71,6 +71,10 @@ def read_leniently(path: str | os.PathLike[str], environ: Mapping[str, str] = os
     faulty = {*found.locations, *contradicted, *(each for each in lost if each and not _is_set(document.tree, each))}
     if not _is_set(document.tree, STORE_URL) and any(_names_store(document.tree, each) for each in faulty):
         faulty.add(STORE_URL)
+    if not environ.get(STATE_VARIABLE) and not _is_set(document.tree, STATE_DIR):
+        folder = Path(path).expanduser().parent
+        if any(_names_folder(document.tree, each, folder) for each in faulty):
+            faulty.add(STATE_DIR)
     for needed in _NEEDED:
         if not _is_set(document.tree, needed) and any(_may_be(each, needed) for each in lost):
             faulty.add(needed)
@@ -80,13 +84,14 @@ def read_leniently(path: str | os.PathLike[str], environ: Mapping[str, str] = os
 
 
 STORE_URL: Location = ("store", "url")
+STATE_DIR: Location = ("host", "state_dir")
 
 _NEEDED: frozenset[Location] = frozenset(
     {
         ("listen", "address"),
         ("listen", "port"),
         ("listen", "endpoint"),
-        ("host", "state_dir"),
+        STATE_DIR,
         ("tls", "client_ca"),
         ("identity", "known_agents"),
         ("audit", "key"),
@@ -147,3 +152,22 @@ def _is_store_url(value: object) -> bool:
     if not isinstance(value, str):
         return False
     return value.startswith("sqlite:") or ("://" in value and database_url.is_postgresql(value))
+
+
+def _names_folder(tree: Mapping[str, object], faulty: Location, folder: Path) -> bool:
+    """
+    Return whether an unknown key of ``[host]``, or of a table of unknown name, has a path: ``state_dir`` was meant.
+
+    :param folder: where the file is.
+    """
+    value = _find(tree, faulty)
+    if isinstance(value, Mapping) and len(faulty) == 1 and faulty[0] not in Config.model_fields:
+        return any("dir" in str(key) and _is_path(each, folder) for key, each in value.items())
+    known = getattr(Config.model_fields["host"].annotation, "model_fields", {})
+    return len(faulty) == 2 and faulty[0] == "host" and faulty[1] not in known and _is_path(value, folder)
+
+
+def _is_path(value: object, folder: Path) -> bool:
+    if not isinstance(value, str) or "://" in value or not value.isprintable():
+        return False
+    return "/" in value or (value != "" and os.path.isdir(folder / value))

@@ -364,6 +364,27 @@ def test_the_running_host_names_an_agent_whose_files_a_fault_hides(run: Run, ser
     assert "64 hexadecimal digits" in absent.stderr
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['dir = "/var/lib/agtp"\n', 'data = "elsewhere"\n', '[paths]\ndata_dir = "elsewhere"\n', 'home = "./elsewhere"\n'],
+)
+def test_a_path_below_an_unknown_key_leads_to_no_other_evidence(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """The key resembles none, and yet what it names is likely the state directory: the default one proves nothing."""
+    monkeypatch.chdir(tmp_path)
+    Path("elsewhere").mkdir()
+    head = '[host]\nserver_id = "localhost"\nprofile = "development"\n'
+    Path("host.toml").write_text(head + text)
+    for words in (("audit", "verify"), ("audit", "search", "--offline"), ("agent", "show", "demo")):
+        result = run(*words)
+        assert result.exit_code == 2 and "is unknown" in result.stderr.partition("error: ")[2], (words, result.output)
+    Path("host.toml").write_text(head + 'state_dir = "here"\n' + text)
+    assert "is unknown" not in run("audit", "verify").stderr.partition("error: ")[2]
+    Path("host.toml").write_text(head + 'bind = "0.0.0.0"\n')
+    assert "is unknown" not in run("audit", "verify").stderr.partition("error: ")[2]
+
+
 def test_refused_reload_names_a_fault_once(run: Run, server: AgtpServer) -> None:
     """The host's refusal replaces the warning; without an answer of the host, the warning or the error names it."""
     break_file(server, "unknown-key")
