@@ -16,6 +16,7 @@ from tests.page.browser import Browser
 from tests.page.browsing import Site, served
 from tests.page.test_browser_certificates import operator_of
 from tests.page.windows import chromium
+from tests.system.hosting import until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "page.rst"
 PASSWORD = "only-for-the-way"
@@ -100,3 +101,29 @@ def test_control_a_browser_without_one_is_offered_nothing(site: Site, tmp_path: 
         browser.open(f"https://127.0.0.1:{site.port}/enter")
         assert browser.one("[name=token]") and browser.all("[name=certificate]") == []
         assert "certificate" not in browser.text.replace("operator's certificate", "")
+
+
+@pytest.mark.release
+def test_a_certificate_that_is_taken_back_ends_the_open_page(site: Site, good: Documented, tmp_path: Path) -> None:
+    """After the reload the open view says so, shows no further call, and the next click opens nothing."""
+    imported(tmp_path, good)
+    config = site.host.config
+    before = config.read_text()
+    try:
+        with opened(site, tmp_path) as browser:
+            browser.open(f"https://127.0.0.1:{site.port}/enter")
+            with browser.leaving():
+                browser.type("form:has([name=certificate]) button", Keys.ENTER)
+            browser.open(f"https://127.0.0.1:{site.port}/calls?reads=all")
+            browser.one("[data-live] tbody tr")
+            config.write_text(before.replace(f'"{good.fingerprint}"', f'"{"0" * 64}"'))
+            assert site.host.agtp("reload").returncode == 0
+            until(lambda: "The feed has ended" in browser.text)
+            shown = len(browser.all("[data-live] tbody tr"))
+            assert site.host.agtp("call", "-", "DISCOVER", "/methods").returncode == 0
+            assert len(browser.all("[data-live] tbody tr")) == shown
+            browser.open(f"https://127.0.0.1:{site.port}/agents")
+            assert "is not listed in [admin] browsers" in browser.text and browser.all("nav") == []
+    finally:
+        config.write_text(before)
+        assert site.host.agtp("reload").returncode == 0
