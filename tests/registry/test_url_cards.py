@@ -264,7 +264,7 @@ async def test_the_command_approves_what_was_looked_at(monkeypatch: pytest.Monke
 
         def asked(self: NativeRegistry, method: str, path: str, given: Any) -> Any:
             reply = host.call(method, path, given, caller=host.operator).reply
-            return native._require(reply)
+            return native._require(reply, path)
 
         monkeypatch.setattr(NativeRegistry, "_request", asked)
         monkeypatch.setattr(commands, "resolve", lambda *_, **__: None)

@@ -17,8 +17,9 @@ PATH = "/cards"
 MOST_PAGES = 1_000
 """Most pages of one list that are read, in case a registry always has another page."""
 
+NO_REGISTRY = "Check that the host has a registry: [registry] in its host.toml."
 HINTS = {
-    "endpoint-unknown": "Check that the host has a registry: [registry] in its host.toml.",
+    "endpoint-unknown": NO_REGISTRY,
     "not-found": "agtp registry ls and agtp registry search TEXT list the ids that you may call.",
 }
 """Advice for refusals, in addition to the host's own."""
@@ -74,7 +75,7 @@ class NativeRegistry:
             reply = call_with_approval(
                 client, self._target, "EXECUTE", card_path(card_id), asked, stream=stream, **options
             )
-        return _require(reply).result, reply.audit_id or ""
+        return _require(reply, card_path(card_id)).result, reply.audit_id or ""
 
     def add(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Register a card, or the address of one."""
@@ -104,14 +105,16 @@ class NativeRegistry:
 
     def _request(self, method: str, path: str, given: Mapping[str, Any]) -> Reply:
         with open_client(self._target) as client:
-            return _require(client.call(self._target.uri, method, path, given))
+            return _require(client.call(self._target.uri, method, path, given), path)
 
 
-def _require(reply: Reply) -> Reply:
+def _require(reply: Reply, path: str) -> Reply:
     try:
         return require_success(reply)
     except HostRefused as refused:
-        refused.remedy = "\n  ".join(line for line in (HINTS.get(reply.reason or ""), refused.remedy) if line)
+        # Each host with a registry answers at the path of its lists.
+        hint = NO_REGISTRY if reply.reason == "not-found" and path == PATH else HINTS.get(reply.reason or "")
+        refused.remedy = "\n  ".join(line for line in (hint, refused.remedy) if line)
         raise
 
 
