@@ -120,7 +120,7 @@ def render_record(
     lines.append(f"{place}, after {before}" if before != ZERO_AUDIT_ID else f"{place}, the first")
     if log is not None:
         lines.append(f"  log      entry {log['index']} of {log['size']}, proven by the newest checkpoint")
-    for name in ("delegation", "prior_actions", "synthesis_id", "acting_principal_id"):
+    for name in ("delegation", "prior_actions", "synthesis_id"):
         if payload.get(name):
             lines.append(f"  {name:8} {to_text(payload[name])}")
     extra = payload.get("extra")
@@ -172,6 +172,12 @@ def _operator(payload: Mapping[str, Any]) -> Iterator[str]:
         yield f"  operator {operator.get('name')}, with the key {operator.get('key')}"
 
 
+def _person(payload: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the line on the person on whose behalf the agent called, by a credential that was validated."""
+    if payload.get("acting_principal_id"):
+        yield f"  person   {to_text(payload['acting_principal_id'])}, on whose behalf it called"
+
+
 def _label(agent_id: object, names: Mapping[str, str]) -> str:
     label = names.get(str(agent_id))
     return f" ({label})" if label else ""
@@ -185,6 +191,7 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = N
         f"{payload.get('issued_at')}: {who} called {display_name(payload)}",
         *_caller(payload, claimed_of(payload), names),
         *_operator(payload),
+        *_person(payload),
         f"  answer   {_status(payload.get('status'))}",
     ]
     if payload.get("requested_method"):

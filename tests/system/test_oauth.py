@@ -74,6 +74,9 @@ def test_a_valid_one_is_lifted_into_the_record(host: Host, provider: Provider) -
     newest = host.agtp_json("audit", "walk", "librarian", "-n", "1")[0]
     assert newest["payload"]["acting_principal_id"] == "alice@example.com"
     until(lambda: any("BOOK" in line and "alice@example.com" in line for line in host.output.splitlines()))
+    explained = host.agtp("explain", newest["audit_id"]).stdout
+    assert "  person   alice@example.com, on whose behalf it called\n" in explained
+    assert "acting_principal_id" not in explained
 
 
 @pytest.mark.parametrize(("claims", "detail"), [({"aud": "another"}, "oauth-audience"), ({"exp": 1}, "oauth-expired")])
