@@ -27,6 +27,7 @@ from agtphost.host.host_loader import (
 from agtphost.host.modules import ModuleSet
 from agtphost.host.reload_plan import (
     HANDLERS,
+    SIGNING_KEY,
     ChangedKeys,
     Inventory,
     ReloadOutcome,
@@ -38,6 +39,7 @@ from agtphost.host.reload_plan import (
 from agtphost.host.surfaces import ListenerTls, reload_tls
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.directory import AgentDirectory
+from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.protocols import ServerTLS
 
 ATTEMPTS = 3
@@ -150,6 +152,9 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: lis
     files = inventory(config, fresh[0], () if modules is None else modules.files)
     if _stable_files(inventory(config, old.tls)) != before:
         return None
+    if _is_key_in_force(config, old.key):
+        # `agtp key rotate` replaced the file, and the host has followed.
+        files = {**files, SIGNING_KEY: running.files.get(SIGNING_KEY, {})}
     known = {agent.agent_id for agent in old.directory.list_known()}
     outcome = plan_reload(
         running.files,
@@ -171,6 +176,13 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: lis
         digest=digest_of(config, files),
         outcome=outcome,
     )
+
+
+def _is_key_in_force(config: Config, key: SigningKey | None) -> bool:
+    try:
+        return key is not None and SigningKey.load(config.audit.key).public.kid == key.public.kid
+    except (KeyFormatError, OSError):
+        return False
 
 
 def _with_module_hint(problem: Problem) -> Problem:

@@ -30,7 +30,8 @@ RELOADABLE = (
 )
 """Kinds that a reload applies; handlers only with ``[endpoints] reload``."""
 
-NEEDS_RESTART = ("catalog", "signing key")
+SIGNING_KEY = "signing key"
+NEEDS_RESTART = ("catalog", SIGNING_KEY)
 """Kinds that need a restart. A signing key is rotated without one by its ``.next`` file."""
 
 HANDLERS = "handlers"
@@ -57,7 +58,7 @@ def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str,
         "endpoints": _glob(config.endpoints.directory, "*.toml"),
         HANDLERS: [*_handlers(config.endpoints.python_path), *modules],
         "documents": [path for path in _glob(config.query.documents, "**/*") if path.is_file()],
-        "signing key": [config.audit.key] if config.audit.signing else [],
+        SIGNING_KEY: [config.audit.key] if config.audit.signing else [],
         "agents' files": [
             *_glob(config.identity.agents, "**/*.json"),
             *_glob(config.host.state_dir / HOSTED, "**/*.json"),

@@ -16,7 +16,7 @@ from cryptography.x509 import load_der_x509_certificate
 from agtphost.audit.export import verify_export
 from agtphost.identity.certificates import load_certificate
 from agtphost.identity.key_history import HostKey, read_history
-from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.keys import SigningKey, VerifyingKey
 from tests.audit import independent
 from tests.programmes import length
 from tests.system.hosting import Host, agtp, running, sample, until
@@ -153,6 +153,19 @@ def test_the_signing_key_is_followed_while_calls_run(host: Host) -> None:
     assert host.agtp("audit", "verify", "--file", "one.jsonl", "--signing-key", "first.pub").returncode == 0
     # The control: without one of the earlier keys, its records are signature_unverified.
     assert not verify_export(lines, {kid: key for kid, key in keys.items() if kid != first.kid}).ok
+
+
+def test_a_reload_asks_for_no_restart_because_of_a_rotated_key(host: Host) -> None:
+    """The running host signs with the new key; a file that it does not sign with waits for a restart."""
+    assert host.agtp_json("key", "rotate")["adopted"] is True
+    assert host.agtp_json("reload", "--check")["waiting"] == []
+    file = host.state / "signing.key"
+    good = file.read_bytes()
+    try:
+        file.write_bytes(SigningKey.generate().pem)
+        assert host.agtp_json("reload", "--check")["waiting"] == ["signing key (signing.key)"]
+    finally:
+        file.write_bytes(good)
 
 
 @pytest.mark.release
