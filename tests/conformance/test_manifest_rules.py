@@ -84,7 +84,7 @@ def closure(module: str) -> Iterator[str]:
         seen.add(name)
         yield name
         source = file.read_text()
-        waiting.extend(found for found, typing_only in imports(source) if not typing_only)
+        waiting.extend(imports(source))
 
 
 @pytest.mark.parametrize("module", ["agtphost.contract.manifest_validation", "agtphost.conformance.cases"])
