@@ -1,8 +1,8 @@
 """
 Adopt files that change while the host runs: certificates, revocation lists, and the next signing key.
 
-A thread checks them every other second, so nothing is read on the reactor. New files are read and checked as a whole
-before any of them is used.
+A thread checks them, so nothing is read on the reactor. New files are read and checked as a whole before any of them is
+used.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ from agtphost.identity.key_history import HostKey, Succession
 from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
 from agtphost.protocols.tls import PreparedTLS, ServerTLS
 
-LOOK_EVERY = 2.0
-"""Seconds between two checks."""
+LOOK_EVERY = 0.4
+"""Seconds between two checks: a revoked certificate counts for one second at most, also with a list of some MB."""
+
+INCOMPLETE_SECONDS = 2.0
+"""For so long a list that cannot be read counts as one that is being written."""
 
 MARGIN = 2.0
 """Seconds of the old key's use that must remain when the files of the new one are put in place."""
@@ -84,6 +87,7 @@ class FileRotation(PeriodicService):
         self._adopted = adopted
         self._seen: dict[Path, Stamp] = {}
         self._faults: tuple[str, ...] = ()
+        self._faulty_since = 0.0
         self._refused: Stamp = None
         self._linked: Succession | None = None
 
@@ -123,10 +127,13 @@ class FileRotation(PeriodicService):
             log.error("the changed TLS files were not adopted: {why}", why=str(error))
             return
         faults = tuple(str(fault) for fault in prepared.faults)
-        if faults and faults != self._faults:
-            # The file may be incomplete at this moment; a second failure counts.
-            self._faults = faults
-            return
+        if faults:
+            now = self._clock.seconds()
+            if faults != self._faults:
+                self._faults, self._faulty_since = faults, now
+            # The file may be incomplete; one that stays so counts.
+            if now - self._faulty_since < INCOMPLETE_SECONDS:
+                return
         self._seen, self._faults = seen, ()
         self._tls.adopt(prepared)
         for fault in faults:
