@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from agtphost.cli.failures import WrongInput
+from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.cli.store_copy import copy_store
+from agtphost.errors import ConfigurationError
 from agtphost.stores import Search, StoreError
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.settings import locate_store, locate_url
@@ -128,11 +129,13 @@ def copy_command(source: str, target: str, config: Path | None, as_json: bool) -
         if loaded.host.state_dir.is_dir():
             lock.acquire()
         try:
-            copied = copy_store(old, new, loaded.host.server_id)
+            copied = copy_store(old, new, loaded.host.server_id, loaded.host.state_dir)
         finally:
             lock.release()
     except StoreError as error:
         raise WrongInput(str(error)) from None
+    except ConfigurationError as error:
+        raise configuration_error(error) from None
     if as_json:
         print_json({"from": old.name, "to": new.name, "copied": copied})
     else:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from pathlib import Path
 
 from agtphost.audit import checkpoint
 from agtphost.audit.merkle import Growth, Tree
 from agtphost.cli.failures import Unverified
 from agtphost.cli.progress import show_progress
-from agtphost.stores.copying import TABLES, ReadTable, Row
+from agtphost.stores.copying import PUBLISHED, TABLES, ReadTable, Row, WriteTable
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.row_shapes import SHAPES, check_row
 from agtphost.stores.rows import DamagedRow
@@ -19,14 +20,17 @@ _RECORD = [column.name for column in SHAPES["record"]]
 _NUMBER, _AUDIT_ID, _SIGNED = (_RECORD.index(name) for name in ("number", "audit_id", "signed"))
 
 
-def copy_store(source: StoreLocation, target: StoreLocation, server_id: str) -> dict[str, int]:
+def copy_store(source: StoreLocation, target: StoreLocation, server_id: str, state_dir: Path) -> dict[str, int]:
     """
     Copy all rows of a store into a new one, which is removed after an error.
 
     :param server_id: the host that the records are of.
+    :param state_dir: of the host; it has the numbers of what was published, where a store does not have them.
     :return: the numbers of copied rows, by table, without the tiles.
     :raises Unverified: the source is damaged: it contradicts its records or its newest checkpoint.
+    :raises agtphost.errors.ConfigurationError: the numbers of what was published cannot be read.
     :raises agtphost.stores.StoreError: the source cannot be read, or the target cannot be written.
+    :raises OSError: the file cannot be written.
     """
     copied: Counter[str] = Counter(dict.fromkeys(TABLES, 0))
     try:
@@ -45,11 +49,31 @@ def copy_store(source: StoreLocation, target: StoreLocation, server_id: str) -> 
                     "Nothing was copied; `agtp audit verify` names what differs.",
                 )
             write("tile", ((*place, hashes) for place, hashes in sorted(tiles.items())))
+            _copy_numbers(source, read, target, write, state_dir)
     except DamagedRow as error:
         raise Unverified(
             f"{source.name}: {error}", "Nothing was copied; `agtp audit verify` names all that differs."
         ) from None
     return dict(copied)
+
+
+def _copy_numbers(
+    source: StoreLocation, read: ReadTable, target: StoreLocation, write: WriteTable, state_dir: Path
+) -> None:
+    """
+    Copy the numbers of what was published, so that the next host uses none again.
+
+    An error of the copy afterwards leaves a file with larger numbers than were used, which does no harm.
+    """
+    from agtphost.host.publication import HISTORY
+    from agtphost.host.publication_history import merge_row, write_file
+
+    history = state_dir / HISTORY
+    row = merge_row(history, "".join(text for _, text in read(PUBLISHED)) if source.has_numbers else "")
+    if row and target.has_numbers:
+        write(PUBLISHED, [(1, row)])
+    elif row and source.has_numbers:
+        write_file(history, row)
 
 
 def _newest_checkpoint(read: ReadTable, name: str) -> tuple[int, bytes]:

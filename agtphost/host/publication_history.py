@@ -17,7 +17,7 @@ from typing import Any
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.periodic import PeriodicService
-from agtphost.host.shared_numbers import SharedNumbers
+from agtphost.host.shared_numbers import Numbers, SharedNumbers, read_row, write_row
 from agtphost.identity import files
 from agtphost.vocabulary.foreign_errors import explain
 
@@ -58,22 +58,8 @@ class PublicationHistory:
         self._path = path
         self._now = now
         self._shared = shared
-        try:
-            self._seen: dict[str, Any] = {"issued": now(), "revision": 0, "contents": {}}
-            if path is not None:
-                self._seen = _read(path.read_bytes())
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(
-                [
-                    Problem(
-                        message=f"the manifest's history cannot be read: {explain(error)}",
-                        file=str(path),
-                        hint="restore it from a backup; without it AGTP-API-Version would start again at 1",
-                    )
-                ]
-            ) from error
+        found = None if path is None else _read_file(path)
+        self._seen: dict[str, Any] = found or {"issued": now(), "revision": 0, "contents": {}}
         if shared is not None:
             self._join(shared)
 
@@ -83,22 +69,7 @@ class PublicationHistory:
 
         The file counts, too: a version that had the numbers in the file alone may have used larger ones.
         """
-        try:
-            stored, limits = shared.read()
-            numbers = _numbers_of(self._seen)
-            if stored is not None:
-                self._seen = _check_history(stored)
-        except ValueError as error:
-            raise ConfigurationError(
-                [
-                    Problem(
-                        message=f"the manifest's history in the store cannot be read: {explain(error)}",
-                        hint="restore the table published from a backup; without it AGTP-API-Version would start at 1",
-                    )
-                ]
-            ) from error
-        latest = _numbers_of(self._seen)
-        used = {series: max(numbers[series], latest[series], limits.get(series, 0)) for series in latest}
+        self._seen, used = _merge(self._seen, shared.read)
         shared.begin(self._seen, used)
 
     def _next(self, series: str) -> int:
@@ -141,15 +112,86 @@ class PublicationHistory:
     def _save(self, changes: Mapping[str, Any]) -> None:
         seen = {**self._seen, **changes}
         if self._path is not None:
-            files.replace(self._path, json.dumps(seen, indent=1).encode(), files.PRIVATE)
+            files.replace(self._path, _to_octets(seen), files.PRIVATE)
         self._seen = seen
         if self._shared is not None:
             self._shared.save(seen)
 
 
-def _read(octets: bytes) -> dict[str, Any]:
-    """Return the history in a file. :raises ValueError: the file holds none."""
-    return _check_history(json.loads(octets))
+def merge_row(path: Path, row: str) -> str:
+    """
+    Return the row of a shared store that goes on from another row and from a file.
+
+    :param row: empty for none.
+    :return: empty where nothing was published.
+    :raises agtphost.errors.ConfigurationError: the file or the row was not written by this program.
+    """
+    found = _read_file(path)
+    if found is None and not row:
+        return ""
+    return write_row(*_merge(found, lambda: read_row(row)))
+
+
+def write_file(path: Path, row: str) -> None:
+    """
+    Let a host that alone uses its store go on from the row of a shared one: above the numbers that may have been used.
+
+    :param row: as :func:`merge_row` returns it.
+    :raises OSError: the file cannot be written.
+    """
+    history, used = read_row(row)
+    files.make_directory(path.parent)
+    files.replace(path, _to_octets({**history, "used": dict(used)}), files.PRIVATE)
+
+
+def _read_file(path: Path) -> dict[str, Any] | None:
+    """
+    Return the history in a file; None without the file.
+
+    :raises agtphost.errors.ConfigurationError: the file has none.
+    """
+    try:
+        return _check_history(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            [
+                Problem(
+                    message=f"the manifest's history cannot be read: {explain(error)}",
+                    file=str(path),
+                    hint="restore it from a backup; without it AGTP-API-Version would start again at 1",
+                )
+            ]
+        ) from error
+
+
+def _merge(seen: dict[str, Any] | None, read: Callable[[], tuple[Any, Numbers]]) -> tuple[dict[str, Any], Numbers]:
+    """
+    Return the history to go on from, which is the store's if it has one, and the largest numbers that were used.
+
+    :param seen: the history of the state directory.
+    :param read: reads the row of the store; at least one of the two has a history.
+    :raises agtphost.errors.ConfigurationError: the row has none.
+    """
+    try:
+        stored, limits = read()
+        merged = seen if stored is None and seen is not None else _check_history(stored)
+    except ValueError as error:
+        raise ConfigurationError(
+            [
+                Problem(
+                    message=f"the manifest's history in the store cannot be read: {explain(error)}",
+                    hint="restore the table published from a backup; without it AGTP-API-Version would start at 1",
+                )
+            ]
+        ) from error
+    numbers, latest = _numbers_of(seen or merged), _numbers_of(merged)
+    return merged, {series: max(numbers[series], latest[series], limits.get(series, 0)) for series in latest}
+
+
+def _to_octets(seen: Mapping[str, Any]) -> bytes:
+    return json.dumps(seen, indent=1).encode()
 
 
 def _check_history(seen: Any) -> dict[str, Any]:
@@ -164,6 +206,8 @@ def _check_history(seen: Any) -> dict[str, Any]:
         and isinstance(surface, dict)
         and isinstance(surface.get("number"), int)
         and isinstance(surface.get("digest"), str)
+        and isinstance(used := seen.get("used", {}), dict)
+        and all(type(number) is int for number in used.values())
     )
     if not sound:
         raise ValueError("it is not a history of the manifest")
@@ -171,8 +215,10 @@ def _check_history(seen: Any) -> dict[str, Any]:
 
 
 def _numbers_of(seen: Mapping[str, Any]) -> dict[str, int]:
-    """Return the newest number of each series."""
-    return {DOCUMENTS: seen["revision"], SURFACES: seen.get("surface", {"number": 0})["number"]}
+    """Return the largest number of each series that may have been used."""
+    numbers = {DOCUMENTS: seen["revision"], SURFACES: seen.get("surface", {"number": 0})["number"]}
+    used: Mapping[str, int] = seen.get("used", {})
+    return {series: max(number, used.get(series, 0)) for series, number in numbers.items()}
 
 
 class UpstreamComparison(PeriodicService):

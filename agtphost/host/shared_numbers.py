@@ -51,14 +51,7 @@ class SharedNumbers:
         :raises ValueError: the row is not one that a host wrote.
         :raises agtphost.stores.StoreError: it cannot be read.
         """
-        text = self._lease.read_published()
-        if not text:
-            return None, {}
-        stored = json.loads(text)
-        limits = stored.get("limits") if isinstance(stored, dict) else None
-        if not isinstance(limits, dict) or not all(type(limit) is int and limit >= 0 for limit in limits.values()):
-            raise ValueError("the row of the table published has no limits")
-        return stored.get("history"), limits
+        return read_row(self._lease.read_published())
 
     def begin(self, history: Mapping[str, Any], used: Numbers) -> None:
         """
@@ -97,5 +90,26 @@ class SharedNumbers:
             log.warn("the numbers of what is published wait for the store: {why}", why=str(error))
 
     def _write(self, history: Mapping[str, Any], limits: dict[str, int]) -> None:
-        self._lease.write_published(json.dumps({"history": history, "limits": limits}))
+        self._lease.write_published(write_row(history, limits))
         self._limits = limits
+
+
+def read_row(text: str) -> tuple[Any, Numbers]:
+    """
+    Return the history in the row of a store, and the numbers up to which hosts may have published.
+
+    :param text: empty where the store has no row; then the history is None.
+    :raises ValueError: it is not one that a host wrote.
+    """
+    if not text:
+        return None, {}
+    stored = json.loads(text)
+    limits = stored.get("limits") if isinstance(stored, dict) else None
+    if not isinstance(limits, dict) or not all(type(limit) is int and limit >= 0 for limit in limits.values()):
+        raise ValueError("the row of the table published has no limits")
+    return stored.get("history"), limits
+
+
+def write_row(history: Mapping[str, Any], limits: Numbers) -> str:
+    """Return the row of a store."""
+    return json.dumps({"history": history, "limits": limits})

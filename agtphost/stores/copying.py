@@ -26,6 +26,13 @@ from agtphost.vocabulary.foreign_errors import explain
 TABLES = ("chain", "facet", "record", "lifecycle", "reservation", "keyed", "held", "state_change", "checkpoint")
 """The tables that are copied, so that each row comes after those that it refers to."""
 
+PUBLISHED = "published"
+"""
+The table with the numbers of what hosts published, where the store has them: :attr:`.StoreLocation.has_numbers`.
+
+Its columns are 1 and a text.
+"""
+
 WRITTEN_AT_ONCE = 500
 """Rows of one call of the database driver."""
 

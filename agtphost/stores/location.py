@@ -38,6 +38,9 @@ class StoreLocation:
     backup_hint = "it has its own means of backup"
     """How the store is backed up, where :meth:`copy` cannot."""
 
+    has_numbers = False
+    """Whether the numbers of what hosts publish are in the store, and not in the state directory alone."""
+
     def __init__(self, name: str) -> None:
         self.name = name
 

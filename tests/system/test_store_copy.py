@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from agtphost.host.shared_numbers import ALLOTTED
 from agtphost.stores.copying import TABLES, select_all
 from agtphost.stores.postgres import connection
 from agtphost.stores.settings import locate_url
 from tests import postgres
+from tests.cluster.test_kept_state import version
 from tests.system.hosting import agtp, running, sample
 
 pytestmark = postgres.needed
@@ -194,3 +196,42 @@ def test_a_statement_of_a_copy_may_take_as_long_as_a_large_store_needs(
     with place.write_tables("agtp.test"):
         pass
     assert server.run("SELECT server_id FROM store", url=server.url(schema)) == [("agtp.test",)]
+
+
+def test_a_copy_goes_on_with_the_numbers_of_what_was_published(stopped: tuple[Path, Path], tmp_path: Path) -> None:
+    """
+    The same content keeps its number in every store, and another one gets a number that was never used.
+
+    The hosts of the databases have the state directory of another machine: one without a history, one of an earlier
+    time.
+    """
+    config, file = stopped
+    history, databases, back = config.parent / "state" / "manifest.json", ["1", "2"], tmp_path / "back.sqlite3"
+    earlier = history.read_bytes()
+    later = json.loads(earlier)
+    later["surface"]["number"] = 40
+    history.write_text(json.dumps(later))
+    source = f"sqlite:{file}"
+    for name in databases:
+        copied = agtp("store", "copy", source, url := url_of(tmp_path / name), cwd=config.parent)
+        assert copied.returncode == 0, copied.stderr
+        set_url(config, url)
+        history.unlink()
+        with running(config) as host:
+            assert version(host) == 40
+            assert host.stop() == 0
+        history.write_bytes(earlier)
+        source = url
+    copied = agtp("store", "copy", source, f"sqlite:{back}", cwd=config.parent)
+    assert copied.returncode == 0, copied.stderr
+    set_url(config, f"sqlite:{back}")
+    with running(config) as host:
+        assert version(host) == 40
+        assert host.stop() == 0
+    endpoint = config.parent / "endpoints" / "text.toml"
+    endpoint.write_text(re.sub('^path = ".*"', 'path = "/another"', endpoint.read_text(), flags=re.MULTILINE))
+    with running(config) as host:
+        assert version(host) > 40 + ALLOTTED, "a host of the database may have used the others"
+        verified = host.agtp("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+        assert host.stop() == 0

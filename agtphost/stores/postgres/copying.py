@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from agtphost.stores.copying import WRITTEN_AT_ONCE, ReadTable, Row, WriteTable, select_all
+from agtphost.stores.copying import PUBLISHED, WRITTEN_AT_ONCE, ReadTable, Row, WriteTable, select_all
 from agtphost.stores.postgres.connection import Address, Session, dial
 from agtphost.stores.postgres.index_filling import fill_index
 from agtphost.stores.postgres.rows import INDEX_COLUMNS, RECORD_ROWS
@@ -20,6 +20,7 @@ from agtphost.stores.rows import StoreError
 
 _RECORD: Final = COLUMNS["record"].split(", ")[:-INDEX_COLUMNS]
 _PATH: Final = _RECORD.index("path")
+_NUMBERS: Final = ("one", "value")
 _INDEX: Final = ("number", "session", "task", "path", "facet")
 
 
@@ -41,6 +42,8 @@ def read_postgres(address: Address) -> Iterator[ReadTable]:
 
 
 def _read_table(session: Session, table: str) -> Iterator[Row]:
+    if table == PUBLISHED:
+        return session.copy_out(f"SELECT {', '.join(_NUMBERS)} FROM {table}", _types(session, table, _NUMBERS))
     if table != "record":
         return session.copy_out(select_all(table), _types(session, table, COLUMNS[table].split(", ")))
     types = [*_types(session, table, _RECORD), *_types(session, "record_index", ("session", "task", "facet"))]
@@ -58,7 +61,7 @@ def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
 
     def write(table: str, rows: Iterable[Row]) -> None:
         if table != "record":
-            _copy_in(session, table, COLUMNS[table].split(", "), rows)
+            _copy_in(session, table, _NUMBERS if table == PUBLISHED else COLUMNS[table].split(", "), rows)
             return
         found = iter(rows)
         while page := list(islice(found, WRITTEN_AT_ONCE)):
@@ -75,7 +78,7 @@ def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
         found = find_row(session)
         if found is None:
             add_store(session, server_id)
-        elif found.server_id != server_id or found.last or found.holder:
+        elif found.server_id != server_id or found.last or found.holder or list(_read_table(session, PUBLISHED)):
             raise StoreError(
                 f"{session.name} has a store already, of the host {found.server_id!r} with {found.last} records; name "
                 "a database or schema without one. Nothing was changed"

@@ -67,6 +67,8 @@ class PostgresLocation(StoreLocation):
 
     backup_hint = "use the database's own tools, such as pg_dump or pg_basebackup with an archive of its log"
 
+    has_numbers = True
+
     def __init__(self, url: str, password: str | None = None, *, synchronous: bool = False) -> None:
         super().__init__(database_url.name_of(url))
         self._url = url
