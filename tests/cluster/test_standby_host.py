@@ -202,9 +202,12 @@ def test_a_database_that_was_restored_is_served_by_no_host(tmp_path: Path) -> No
         until(lambda: "a serves; this host does not take over: the store had term 1 with " in standby.output)
         group.hosts["a"].stop()
         until(lambda: "no host serves; this host does not take over: the store had term 1" in standby.output)
+        words = ("audit", "accept-store", "--yes", "--config", str(group.config))
+        refused = agtp(*words, environ=group.environ("a"))
+        assert refused.returncode == 2 and "b (standby, at " in refused.stderr, refused.stderr
         assert group.term() == 1
         assert standby.stop() == 0
-        done = agtp("audit", "accept-store", "--yes", "--config", str(group.config), environ=group.environ("a"))
+        done = agtp(*words, environ=group.environ("a"))
         assert done.returncode == 0, done.stdout + done.stderr
         with RawLink(group.start("a").wait()) as link:
             assert link.ask("ECHO", "/text", {"text": "x"}).status == 200

@@ -24,11 +24,17 @@ from agtphost.config import Config
 from agtphost.identity import files
 from agtphost.identity.keys import KeyFormatError, SigningKey
 from agtphost.stores import StoreError
+from agtphost.stores.lease import REPORT_SECONDS, SILENT_SECONDS, USUAL_LEASE, ProcessSighting, holder_here
+from agtphost.stores.location import StoreLocation
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.times import steady
 
 if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader
+
+REPORTED_AGAIN = 1.5 * REPORT_SECONDS
+"""Seconds within which each process of a shared store has reported again."""
 
 SHOWN = 20
 """Rows that are printed for people; ``--json`` has all."""
@@ -45,7 +51,8 @@ def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> 
     After a restore from a backup the host refuses to start, because the witness file covers more records than the store
     holds, or is missing. This command keeps the witness file under another name as evidence of the missing records, and
     writes the store's newest checkpoint in its place. A signed event in the host's own chain records who accepted what,
-    and when. The host must not be running. A remote witness is not asked, and keeps refusing what contradicts it.
+    and when. No host of the store may be running, nor stand by. A remote witness is not asked, and keeps refusing what
+    contradicts it.
 
     A host also refuses rows of agents' states, approvals, grants and other items that no record signed. Without --yes
     they are listed; with --yes they count from now on, and a second event, state-accepted, names them.
@@ -60,15 +67,44 @@ def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> 
     if path is None:
         raise WrongInput("no host is configured here", "Name its host.toml with --config.")
     config = load_config(path)
-    lock = locate_store(config.store).lock(config.host.state_dir)
+    store = locate_store(config.store)
+    lock = store.lock(config.host.state_dir)
     try:
         lock.acquire()
     except StoreError as error:
         raise WrongInput(str(error), "Stop the host first.") from None
     try:
+        if yes:
+            _require_no_host(store, config.host.state_dir)
         _accept(config, yes, reason, as_json)
     finally:
         lock.release()
+
+
+def _require_no_host(store: StoreLocation, state_dir: Path) -> None:
+    """
+    Refuse while hosts run on a store that several share.
+
+    A standby that saw the newer store does not take over, but one that started since does, with a witness file of its
+    own. A database that was restored has none of their reports, so this waits until each has written its next one.
+    """
+    own = holder_here("", state_dir, USUAL_LEASE).place
+    running: list[ProcessSighting] = []
+    try:
+        is_shared, end = "term" in store.describe(), steady() + REPORTED_AGAIN
+        while is_shared and not running:
+            running = [each for each in store.processes() if each.is_alive and each.place != own]
+            if steady() >= end:
+                break
+            time.sleep(REPORTED_AGAIN / 10)
+    except StoreError as error:
+        raise WrongInput(str(error)) from None
+    if running:
+        hosts = ", ".join(f"{each.name} ({each.state}, at {each.place})" for each in running)
+        raise WrongInput(
+            f"nothing was changed: hosts run on {store.name}: {hosts}",
+            f"Stop them first; one that was killed counts for {SILENT_SECONDS:.0f} s more.",
+        )
 
 
 def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
