@@ -302,6 +302,34 @@ def test_a_term_that_two_hosts_have_is_no_right_to_write(url: str) -> None:
     assert other.look().is_over
 
 
+def test_a_database_that_is_being_restored_is_named_as_such(url: str) -> None:
+    """
+    While its row is away no other host has the lease, and this one goes on when the row is back.
+
+    A row of an earlier term is that of an earlier state, whoever had the lease then.
+    """
+    one = lease_of(url, host("a"))
+    ended: list[Superseded] = []
+    one.when_superseded = ended.append
+    assert one.take() and one.term == 1
+    change(url, "CREATE TABLE saved AS TABLE store", "DELETE FROM store")
+    for write in (one.keep, lambda: one.write_published("{}")):
+        with pytest.raises(StoreError, match="has no row in table store; restore the database"):
+            write()
+    change(url, "INSERT INTO store SELECT * FROM saved")
+    one.keep()
+    assert ended == []
+    change(url, "UPDATE store SET term = 0, holder = ''")
+    said = r"was restored to an earlier state: its lease has term 0 and no holder; this host had term 1"
+    with pytest.raises(Superseded, match=said):
+        one.keep()
+    change(url, "UPDATE store SET term = 2")
+    with pytest.raises(Superseded, match=r"was taken over by another host, with term 2; this host had term 1"):
+        one.keep()
+    assert len(ended) == 2
+    one.give_up()
+
+
 @each_row("name", ['ö "quoted" \\ name', "mark \U0010fffe", "x"])
 def test_a_holder_of_any_name_is_fenced(tmp_path: Path, name: str) -> None:
     """What the row of the store says of this host is compared as the database keeps it."""

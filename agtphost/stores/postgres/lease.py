@@ -183,19 +183,24 @@ class PostgresLease:
 
     def end(self, seen: LeaseState | None) -> None:
         """
-        Report that another host has taken the lease.
+        Report that this host has the lease no more.
 
         :param seen: what the row of the store says; None to read it.
-        :raises Superseded: always.
+        :raises Superseded: the row is another host's, or of an earlier state of the database.
+        :raises DatabaseError: the row cannot be read, or is this host's again, as while the database is being restored.
         """
         if seen is None:
-            with suppress(DatabaseError):
-                seen = self.look()
-        holder = "another host" if seen is None or seen.holder is None else str(seen.holder)
-        term = "" if seen is None else f", with term {seen.term}"
+            seen = self.look()
+            if (seen.term, seen.text) == (self.term, self._held):
+                raise DatabaseError(f"{self.name} had another row in table store a moment ago")
+        if seen.term < self.term or (seen.term == self.term and seen.holder is None):
+            holder = "no holder" if seen.holder is None else f"the holder {seen.holder}"
+            ended = f"was restored to an earlier state: its lease has term {seen.term} and {holder}"
+        else:
+            ended = f"was taken over by {seen.holder or 'another host'}, with term {seen.term}"
         error = Superseded(
-            f"{self.name} was taken over by {holder}{term}; this host had term {self.term}, which the database "
-            f"confirmed {steady() - self.confirmed:.1f} s ago, and has to end"
+            f"{self.name} {ended}; this host had term {self.term}, which the database confirmed "
+            f"{steady() - self.confirmed:.1f} s ago, and has to end"
         )
         self.when_superseded(error)
         raise error
