@@ -14,7 +14,7 @@ from agtphost.cli.progress import show_progress
 from agtphost.stores.copying import PUBLISHED, TABLES, ReadTable, Row, WriteTable
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.row_shapes import SHAPES, check_row
-from agtphost.stores.rows import DamagedRow
+from agtphost.stores.rows import DamagedRow, StoreError
 
 _RECORD = [column.name for column in SHAPES["record"]]
 _NUMBER, _AUDIT_ID, _SIGNED = (_RECORD.index(name) for name in ("number", "audit_id", "signed"))
@@ -32,6 +32,8 @@ def copy_store(source: StoreLocation, target: StoreLocation, server_id: str, sta
     :raises agtphost.stores.StoreError: the source cannot be read, or the target cannot be written.
     :raises OSError: the file cannot be written.
     """
+    if (found := source.identify()) and found == target.identify():
+        raise StoreError(f"FROM and TO are the same store, {source.name}; name a database or schema without one in TO")
     copied: Counter[str] = Counter(dict.fromkeys(TABLES, 0))
     try:
         with source.read_tables() as read, target.write_tables(server_id) as write:

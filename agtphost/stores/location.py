@@ -172,6 +172,14 @@ class StoreLocation:
         """
         return {}
 
+    def identify(self) -> str:
+        """
+        Return what is the same for two ways to one store in a database, and no two stores have; empty without a store.
+
+        :raises StoreError: it cannot be reached.
+        """
+        return ""
+
     def processes(self) -> Sequence[ProcessSighting]:
         """
         Return the processes that run on a store which several hosts share; none of any other store.

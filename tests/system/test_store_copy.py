@@ -152,6 +152,15 @@ def test_what_is_not_copied(stopped: tuple[Path, Path], tmp_path: Path) -> None:
         assert "another host" in refused(source, url)
     assert agtp("store", "copy", source, url, cwd=config.parent).returncode == 0
     assert "has a store already, of the host 'localhost'" in refused(source, url)
+    place = f"{postgres.server().sockets}".replace("/", "%2F")
+    spelt = re.sub(r"//(\w+)@(/[^?]*)\?host=[^&]*", rf"//\1@{place}\2?application_name=x", url)
+    assert spelt != url
+    for target in (url, spelt):
+        assert "FROM and TO are the same store" in refused(url, target)
+    empty = url_of(tmp_path / "empty")
+    set_url(config, empty)
+    assert agtp("store", "init", cwd=config.parent).returncode == 0
+    assert "FROM and TO are the same store" in refused(empty, empty)
     set_url(config, url)
     with running(config):
         assert "another host" in refused(url, f"sqlite:{tmp_path / 'new'}")

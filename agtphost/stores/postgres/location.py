@@ -156,6 +156,14 @@ class PostgresLocation(StoreLocation):
 
         return upgrade_store(address)
 
+    def identify(self) -> str:
+        address = self._address()
+        from agtphost.stores.postgres.connection import dial
+        from agtphost.stores.postgres.schema_files import identify_store
+
+        with closing(dial(address, writer=False)) as session:
+            return identify_store(session)
+
     def processes(self) -> Sequence[ProcessSighting]:
         address = self._address()
         from agtphost.stores.postgres.connection import dial

@@ -201,6 +201,15 @@ def read_state(address: Address) -> tuple[StoreRow, int]:
         return row, row.last - session.execute(LAST_INDEXED).fetchone()[0] if row.schema >= INDEXED else 0
 
 
+def identify_store(session: Session) -> str:
+    """Return a text that no other store has while its server runs; empty where the database has no store."""
+    found: str | None = session.execute(
+        "SELECT extract(epoch FROM pg_postmaster_start_time()) || ' ' || d.oid || ' ' || to_regclass('store')::oid "
+        "FROM pg_database d WHERE d.datname = current_database()"
+    ).fetchone()[0]
+    return found or ""
+
+
 def find_row(session: Session) -> StoreRow | None:
     """Return the row of the store; None where the database has no store."""
     if not _has_store(session):
