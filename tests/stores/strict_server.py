@@ -119,13 +119,13 @@ class StrictServer(postgres.Server):
             limit("unlimited")
 
     @contextmanager
-    def replica(self) -> Iterator[TrialDatabase]:
-        """A replica of this server."""
+    def replica(self, **settings: str) -> Iterator[TrialDatabase]:
+        """A replica of this server, by default without TCP."""
         with tempfile.TemporaryDirectory(prefix="agtp-pg-") as folder:
             made = TrialDatabase(Path(folder), self.programs)
             command = ["-h", str(self.sockets), "-p", str(self.port), "-U", "agtp", "-D", str(made.data)]
             self.call("pg_basebackup", *command, "-R", "-c", "fast", "--no-sync")
-            made.start(max_connections=str(CONNECTIONS))
+            made.start(max_connections=str(CONNECTIONS), **settings)
             try:
                 yield made
             finally:

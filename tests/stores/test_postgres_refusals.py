@@ -35,6 +35,7 @@ from tests.rows import each_row
 from tests.stores.strict_server import CONNECTIONS, POOLER, StrictServer, pooler
 from tests.stores.test_postgres import place_of
 from tests.stores.test_postgres_failures import check
+from tests.system.hosting import free_port
 
 pytestmark = postgres.needed
 
@@ -151,14 +152,15 @@ def test_a_replica_is_refused_and_a_synchronous_one_is_demanded(strict: StrictSe
 
 def test_of_several_servers_the_one_that_takes_writes_is_read(strict: StrictServer, url: str) -> None:
     """A replica may lack the newest records, so it is read only where no other server is there."""
-    options = url.partition("options=")[2]
-    with strict.replica() as replica:
-        for first, second, is_replica in (
-            (f"{replica.sockets}", f"{strict.sockets}", False),
-            (f"{replica.sockets}", "/nowhere", True),
+    options, other = url.partition("options=")[2], free_port()
+    ports, own = f"{other},{strict.port}", "127.0.0.1"
+    with strict.replica(listen_addresses=own, port=f"{other}") as replica:
+        for place, is_replica in (
+            (f"host={replica.sockets},{strict.sockets}", False),
+            (f"host={replica.sockets},/nowhere", True),
+            (f"hostaddr={own},{own}&sslmode=require", False),
         ):
-            ports = f"5433,{strict.port}"
-            found = f"postgresql://plain@/postgres?host={first},{second}&port={ports}&options={options}"
+            found = f"postgresql://plain@/postgres?{place}&port={ports}&options={options}"
             with closing(dial(Address(url=found), writer=False)) as session:
                 assert session.execute("SELECT pg_is_in_recovery()").fetchone() == (is_replica,)
 

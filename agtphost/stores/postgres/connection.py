@@ -128,7 +128,8 @@ def dial(address: Address, *, writer: bool) -> Session:
         if "sslmode" in given or "sslrootcert" in given:
             # The system's authorities are only for verify-full.
             parameters.pop("sslrootcert", None)
-        several = "," in str(given.get("host", "")) and "target_session_attrs" not in given
+        named = any("," in str(given.get(name, "")) for name in ("host", "hostaddr"))
+        several = named and "target_session_attrs" not in given
         if several:
             parameters["target_session_attrs"] = "read-write"
         parameters.update(given)
