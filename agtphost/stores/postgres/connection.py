@@ -3,7 +3,8 @@ How a PostgreSQL database is reached, which settings are refused, and how its er
 
 psycopg waits for an answer as long as the connection lives. A machine that vanishes is noticed by the kernel
 (``tcp_user_timeout``, keepalives) where the last octets sent were not acknowledged. :mod:`.stall_guard` notices the
-rest. So no thread waits longer than five seconds for a server that is away.
+rest. So no statement waits longer than five seconds for a server that is away, and no connection longer than four. A
+COMMIT whose answer is lost is asked about over a new connection, so its callers wait for both.
 """
 
 from __future__ import annotations
