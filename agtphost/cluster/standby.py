@@ -27,6 +27,8 @@ POLL_SECONDS = 0.5
 CHECK_SECONDS = 10.0
 """From one check whether this host could take over to the next."""
 
+UNSEEN = "the lease was not read yet"
+
 log = Logger()
 
 
@@ -114,7 +116,7 @@ class Standby:
         self._shown: tuple[object, ...] = ()
         self._pause: Deferred[None] | None = None
         self._stopping = self._woken = False
-        self.last = Sighting()
+        self.last = Sighting(fault=UNSEEN, summary=UNSEEN)
         """The newest sighting."""
 
     async def wait(self) -> bool:

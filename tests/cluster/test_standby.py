@@ -105,6 +105,14 @@ def test_a_probe_gets_the_reason_without_what_is_the_operators() -> None:
     assert host.standby.last.summary == "the store cannot be reached"
 
 
+def test_a_standby_is_not_ready_before_it_has_seen_the_lease() -> None:
+    """A program that replaces hosts one after the other would stop the one that serves: a fault makes it wait."""
+    first: Deferred[Sighting] = Deferred()
+    standby = Standby(Clock(), MemoryLease(lambda: 0.0), lambda: None, lambda look: first, lambda seen: None)
+    Deferred.fromCoroutine(standby.wait())
+    assert standby.last.fault and standby.last.summary
+
+
 def test_a_store_that_became_older_is_not_taken() -> None:
     """Fewer records, or an earlier term, than this host has seen: until the newer store is back."""
     for older in (FREE._replace(last=8), FREE._replace(term=6, last=9)):
