@@ -12,6 +12,7 @@ from agtphost.stores import StoreError
 from agtphost.stores.lease import LONGEST_LEASE, UNKNOWN_LEASE, Holder, Superseded, describe_clock, read_holder
 from agtphost.stores.postgres import lease as lease_module
 from agtphost.stores.postgres import listening
+from agtphost.stores.postgres.connection import READING_SECONDS
 from agtphost.stores.postgres.lease import PostgresLease
 from agtphost.vocabulary.times import steady
 from tests import postgres
@@ -327,6 +328,19 @@ def test_a_database_that_is_being_restored_is_named_as_such(url: str) -> None:
     with pytest.raises(Superseded, match=r"was taken over by another host, with term 2; this host had term 1"):
         one.keep()
     assert len(ended) == 2
+    one.give_up()
+
+
+def test_a_beat_of_a_clock_that_went_back_does_not_keep_the_lease(url: str) -> None:
+    """The database's clock was an hour ahead: the next beat of an idle host ends what it wrote then."""
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take()
+    one.keep(READING_SECONDS)
+    one.keep()
+    assert -READING_SECONDS <= one.look().age < 1 - READING_SECONDS, "what was kept beforehand stays"
+    age(url, -3600)
+    one.keep()
+    assert other.look().age >= -READING_SECONDS
     one.give_up()
 
 

@@ -16,6 +16,7 @@ from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import Holder, HostProcess, LeaseState, Superseded, compare_clocks, read_holder
 from agtphost.stores.postgres.connection import (
     IDLE_SECONDS,
+    READING_SECONDS,
     STATEMENT_SECONDS,
     Address,
     DatabaseError,
@@ -45,6 +46,11 @@ Condition that this host still has the lease: its term, and what it wrote as the
 The term alone is not enough. After a database was restored to an earlier state, another host may have taken the lease
 with the same term.
 """
+
+STAY: Final = (
+    b"least(greatest(beat, clock_timestamp()), clock_timestamp() + make_interval(secs => %d))" % READING_SECONDS
+)
+"""The time of a beat: not before what the host kept beforehand, which a clock that went back would extend."""
 
 KEEP: Final = b"UPDATE store SET beat = %b WHERE " + HELD + b" RETURNING extract(epoch FROM clock_timestamp())::float8"
 GIVE_UP: Final = b"UPDATE store SET holder = '' WHERE " + HELD + b"; NOTIFY " + RELEASED.encode()
@@ -152,8 +158,7 @@ class PostgresLease:
         :raises Superseded: another host has taken it.
         """
         sent = steady()
-        now = b"clock_timestamp()"
-        beat = b"greatest(beat, %b)" % now if ahead is None else b"%b + make_interval(secs => %d)" % (now, ahead)
+        beat = STAY if ahead is None else b"clock_timestamp() + make_interval(secs => %d)" % ahead
         began = time.time()
         with self._lock:
             if not self.term:
