@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from twisted.application.service import Service
@@ -18,6 +20,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from agtphost.metrics.vitals import VitalsReader, obstacles
+from agtphost.vocabulary.times import steady
 
 log = Logger()
 
@@ -102,6 +105,26 @@ class ServiceManagerNotifier(Service):
         """Report that the host stops."""
         self._line, self._look = "stopping: waiting for running calls", None
         self._send("STOPPING=1", f"STATUS={self._line}")
+
+    @contextmanager
+    def keep_alive(self, seconds: float) -> Iterator[None]:
+        """Send watchdog notices by a thread while the reactor's thread is busy, for so many seconds at most."""
+        done = threading.Event()
+        thread = threading.Thread(target=self._send_until, args=(done, seconds), name="agtphost-watchdog", daemon=True)
+        if self._address and self._watched:
+            thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if thread.ident is not None:
+                thread.join()
+
+    def _send_until(self, done: threading.Event, seconds: float) -> None:
+        end = steady() + seconds
+        while not done.is_set() and steady() < end:
+            self._send("WATCHDOG=1")
+            done.wait(self._every)
 
     def _tick(self) -> None:
         lines = [f"STATUS={self._status()}"] if self._line else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
+from agtphost.cluster.heartbeat import START_SECONDS
 from agtphost.cluster.readiness import StandbyResource
 from agtphost.cluster.standby import CannotTakeOver, Sighting, Standby
 from agtphost.config import Config, load
@@ -88,6 +89,10 @@ class StandbyHost:
             if self._probes is not None:
                 await self._probes.stopService()
             self._manager.stopService()
+
+    def keep_alive(self) -> AbstractContextManager[None]:
+        """Return a context in which the service manager takes this process for alive, while the host starts."""
+        return self._manager.keep_alive(START_SECONDS)
 
     def stop(self) -> None:
         """End the wait: what :meth:`start` returned fires soon."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -81,6 +82,20 @@ def test_it_lives_while_its_ledger_does(manager: Manager) -> None:
     clock.advance(2)
     assert manager.heard() == [["WATCHDOG=1"]]
     told.stopService()
+
+
+def test_a_start_that_takes_long_is_alive_for_its_time(manager: Manager) -> None:
+    """A standby that takes over was ready before, and reads the store while its reactor does nothing else."""
+    environ = {"NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "20000"}
+    notifier = ServiceManagerNotifier(Clock(), environ, lambda: True)
+    manager.socket.settimeout(30)
+    with notifier.keep_alive(60):
+        assert [manager.socket.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+    with notifier.keep_alive(0):
+        pass
+    manager.socket.setblocking(False)
+    manager.heard()
+    assert "agtphost-watchdog" not in {thread.name for thread in threading.enumerate()}
 
 
 @pytest.mark.parametrize(
