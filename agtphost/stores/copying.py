@@ -28,7 +28,7 @@ TABLES = ("chain", "facet", "record", "lifecycle", "reservation", "keyed", "held
 
 PUBLISHED = "published"
 """
-The table with the numbers of what hosts published, where the store has them: :attr:`.StoreLocation.has_numbers`.
+The table with the numbers of what hosts published, where the store has them (``StoreLocation.has_numbers``).
 
 Its columns are 1 and a text.
 """
