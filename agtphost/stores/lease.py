@@ -170,8 +170,8 @@ class ProcessSighting:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it reported recently."""
-        return self.age <= SILENT_SECONDS
+        """Whether it reported recently; a report of a later time is from before the clock of the database went back."""
+        return abs(self.age) <= SILENT_SECONDS
 
     def differences(self, other: ProcessSighting) -> list[str]:
         """Return the kinds of files that two processes do not have alike."""

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agtphost.stores import StoreError
-from agtphost.stores.lease import LONGEST_LEASE, UNKNOWN_LEASE, Holder, Superseded, describe_clock, read_holder
+from agtphost.stores.lease import (
+    LONGEST_LEASE,
+    STANDBY,
+    UNKNOWN_LEASE,
+    Holder,
+    HostProcess,
+    Superseded,
+    describe_clock,
+    read_holder,
+)
 from agtphost.stores.postgres import lease as lease_module
 from agtphost.stores.postgres import listening
-from agtphost.stores.postgres.connection import READING_SECONDS
+from agtphost.stores.postgres.connection import READING_SECONDS, dial
 from agtphost.stores.postgres.lease import PostgresLease
+from agtphost.stores.postgres.schema_files import _require_later_programs
 from agtphost.vocabulary.times import steady
 from tests import postgres
 from tests.audit.drafting import draft, group_writer, sealed
@@ -341,6 +352,21 @@ def test_a_beat_of_a_clock_that_went_back_does_not_keep_the_lease(url: str) -> N
     age(url, -3600)
     one.keep()
     assert other.look().age >= -READING_SECONDS
+    one.give_up()
+
+
+def test_a_report_of_a_clock_that_went_back_does_not_count(url: str) -> None:
+    """A process that runs reports itself again in two seconds; one that was killed would count for an hour."""
+    one = lease_of(url, host("a"))
+    for name in ("a", "b"):
+        one.report(HostProcess(id=name, name=name, place=name, version="1", state=STANDBY, settings={}))
+    change(url, "UPDATE process SET beat = clock_timestamp() + interval '1 hour', schema = 1 WHERE name = 'b'")
+    assert {each.name: each.is_alive for each in place_of(url).processes()} == {"a": True, "b": False}
+    with closing(dial(place_of(url)._address(), writer=True)) as session:
+        _require_later_programs(session, 2)
+        change(url, "UPDATE process SET beat = clock_timestamp() WHERE name = 'b'")
+        with pytest.raises(StoreError, match=r"these hosts run: b \(standby, version 1\)"):
+            _require_later_programs(session, 2)
     one.give_up()
 
 

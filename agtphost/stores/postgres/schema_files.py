@@ -149,7 +149,7 @@ def _require_later_programs(session: Session, needed: int) -> None:
         return
     rows = session.execute(
         "SELECT name, state, schema FROM process WHERE schema < ? "
-        "AND beat >= clock_timestamp() - make_interval(secs => ?) ORDER BY name",
+        "AND abs(extract(epoch FROM clock_timestamp() - beat)) <= ? ORDER BY name",
         (needed, SILENT_SECONDS),
     ).fetchall()
     if rows:
