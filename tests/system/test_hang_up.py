@@ -91,9 +91,12 @@ def new_agent(folder: Path) -> None:
     (folder / "agents" / "newcomer.agent.json").write_text('{"name": "newcomer", "description": "New."}')
 
 
-def replace_key(folder: Path) -> None:
-    (folder / "organization.key").unlink()
-    SigningKey.generate().save(folder / "organization.key")
+def replace_key(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        SigningKey.generate().save(folder / name)
+
+    return change
 
 
 KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
@@ -106,9 +109,9 @@ KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "agents' files": (touch("agents/librarian.agent.json"), "taken", "librarian.agent.json"),
     "TLS files": (touch("state/server.pem"), "taken", "server.pem"),
     "HTTPS files": (touch("https.pem"), "taken", "https.pem"),
-    "organizations' keys": (replace_key, "taken", "organization.key"),
+    "organizations' keys": (replace_key("organization.key"), "taken", "organization.key"),
     "catalog": (touch("catalog.json"), "waiting for a restart", "catalog.json"),
-    "signing key": (touch("state/signing.key"), "waiting for a restart", "signing.key"),
+    "signing key": (replace_key("state/signing.key"), "waiting for a restart", "signing.key"),
 }
 
 
