@@ -29,7 +29,7 @@ from agtphost.identity.key_history import HostKey, Succession
 from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
 from agtphost.protocols.tls import PreparedTLS, ServerTLS
 
-LOOK_EVERY = 0.4
+LOOK_EVERY = 0.5
 """Seconds between two checks: a revoked certificate counts for one second at most, also with a list of some MB."""
 
 INCOMPLETE_SECONDS = 2.0
@@ -109,11 +109,14 @@ class FileRotation(PeriodicService):
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
 
     async def _check(self) -> None:
-        seen = await self._offload(stamps, tuple(self._tls.files.files))
+        waiting = None if self._key is None else key_history.waiting_key(self._config.audit.key)
+        # One change of threads for all files: this is most of what an idle host does.
+        seen = await self._offload(stamps, (*self._tls.files.files, *(() if waiting is None else (waiting,))))
+        stamp = None if waiting is None else seen.pop(waiting)
         if seen != self._seen:
             await self._renew(seen)
-        if self._key is not None:
-            await self._follow(self._key)
+        if self._key is not None and waiting is not None and stamp is not None:
+            await self._follow(self._key, waiting, stamp)
 
     # Certificates and revocation lists
 
@@ -142,10 +145,9 @@ class FileRotation(PeriodicService):
 
     # The signing key
 
-    async def _follow(self, key: HostKey) -> None:
-        path = key_history.waiting_key(self._config.audit.key)
-        stamp = (await self._offload(stamps, (path,)))[path]
-        if stamp is None or stamp == self._refused:
+    async def _follow(self, key: HostKey, path: Path, stamp: Stamp) -> None:
+        """Change to the key that waits in a file, unless it was refused as it is."""
+        if stamp == self._refused:
             return
         try:
             new = await self._offload(_read, path)
