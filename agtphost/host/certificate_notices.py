@@ -215,8 +215,8 @@ def _read_entries(paths: Iterable[Path]) -> dict[str, dict[str, str]]:
         except (OSError, RevocationError):
             continue
         for each in lists:
-            for entry in each:
-                found[revocation.link_of_entry(each, entry)] = {
+            for link, entry in revocation.entries_of(each):
+                found[link] = {
                     "certificate_serial": f"{entry.serial_number:x}",
                     "revocation_reason": revocation.reason_of(entry),
                     "effective_at": revocation.moment(entry.revocation_date_utc) or "",

@@ -9,7 +9,7 @@ intermediate certificates above it (T-LC-70).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -112,9 +112,12 @@ def _is_signed_by(found: x509.CertificateRevocationList, authority: x509.Certifi
         return False
 
 
-def link_of_entry(found: x509.CertificateRevocationList, entry: x509.RevokedCertificate) -> str:
-    """Return the key of a revoked certificate: its issuer and serial number."""
-    return f"{sha256(found.issuer.public_bytes()).hexdigest()[:32]}:{entry.serial_number:x}"
+def entries_of(found: x509.CertificateRevocationList) -> Iterator[tuple[str, x509.RevokedCertificate]]:
+    """Yield the entries of a list, each with the key of its certificate: the issuer and the serial number."""
+    # The issuer is read once: that takes five times as long as an entry, and a list may have 100,000.
+    issuer = sha256(found.issuer.public_bytes()).hexdigest()[:32]
+    for entry in found:
+        yield f"{issuer}:{entry.serial_number:x}", entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +134,7 @@ class RevokedLinks:
         links: set[str] = set()
         until = inf
         for found in lists:
-            links.update(link_of_entry(found, entry) for entry in found)
+            links.update(link for link, _ in entries_of(found))
             if found.next_update_utc is not None:
                 until = min(until, found.next_update_utc.timestamp())
         return cls(links=frozenset(links), until=until)
