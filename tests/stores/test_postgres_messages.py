@@ -122,20 +122,24 @@ def test_a_session_that_prepares_nothing_uses_nothing_prepared(url: str) -> None
         assert store._session.run_together(message).get_value(0, 0) == b"7"
 
 
-def wait_for_another_thread(url: str, act: str = "SELECT pg_advisory_unlock(7)") -> None:
+def wait_for_another_thread(url: str, act: str = "SELECT pg_advisory_unlock(7)") -> int:
     """
     Send a message that is answered when another thread of this process has run a statement.
 
     :param act: the statement.
+    :return: how often the thread ran it.
     """
     with closing(opened(url)) as store, closing(connect(url, autocommit=True)) as other:
         other.execute("SELECT pg_advisory_lock(7)")
         answered = threading.Event()
+        acted = 0
 
         def run() -> None:
+            nonlocal acted
             while not answered.wait(0.005):
                 if other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
                     other.execute(act)
+                    acted += 1
 
         thread = threading.Thread(target=run)
         store._session.command(b"SET statement_timeout = 2000")
@@ -145,6 +149,7 @@ def wait_for_another_thread(url: str, act: str = "SELECT pg_advisory_unlock(7)")
         finally:
             answered.set()
             thread.join()
+        return acted
 
 
 def test_the_servers_reason_to_end_the_connection_is_reported(url: str) -> None:
@@ -155,7 +160,7 @@ def test_the_servers_reason_to_end_the_connection_is_reported(url: str) -> None:
 
 def test_other_threads_run_while_a_message_is_waited_for(url: str) -> None:
     """Otherwise the reactor would stand still for as long as the database takes to commit."""
-    wait_for_another_thread(url)
+    assert wait_for_another_thread(url) >= 1
 
 
 def test_control_libpq_alone_stops_every_thread(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
