@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from agtphost.audit.chain import Head, RecordSigner, Seconds, head_of_row
 from agtphost.audit.keyed import reservation_name
@@ -229,13 +230,16 @@ class GroupWriter:
         try:
             self._store.commit()
         except Exception:
-            # The answer to COMMIT may be lost although it was done: only the store can tell.
             if not group.rows:
                 self._store.rollback()
                 raise
-            self._store.reopen()
-            if not self._store.holds(group.rows[-1].audit_id):
-                raise
+            # The answer to COMMIT may be lost although it was done: only the store can tell. Where it can't, what
+            # failed first says more.
+            with suppress(Exception):
+                self._store.reopen()
+                if self._store.holds(group.rows[-1].audit_id):
+                    return
+            raise
 
     def abandon(self, entries: Sequence[Entry]) -> None:
         """

@@ -19,7 +19,7 @@ IDLE, CLAIM, HANDLER, RECORD = "idle", "claim", "handler", "record"
 """What a process does for a request."""
 
 NONE, OPEN, SENT, DOUBT = "none", "open", "sent", "doubt"
-"""What its transaction is: none, locked, COMMIT sent, or its outcome is not known."""
+"""What its transaction is: none, begun, COMMIT sent, or its outcome is not known."""
 
 NEW, TAKEN, ANSWERED, REFUSED = "new", "taken", "answered", "refused"
 """What became of a request."""
@@ -29,74 +29,67 @@ class Process(NamedTuple):
     """One host."""
 
     alive: bool = True
-    term: int = 0
-    """0: it stands by."""
-
+    term: int = 0  # 0: it stands by
     fresh: bool = False
-    last: int = 0
-    """Number of the newest record that it knows: what its next record names as the one before."""
+    last: int = 0  # number of the newest record that it knows, which its next record names as the one before
+    current: bool = False  # whether the row of the store is as it knows it
 
+    # What its memory says: the agent is stopped, the keyed request runs here, the token was used.
     stopped: bool = False
     running: bool = False
     used: bool = False
-    """What its memory says: the agent is stopped, the keyed request runs here, the token was used."""
-
     request: int = -1
     phase: str = IDLE
     transaction: str = NONE
+
+
+class Message(NamedTuple):
+    """
+    A COMMIT that was sent, and that the server did not carry out yet.
+
+    Its transaction has the lock (``locked``), or begins with it and fails where it is not ``current``.
+    """
+
+    sender: int
+    what: str
+    term: int
+    last: int
+    locked: bool
+    current: bool
 
 
 class World(NamedTuple):
     """All there is."""
 
     processes: tuple[Process, Process] = (Process(), Process())
+    # Of each its kind, what became of it, and how often it was tried.
     requests: tuple[tuple[str, str, int], ...] = ()
-    """Kind, what became of it, and how often it was tried."""
-
+    # Of each the term of the writer, the number of the record before, and what it is of.
     records: tuple[tuple[int, int, str], ...] = ()
-    """Committed: term of the writer, number of the record before, and what it is of."""
-
-    reservation: str = ""
-    """Of the one idempotency key: ``reserved`` or ``answered``."""
-
+    reservation: str = ""  # of the one idempotency key: "reserved" or "answered"
     used: bool = False
     stopped: bool = False
     term: int = 0
     holder: int = -1
     lease: bool = False
-    lock: int = -1
-    """Which process has the row of the store locked."""
+    lock: int = -1  # which process has the row of the store locked
+    messages: tuple[Message, ...] = ()
+    performed: int = 0  # how often the handler of the keyed request or of the token ran
 
-    pending: tuple[int, str] | None = None
-    """A COMMIT that the server has and did not carry out yet: whose, and of what."""
-
-    performed: int = 0
-    """How often the handler of the keyed request or of the token ran."""
-
-    answers: tuple[str, ...] = ()
-    """What callers were told is recorded."""
-
-    absent: tuple[str, ...] = ()
-    """What callers were told is not recorded."""
-
+    answers: tuple[str, ...] = ()  # what callers were told is recorded
+    absent: tuple[str, ...] = ()  # what they were told is not
+    # How many of these may still happen.
     crashes: int = 1
     cuts: int = 1
     expiries: int = 1
-    """How many of these may still happen."""
-
-    broken: str = ""
-    """The rule that the last step violated."""
+    broken: str = ""  # the rule that the last step violated
 
 
 Steps = Iterator[tuple[str, World]]
 
 
 class Model:
-    """
-    The steps of a world.
-
-    :param mutant: a name of :data:`MUTANTS`, which are joined by "and"; empty for the design.
-    """
+    """The steps of a world, by the design or a mutant: names of :data:`MUTANTS` that are joined by "and"."""
 
     def __init__(self, mutant: str = "") -> None:
         self._mutants = frozenset(mutant.split(" and "))
@@ -122,6 +115,8 @@ class Model:
         free = world.holder == -1 or not world.lease or "take without WHERE" in self._mutants
         if process.term == 0 and free and world.lock == -1 and world.term < 3:
             taken = world._replace(term=world.term + 1, holder=number, lease=True)
+            if "commit without the term" not in self._mutants:
+                taken = make_stale(taken)
             seen = self._read(world, Process(term=taken.term, fresh=True, last=len(world.records)))
             yield f"ILease.take {number}", change(taken, number, seen)
         if process.term and process.fresh and process.phase == IDLE and world.holder == number and world.lock == -1:
@@ -146,24 +141,26 @@ class Model:
         if process.phase == IDLE:
             for place, (kind, state, tried) in enumerate(world.requests):
                 if state == NEW:
-                    taken = request(world, place, TAKEN, tried + 1)
-                    phase = CLAIM if kind in ("keyed", "token") else HANDLER
-                    if "handler before claim" in self._mutants:
-                        phase = HANDLER
-                    yield (
-                        f"dispatch {number} {kind}",
-                        change(taken, number, process._replace(request=place, phase=phase)),
-                    )
+                    claims = kind in ("keyed", "token") and "handler before claim" not in self._mutants
+                    begun = process._replace(request=place, phase=CLAIM if claims else HANDLER)
+                    yield f"dispatch {number} {kind}", change(request(world, place, TAKEN, tried + 1), number, begun)
             return
         kind = world.requests[process.request][0]
         if process.phase == HANDLER:
             yield f"LeasedStoreGate {number}", self._handle(world, number, process, kind)
-        elif process.transaction == NONE and world.lock == -1:
-            yield f"GroupWriter.begin {number}", self._begin(world, number, process)
+        elif process.transaction == NONE:
+            if process.phase == RECORD and process.current:
+                yield f"Transactions.begin {number}", change(world, number, process._replace(transaction=OPEN))
+            if world.lock == -1:
+                yield f"GroupWriter.begin {number}", self._begin(world, number, process)
         elif process.transaction == OPEN:
             yield f"Group.seal {number}", self._seal(world, number, process, kind)
         elif process.transaction == DOUBT and (world.lock == -1 or "holds without the lock" in self._mutants):
             yield f"PostgresStore.holds {number}", self._ask(world, number, process)
+            if process.current and process.phase == RECORD:
+                again = self._apply(world, make_message(world, number, process))
+                acknowledged = self._acknowledge(again, number, process, content_of(world, process))
+                yield f"Transactions.revive {number}", acknowledged
         elif process.transaction == SENT and world.cuts:
             cut = world._replace(cuts=world.cuts - 1)
             yield f"connection lost {number}", change(cut, number, process._replace(transaction=DOUBT))
@@ -182,6 +179,7 @@ class Model:
 
     def _read(self, world: World, process: Process) -> Process:
         """Return a process that has read what the store says."""
+        process = process._replace(current=True)
         if "begin without reading" not in self._mutants:
             process = process._replace(last=len(world.records))
         if "seal by memory" not in self._mutants:
@@ -197,34 +195,32 @@ class Model:
         return change(world._replace(lock=number), number, self._read(world, process)._replace(transaction=OPEN))
 
     def _seal(self, world: World, number: int, process: Process, kind: str) -> World:
-        """Decide under the lock, and send COMMIT; or roll back and refuse."""
+        """Decide by what the store says or memory knows, and send COMMIT; or roll back and refuse."""
+        released = world._replace(lock=-1) if world.lock == number else world
         if process.phase == CLAIM:
-            if kind == "keyed" and world.reservation:
-                again = world.reservation == "reserved" and "in doubt runs again" in self._mutants
-                if not again and "handler before claim" not in self._mutants:
-                    released = world._replace(lock=-1)
-                    if world.reservation == "answered":
-                        first = next(what for _, _, what in world.records if what.startswith("keyed"))
-                        return self._answer(released, number, process, first)
-                    return self._refuse(released, number, process)
-            if kind == "token" and process.used:
-                return self._refuse(world._replace(lock=-1), number, process)
-            what = f"claim {kind}"
-        else:
-            if kind != "revoke" and process.stopped:
-                return self._refuse(world._replace(lock=-1), number, process)
-            what = content_of(world, process)
-            if "acknowledged before COMMIT" in self._mutants:
-                return self._answer(world._replace(pending=(number, what)), number, process, what)
-        return change(world._replace(pending=(number, what)), number, process._replace(transaction=SENT))
+            again = world.reservation == "reserved" and "in doubt runs again" in self._mutants
+            if kind == "keyed" and world.reservation and not again and "handler before claim" not in self._mutants:
+                if world.reservation == "answered":
+                    first = next(what for _, _, what in world.records if what.startswith("keyed"))
+                    return self._answer(released, number, process, first)
+                return self._refuse(released, number, process)
+        if (kind == "token" and process.used) if process.phase == CLAIM else (kind != "revoke" and process.stopped):
+            return self._refuse(released, number, process)
+        world = world._replace(messages=(*world.messages, make_message(world, number, process)))
+        if process.phase == RECORD and "acknowledged before COMMIT" in self._mutants:
+            return self._answer(world, number, process, content_of(world, process))
+        return change(world, number, process._replace(transaction=SENT))
 
     def _ask(self, world: World, number: int, process: Process) -> World:
+        process = process._replace(current=False)
         if process.phase == CLAIM:
             # A claim has no record to ask for: it counts as not made, and whether it was is decided by the next one.
             return self._refuse(world, number, process)
         what = content_of(world, process)
         if any(record[2] == what for record in world.records):
             return self._acknowledge(world, number, process, what)
+        if "holds without a change" not in self._mutants:
+            world = make_stale(world)
         return self._refuse(world._replace(absent=(*world.absent, what)), number, process)
 
     def _acknowledge(self, world: World, number: int, process: Process, what: str) -> World:
@@ -244,38 +240,40 @@ class Model:
         process = world.processes[number]
         if process.request >= 0:
             world = request(world, process.request, REFUSED)
-        if world.lock == number and world.pending is None:
+        if world.lock == number and not any(each.locked for each in world.messages):
             world = world._replace(lock=-1)
         return change(world._replace(crashes=world.crashes - 1), number, Process(alive=False))
 
     # The database
 
     def _database(self, world: World) -> Steps:
-        if world.pending is None:
-            return
-        number, what = world.pending
-        yield "server commits", self._apply(world, number, what)
-        process = world.processes[number]
-        if process.transaction != SENT:
-            # The session ended before its COMMIT was carried out.
-            yield "server rolls back", world._replace(pending=None, lock=-1)
+        for message in world.messages:
+            process = world.processes[message.sender]
+            gone = world._replace(messages=tuple(each for each in world.messages if each is not message))
+            if message.locked:
+                gone = gone._replace(lock=-1)
+            right = message.current or "message without a condition" in self._mutants
+            if message.locked or (right and world.lock == -1):
+                yield "server commits", self._apply(gone, message)
+            elif world.lock == -1 and is_awaited(world, message):
+                yield "server refuses", self._refuse(gone, message.sender, process._replace(current=False))
+            if not is_awaited(world, message):
+                # The session ended before its COMMIT was carried out.
+                yield "server rolls back", gone
 
-    def _apply(self, world: World, number: int, what: str) -> World:
-        process = world.processes[number]
-        world = world._replace(pending=None, lock=-1)
-        waits = process.alive and process.transaction == SENT
+    def _apply(self, world: World, message: Message) -> World:
+        number, what = message.sender, message.what
+        # It knows what it committed; the other one does not.
+        process, awaited = world.processes[number], is_awaited(world, message)
+        world = make_stale(world)
         if what.startswith("claim "):
             kind = what.removeprefix("claim ")
             world = world._replace(reservation="reserved") if kind == "keyed" else world._replace(used=True)
-            if waits:
-                phase = RECORD if "handler before claim" in self._mutants else HANDLER
-                claimed = process._replace(phase=phase, transaction=NONE, running=kind == "keyed", used=True)
-                world = change(world, number, claimed)
-            return world
-        before = process.last if waits else len(world.records)
-        term = process.term if waits else world.term
-        world = self._append(world, (term, before, what))
-        return self._acknowledge(world, number, process, what) if waits else world
+            phase = RECORD if "handler before claim" in self._mutants else HANDLER
+            claimed = process._replace(phase=phase, transaction=NONE, running=kind == "keyed", used=True)
+            return change(world, number, claimed) if awaited else world
+        world = self._append(world, (message.term, message.last, what))
+        return self._acknowledge(world, number, process, what) if awaited else world
 
     def _append(self, world: World, record: tuple[int, int, str]) -> World:
         term, before, what = record
@@ -292,6 +290,26 @@ class Model:
         reservation = "answered" if what.startswith("keyed") else world.reservation
         records = (*world.records, record)
         return world._replace(records=records, stopped=stopped, reservation=reservation, broken=broken)
+
+
+def make_message(world: World, number: int, process: Process) -> Message:
+    """Return the COMMIT of a process."""
+    kind = world.requests[process.request][0]
+    what = f"claim {kind}" if process.phase == CLAIM else content_of(world, process)
+    return Message(number, what, process.term, process.last, world.lock == number, process.current)
+
+
+def is_awaited(world: World, message: Message) -> bool:
+    """Return whether its sender waits for the answer to a message."""
+    process = world.processes[message.sender]
+    return process.transaction == SENT and message.what == make_message(world, message.sender, process).what
+
+
+def make_stale(world: World) -> World:
+    """Return a world whose row of the store is another one than processes know and messages name."""
+    one, other = (process._replace(current=False) for process in world.processes)
+    messages = tuple(each._replace(current=False) for each in world.messages)
+    return world._replace(processes=(one, other), messages=messages)
 
 
 def change(world: World, number: int, process: Process) -> World:
@@ -318,11 +336,8 @@ def find_fault(world: World) -> str:
     """Return the rule that a world violates; empty if it violates none."""
     if world.broken:
         return world.broken
-    stored = {what for _, _, what in world.records}
-    coming = () if world.pending is None else (world.pending[1],)
-    if any(answer not in stored and answer not in coming for answer in world.answers):
-        return "an acknowledged record is not stored"
-    return ""
+    there = {what for _, _, what in world.records} | {message.what for message in world.messages}
+    return "" if there.issuperset(world.answers) else "an acknowledged record is not stored"
 
 
 KEYED, TOKEN, REVOKED = ("keyed", "keyed"), ("token", "token"), ("call", "revoke")
@@ -337,6 +352,8 @@ MUTANTS = {
     "commit without the term": (REVOKED, "a host commits after another one has taken over"),
     "commit without the term and begin without reading": (REVOKED, "a record has two successors"),
     "holds without the lock": (REVOKED, "a caller was told that a record is not stored, and then it is"),
+    "holds without a change": (REVOKED, "a caller was told that a record is not stored, and then it is"),
+    "message without a condition": (REVOKED, "a record has two successors"),
     "acknowledged before COMMIT": (REVOKED, "an acknowledged record is not stored"),
     "in doubt runs again": (KEYED, TWICE),
     "handler before claim": (KEYED, TWICE),

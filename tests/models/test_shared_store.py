@@ -12,6 +12,7 @@ from agtphost.audit.writer import GroupWriter
 from agtphost.dispatch.gates.idempotency import LeasedStoreGate
 from agtphost.host.root import HostService
 from agtphost.stores.interfaces import ILease
+from agtphost.stores.postgres.transactions import Transactions
 from agtphost.stores.postgres.writing import PostgresStore
 from tests.models import shared_store
 from tests.models.shared_store import KEYED, MUTANTS, REVOKED, TOKEN, explore
@@ -37,8 +38,8 @@ def test_actions_have_the_names_of_what_they_stand_for() -> None:
     text = Path(shared_store.__file__).read_text()
     named = set(re.findall(r'f"((?:[A-Z]\w*(?:\.\w+)?)|startService) \{number\}', text))
     there = {"startService": hasattr(HostService, "startService"), LeasedStoreGate.__name__: True}
-    for kind in (Group, GroupWriter, PostgresStore):
+    for kind in (Group, GroupWriter, PostgresStore, Transactions):
         there |= {f"{kind.__name__}.{name}": True for name in dir(kind)}
     there |= {f"ILease.{name}": True for name in ILease.names()}
-    assert len(named) == 8
+    assert len(named) == 10
     assert [name for name in named if not there.get(name)] == []

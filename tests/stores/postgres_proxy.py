@@ -28,8 +28,12 @@ class Proxy:
         self.folder = own
         self.cut: Callable[[bytes], str] = lambda octets: ""
         """Called with what a client sends: ``drop`` forwards it and closes the client's connection, ``answered`` waits
-        for the answer first, ``silence`` forwards it and gives no answer."""
+        for the answer first, ``silence`` forwards it and gives no answer, ``late`` closes the client's connection and
+        forwards it when :attr:`release` is set."""
         self.cuts = 0
+        self.release = threading.Event()
+        self.refused = threading.Semaphore(0)
+        """Released when the server has refused a message because the row of the store was another one."""
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(own / NAME))
         self._listener.listen()
@@ -60,8 +64,11 @@ class Proxy:
                     self.cuts += 1
                     state["silent"] = True
                 self.carry()
+                if how == "late":
+                    client.shutdown(socket.SHUT_RDWR)
+                    self.release.wait()
                 server.sendall(octets)
-                if how == "drop":
+                if how in ("drop", "late"):
                     client.shutdown(socket.SHUT_RDWR)
                     return  # The server's connection stays open: its COMMIT goes on.
         with suppress(OSError):
@@ -75,6 +82,8 @@ class Proxy:
                     client.sendall(octets)
                 elif self.cuts and b"COMMIT" in octets:
                     break  # Carried out, and the client does not hear of it.
+                elif b"C22012\0" in octets:
+                    self.refused.release()
         for each in (client, server):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

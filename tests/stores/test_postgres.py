@@ -17,6 +17,7 @@ from agtphost.iagtp import IPluggableStore, IRecordReader
 from agtphost.stores import StoreError
 from agtphost.stores.postgres import schema_files
 from agtphost.stores.postgres.location import PostgresLocation
+from agtphost.stores.rows import ConflictError
 from agtphost.stores.settings import locate_url
 from agtphost.stores.table_interfaces import ITableSource
 from agtphost.testing.stores import DurableStoreCases, row
@@ -258,10 +259,14 @@ def test_a_row_of_the_store_that_was_edited_is_named_at_a_start(tmp_path: Path, 
 def test_a_row_of_the_store_that_is_edited_while_a_host_runs_stops_it(url: str, writer: GroupWriter) -> None:
     """Nothing is acknowledged any more, and the row is named; once it is right again, the host goes on."""
     change(url, "UPDATE store SET last = 9, news = news + 1")
+    with pytest.raises(StoreError, match="another program wrote to the store"):
+        sealed(writer, draft())
     for _ in range(2):
         with pytest.raises(StoreError, match="row 1: last is 9, and the newest record is 2"):
             sealed(writer, draft())
     change(url, "UPDATE store SET last = 2")
+    with pytest.raises(ConflictError, match="another program wrote to the store"):
+        sealed(writer, draft())
     sealed(writer, draft())
 
 
@@ -312,20 +317,28 @@ def test_a_host_that_was_killed_takes_its_store_back(url: str) -> None:
 # What another writer did
 
 
-def test_a_store_says_that_another_wrote_and_its_own_upkeep_does_not_hide_it(url: str) -> None:
-    """After another writer's commit ``begin`` is True once, also where probe, forget or a question came between."""
+def test_what_another_wrote_is_noticed_also_after_upkeep(url: str) -> None:
+    """
+    The first transaction after it fails, and the next one reads everything: ``begin`` is True once.
+
+    It is so for one that reads, and for one that only writes; also where probe, forget or a question came between.
+    """
     store = opened(url)
     writer = group_writer(store)
     sealed(writer, draft())
-    store.begin()
-    store.rollback()
-    for between in (store.probe, lambda: store.forget(2**40, ()), lambda: store.holds(b"\0" * 32), store.tidy):
-        change(url, "UPDATE store SET news = news + 1")
-        between()
-        assert store.begin() is True
-        store.rollback()
-        assert store.begin() is False
-        store.rollback()
+    (head,) = (row.audit_id for row in store.heads().values())
+    for between in (store.probe, lambda: store.forget(2**40, ()), lambda: store.holds(head), store.tidy):
+        for use in (store.last_state_change, store.commit):
+            change(url, "UPDATE store SET news = news + 1")
+            between()
+            assert store.begin() is False
+            with pytest.raises(ConflictError, match="another program wrote to the store"):
+                use()
+            store.rollback()
+            assert store.begin() is True
+            store.rollback()
+            assert store.begin() is False
+            store.rollback()
     store.close()
 
 
@@ -334,9 +347,6 @@ def test_a_begin_that_fails_does_not_hide_what_another_wrote(url: str, monkeypat
     from agtphost.stores.postgres import statements
 
     store = opened(url)
-    store.begin()
-    store.rollback()
-    change(url, "UPDATE store SET news = news + 1")
     with monkeypatch.context() as patch:
         patch.setattr(statements, "READ_ALL", b"SELECT 1 / 0")
         with pytest.raises(StoreError, match="SQLSTATE 22012"):
@@ -349,11 +359,11 @@ def test_prepared_statements_that_a_pooler_lost_are_given_up(url: str, writer: G
     """One group fails where a pooler gave the session to another server process; then nothing is prepared any more."""
     sealed(writer, draft())
     store: Any = writer._store
-    store._session.command(b"DEALLOCATE ALL")
+    store._transactions.session.command(b"DEALLOCATE ALL")
     with pytest.raises(StoreError, match="SQLSTATE 26000"):
         sealed(writer, draft())
-    assert not store._session.prepares, "the writer connected again, and prepares once more"
-    store._session.command(b"DEALLOCATE ALL")
+    assert not store._transactions.session.prepares, "the writer connected again, and prepares once more"
+    store._transactions.session.command(b"DEALLOCATE ALL")
     writer.load()
     sealed(writer, draft())
 

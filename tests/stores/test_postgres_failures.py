@@ -98,10 +98,10 @@ def check(url: str, acknowledged: list[str]) -> None:
     reader.close()
 
 
-def killed(url: str, times: int, kind: type[Any] | None = None) -> list[str]:
+def killed(url: str, times: int) -> list[str]:
     """Write groups while the sessions are killed, and return what was acknowledged."""
     chance = random.Random(seed_of_chance())
-    writer = group_writer(opened(url, kind))
+    writer = group_writer(opened(url))
     acknowledged: list[str] = []
     for _ in range(times):
         killer = threading.Timer(chance.uniform(0, 0.03), lambda: postgres.server().run(ENDS))
@@ -133,22 +133,25 @@ def test_killed_sessions_lose_nothing(url: str) -> None:
 
 def test_control_an_answer_before_the_commit_loses_records(url: str) -> None:
     """The control: a store that acknowledges first and commits with the next group loses some."""
-    from agtphost.stores.postgres.writing import PostgresStore
+    from agtphost.stores.postgres import statements
+    from agtphost.stores.postgres.transactions import Transactions
 
-    class Early(PostgresStore):
+    class Early(Transactions):
         def commit(self) -> None:
-            self._news += 1
-            self._execute(
-                "UPDATE store SET last = ?, issued_at = ?, news = ?", (self._last, self._issued_at, self._news)
-            )
-            self._committed = self._last
+            known = self._known
+            assert known is not None
+            moved = self.last, self.issued_at, known.news + 1
+            self.execute(statements.MOVE_STORE, moved)
+            self._known = statements.Begun(*moved, known.term, known.holder)
+            self.committed = self.last
 
-        def _lock(self) -> bool:
-            if self._session.in_transaction:
-                self._session.command(b"COMMIT")
+        def _lock(self) -> statements.Begun:
+            if self.session.in_transaction:
+                self.session.command(b"COMMIT")
             return super()._lock()
 
-    store = opened(url, Early)
+    store = opened(url)
+    store._transactions.__class__ = Early
     writer = group_writer(store)
     acknowledged = [each.audit_id for _ in range(3) for each in sealed(writer, draft())]
     postgres.server().run(ENDS)
@@ -178,6 +181,55 @@ def test_a_lost_answer_to_commit_is_found_out(url: str, proxy: Proxy) -> None:
     assert len(acknowledged) == 3 * CUTS
     writer._store.close()  # type: ignore[attr-defined]
     check(url, acknowledged)
+
+
+@pytest.mark.parametrize("control", [False, True], ids=["", "control"])
+def test_a_commit_that_arrives_late_is_refused(
+    url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, control: bool
+) -> None:
+    """
+    The network keeps the message of a group; the host learns that the record is not there, and it stays away.
+
+    The control only asks, and the record comes after the host has answered that it is not stored.
+    """
+    if control:
+        monkeypatch.setattr("agtphost.stores.postgres.transactions.Transactions.exclude_late", lambda each: None)
+    writer = group_writer(opened(through(url, proxy)))
+    (first,) = sealed(writer, draft())
+    once = iter(["late"])
+    proxy.cut = lambda octets: next(once, "") if is_commit(octets) else ""
+    reader = place_of(url).open_reader()
+    # A message whose connection ends within a moment is sent again; this one counts as having taken longer.
+    monkeypatch.setattr("agtphost.stores.postgres.connection.ALIVE_AFTER", -1.0)
+    with pytest.raises(StoreError):
+        sealed(writer, draft())
+    assert proxy.cuts == 1
+    proxy.release.set()
+    if control:
+        while len(list(reader.every_audit_id())) < 2:
+            time.sleep(0.01)
+    else:
+        assert proxy.refused.acquire(timeout=60)
+        assert [each.hex() for each in reader.every_audit_id()] == [first.audit_id]
+        writer.recover()
+        sealed(writer, draft())
+        check(url, [first.audit_id])
+    reader.close()
+    writer._store.close()  # type: ignore[attr-defined]
+
+
+def test_a_group_that_is_sent_again_is_stored_once(url: str, proxy: Proxy) -> None:
+    """The connection ends as the message is sent: a new one sends it again, and the old message comes too late."""
+    writer = group_writer(opened(through(url, proxy)))
+    (first,) = sealed(writer, draft())
+    once = iter(["late"])
+    proxy.cut = lambda octets: next(once, "") if is_commit(octets) else ""
+    (second,) = sealed(writer, draft())
+    assert proxy.cuts == 1
+    proxy.release.set()
+    assert proxy.refused.acquire(timeout=60)
+    writer._store.close()  # type: ignore[attr-defined]
+    check(url, [first.audit_id, second.audit_id])
 
 
 def slow_commit(url: str, tmp_path: Path) -> None:
@@ -244,10 +296,11 @@ def test_a_server_that_does_not_answer_is_given_up(url: str, proxy: Proxy) -> No
     store = opened(through(url, proxy))
     writer = group_writer(store)
     sealed(writer, draft())
-    assert store._session.patience == 7
-    store._session.patience = 0.3
+    assert store._transactions.session.patience == 7
+    store._transactions.session.patience = 0.3
     once = iter(["silence"])
     proxy.cut = lambda octets: next(once, "") if octets.startswith(b"Q") and b"FOR UPDATE" in octets else ""
+    writer._store._transactions.forget()  # type: ignore[attr-defined]
     began = time.monotonic()
     sealed(writer, draft())
     assert proxy.cuts == 1 and time.monotonic() - began > 0.3

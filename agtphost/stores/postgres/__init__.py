@@ -7,9 +7,9 @@ A store in a PostgreSQL database, for several machines.
 - :mod:`.error_texts`: what errors of PostgreSQL mean, and what to do
 - :mod:`.replication`: whether the database has a synchronous replica
 - :mod:`.schema_files`: how a store is made, and whether this program can use it; ``schema/`` has the tables
-- :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`); :mod:`.statements`: what it says;
-  :mod:`.block_writing`: its part that writes blocks of facets and times; :mod:`.statement_queue`: statements that wait
-  for the next one
+- :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`); :mod:`.transactions`: how it keeps others
+  out; :mod:`.statements`: what it says; :mod:`.statement_queue`: statements that wait for the next one;
+  :mod:`.block_writing`: its part that writes blocks of facets and times
 - :mod:`.index_filling`: rows of the index for records that a host of an earlier version wrote
 - :mod:`.lease`: the right to write to it (:class:`~agtphost.stores.interfaces.ILease`); :mod:`.listening`: hears that
   it was given up

@@ -26,7 +26,7 @@ class RehearsedPostgresStore(PostgresStore):
         self._issued: CheckpointRow | None = None
 
     def _take(self) -> None:
-        self._session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self._transactions.session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def begin(self) -> bool:
         return False
@@ -50,4 +50,4 @@ class RehearsedPostgresStore(PostgresStore):
         self._issued = row
 
     def close(self) -> None:
-        self._session.close()
+        self._transactions.session.close()

@@ -23,7 +23,6 @@ from agtphost.stores.postgres.connection import (
     Session,
     dial,
     escape,
-    unescape,
 )
 from agtphost.stores.postgres.listening import RELEASED, ReleaseListener
 from agtphost.stores.postgres.processes import FORGET, write_process
@@ -179,7 +178,7 @@ class PostgresLease:
 
         :raises Superseded: another host has taken it.
         """
-        if term != self.term or unescape(holder) != self._held:
+        if (term, holder) != (self.term, self._held):
             self.end(LeaseState(term, read_holder(holder), holder, 0.0, 0.0))
 
     def note_commit(self, sent: float) -> None:

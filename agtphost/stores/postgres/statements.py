@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from agtphost.stores.postgres.connection import IDLE_SECONDS, READING_SECONDS, STATEMENT_SECONDS
+from agtphost.stores.postgres.connection import IDLE_SECONDS, READING_SECONDS, STATEMENT_SECONDS, unescape
 from agtphost.stores.row_shapes import LARGEST
 from agtphost.stores.rows import DamagedRow
 
@@ -54,11 +54,20 @@ def read_begun(result: PGresult) -> Begun:
         if not 0 <= value < LARGEST:
             raise DamagedRow("store", "1", f"{name} is {value}, which is out of range")
     last, issued_at, news, term = values
-    return Begun(last, issued_at, news, term, (result.get_value(0, 4) or b"").decode("utf-8", "replace"))
+    return Begun(last, issued_at, news, term, unescape((result.get_value(0, 4) or b"").decode("utf-8", "replace")))
 
 
 MOVE_STORE: Final = "UPDATE store SET last = ?, issued_at = ?, news = ?, beat = clock_timestamp()"
 """Writes the row of the store at the end of a transaction."""
+
+MOVE_KNOWN: Final = f"""
+    WITH moved AS ({MOVE_STORE} WHERE last = ? AND issued_at = ? AND news = ? AND term = ? AND holder = ? RETURNING 1)
+    SELECT 1 / (SELECT count(*) FROM moved)
+"""
+"""Locks and writes the row of the store where it is as this host left it; fails by a division by zero elsewhere."""
+
+COUNT_NEWS: Final = "UPDATE store SET news = news + 1"
+"""Makes :data:`MOVE_KNOWN` fail with what was known until now."""
 
 READ_ALL: Final = limit_transaction(READING_SECONDS, READING_SECONDS)
 

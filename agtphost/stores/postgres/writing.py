@@ -1,20 +1,13 @@
 """
 The writing side in PostgreSQL: one connection, used by the ledger's writer thread.
 
-Theory of operation. A transaction begins with the lock on the one row of table ``store``; so there is one writer at a
-time, and what it reads stays true until it commits. A group of plain records takes two round trips: the lock, and one
-message with the INSERT, the UPDATE of that row and COMMIT. Rows wait in memory until then, or until the transaction
-reads something. The row says how many transactions there were, so a writer notices those of another one, and it has a
-fencing token, the term: a host from which another one took the store over cannot commit any more.
-
-The answer to COMMIT can be lost while the server still carries it out. :meth:`PostgresStore.holds` therefore takes the
-lock before it looks: it waits until that transaction has ended, one way or the other.
+:mod:`agtphost.stores.postgres.transactions` says how it keeps others out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import sha256
 from typing import Any, Final
 
@@ -27,11 +20,7 @@ from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.block_writing import BlockWriting
 from agtphost.stores.postgres.connection import (
-    READING_SECONDS,
-    STALL_SECONDS,
-    STATEMENT_SECONDS,
     Address,
-    DatabaseError,
     Session,
     dial,
 )
@@ -40,7 +29,7 @@ from agtphost.stores.postgres.lease import PostgresLease
 from agtphost.stores.postgres.reading import FIND, PostgresReader, open_postgres_reader, read_signed
 from agtphost.stores.postgres.rows import PostgresTableRows, find_store_fault, read_log
 from agtphost.stores.postgres.schema_files import require_rights, require_usable
-from agtphost.stores.postgres.statement_queue import StatementQueue
+from agtphost.stores.postgres.transactions import Transactions
 from agtphost.stores.row_shapes import LARGEST, check_row
 from agtphost.stores.rows import (
     FACET,
@@ -62,7 +51,6 @@ from agtphost.stores.rows import (
 )
 from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile
 from agtphost.stores.table_interfaces import ITableSource
-from agtphost.vocabulary.times import steady
 
 PRUNED_AT_ONCE: Final = 1000
 """Reservations dropped in one transaction."""
@@ -88,17 +76,13 @@ class PostgresStore(BlockWriting):
         self._address = address
         self._lease = lease
         self._server_id = server_id
-        self._reading = False  # the whole store is read, for which the lease was kept beforehand
-        self._news = -1
-        self._committed = 0  # the number of the newest record that this process has seen
-        self._base = 0  # the same as the open transaction found it in the row of the store
-        self._last = self._issued_at = 0  # of the newest record, those of the open transaction included
         self._facets = FacetNumbers(lambda *given: self._execute(*given))
-        self._session = self._dial()
+        self._transactions = Transactions(self._dial, lease, self._facets.note_rollback)
+        self._execute = self._transactions.execute
         try:
             self._take()
         except BaseException:
-            self._session.close()
+            self._transactions.session.close()
             raise
 
     def _dial(self) -> Session:
@@ -110,8 +94,6 @@ class PostgresStore(BlockWriting):
         except BaseException:
             session.close()
             raise
-        self._statements = StatementQueue(session)
-        self._execute = self._statements.execute
         return session
 
     @property
@@ -132,7 +114,7 @@ class PostgresStore(BlockWriting):
         :raises StoreError: another host holds it.
         """
         if self._lease.term or self._lease.take():
-            fill_index(self._session)
+            fill_index(self._transactions.session)
             return
         seen = self._lease.look()
         hold = 0.0 if seen.holder is None else seen.holder.takeover_after
@@ -144,104 +126,21 @@ class PostgresStore(BlockWriting):
     # Transactions
 
     def begin(self) -> bool:
-        if self._news < 0:
-            # Everything is read now, under the lock, so the lease cannot be kept at the same time.
-            self._lease.keep(READING_SECONDS)
-            self._reading = True
-        try:
-            try:
-                moved = self._lock()
-            except DatabaseError as error:
-                if not (self._session.may_repeat(error) and self._revive()):
-                    raise
-                moved = self._lock()
-            if moved:
-                # Everything is read now, which takes longer than a group.
-                self._session.patience = READING_SECONDS + STALL_SECONDS
-                self._session.command(statements.READ_ALL)
-                self._facets.forget()
-        except BaseException:
-            # What another writer did is reported by the next begin that succeeds.
-            self._news = -1
-            self.rollback()
-            raise
-        return moved
-
-    def _revive(self) -> bool:
-        """Connect again where the server or a firewall ended the session between two uses; return whether it did."""
-        if not self._session.is_lost:
-            return False
-        self._redial()
-        return True
-
-    def _redial(self) -> None:
-        """Replace the session by a new one, which prepares statements if this one did."""
-        before = self._session
-        # A close that fails must not keep the store from coming back.
-        with suppress(Exception):
-            before.close()
-        self._session = self._dial()
-        if not before.prepares:
-            self._session.prepare_nothing()
-
-    def _lock(self) -> bool:
-        """
-        Open a transaction with the lock, and return whether another one was committed since this store's last.
-
-        :raises agtphost.stores.lease.Superseded: another host has taken the store over.
-        :raises StoreError: the row is gone, or has values that no writer wrote.
-        """
-        last, issued_at, news, term, holder = statements.read_begun(self._session.command(statements.BEGIN))
-        self._lease.require_held(term, holder)
-        if last < self._committed:
-            raise StoreError(
-                f"{self.name} has {last} records, and this host has seen {self._committed}: the database was restored "
-                "to an earlier state. Bring the newer one back; to go on with this one knowingly, stop the host and "
-                "run `agtp audit accept-store`"
-            )
-        self._base = self._last = last
-        self._issued_at = issued_at
-        moved, self._news = news != self._news, news
+        moved = self._transactions.begin()
+        if moved:
+            self._facets.forget()
         return moved
 
     def commit(self) -> None:
-        self._session.patience = STATEMENT_SECONDS + STALL_SECONDS
-        sent = steady()
-        self._statements.add(statements.MOVE_STORE, (self._last, self._issued_at, self._news + 1))
-        self._statements.commit()
-        self._lease.note_commit(sent)
+        self._transactions.commit()
         self._facets.uncommitted = False
-        self._reading = False
-        self._news += 1
-        self._committed = self._base = self._last
 
     def rollback(self) -> None:
-        self._statements.clear()
-        self._session.patience = STATEMENT_SECONDS + STALL_SECONDS
-        self._last = self._base
-        self._facets.note_rollback()
-        if self._session.in_transaction:
-            # A lost connection has no transaction any more; the next statement reports it.
-            with suppress(DatabaseError):
-                self._session.command(b"ROLLBACK")
-        if self._reading:
-            self._reading = False
-            with suppress(DatabaseError):
-                self._lease.keep(0)
+        self._transactions.rollback()
 
-    @contextmanager
-    def _own_transaction(self) -> Iterator[None]:
-        """Run statements under the lock without consuming the sign that another process wrote."""
-        news = self._news
-        try:
-            self._lock()
-            yield
-            self._statements.commit()
-        except BaseException:
-            self.rollback()
-            raise
-        finally:
-            self._news = news
+    def _own_transaction(self) -> AbstractContextManager[None]:
+        """Run statements under the lock, without a change that another process has to learn of."""
+        return self._transactions.run_separately()
 
     # Chains
 
@@ -263,7 +162,7 @@ class PostgresStore(BlockWriting):
     @contextmanager
     def tables(self) -> Iterator[PostgresTableRows]:
         """Yield a source of rows as stored; see :class:`agtphost.stores.table_interfaces.ITableSource`."""
-        yield PostgresTableRows(self._session)
+        yield PostgresTableRows(self._transactions.session)
 
     def damage(self) -> list[str]:
         return looked_at(self._execute)
@@ -282,20 +181,20 @@ class PostgresStore(BlockWriting):
 
     def last_number(self) -> int:
         # The records of an open transaction are not counted in the row of the store before it commits.
-        settled = self._last == self._base
+        settled = self._transactions.has_no_record
         if settled and (faults := find_store_fault(self._execute)):
             raise DamagedRow("store", "1", faults[0].partition(": ")[2])
         number: int = self._execute("SELECT coalesce(max(number), 0) FROM record").fetchone()[0]
         if settled:
-            self._committed = number
+            self._transactions.committed = number
         return number
 
     def append(self, records: Sequence[RecordRow]) -> None:
         columns = tuple(zip(*records, strict=True))
         numbers = self._facets.number_records(columns)
-        self._statements.add(statements.ADD_RECORDS, [*map(list, columns[:FACET]), numbers])
-        self._last = max(self._last, *columns[0])
-        self._issued_at = max(self._issued_at, *columns[ISSUED_AT])
+        self._transactions.add(statements.ADD_RECORDS, [*map(list, columns[:FACET]), numbers])
+        self._transactions.last = max(self._transactions.last, *columns[0])
+        self._transactions.issued_at = max(self._transactions.issued_at, *columns[ISSUED_AT])
 
     def records_after(self, after: int, limit: int) -> list[tuple[int, StoredRecord]]:
         return read_records(self._execute, after, limit)
@@ -304,10 +203,16 @@ class PostgresStore(BlockWriting):
         return read_signed(self._execute, after, limit)
 
     def holds(self, audit_id: bytes) -> bool:
-        if self._session.in_transaction:
-            return self._execute(FIND, (audit_id, audit_id)).fetchone() is not None
+        if self._transactions.is_open:
+            return self._find(audit_id)
         with self._own_transaction():
-            return self._execute(FIND, (audit_id, audit_id)).fetchone() is not None
+            found = self._find(audit_id)
+            if not found:
+                self._transactions.exclude_late()
+        return found
+
+    def _find(self, audit_id: bytes) -> bool:
+        return self._execute(FIND, (audit_id, audit_id)).fetchone() is not None
 
     # Lifecycle
 
@@ -327,7 +232,7 @@ class PostgresStore(BlockWriting):
         return None if found is None else StateRow(*found[1:])
 
     def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
-        self._statements.add(
+        self._transactions.add(
             "INSERT INTO lifecycle (agent_id, status, since, reason, successor, deadline, org_domain) "
             f"VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent_id) {statements.replace_columns(StateRow._fields)}",
             (bytes.fromhex(agent_id), *state),
@@ -356,7 +261,7 @@ class PostgresStore(BlockWriting):
     def put_held(self, rows: Sequence[ItemRow]) -> None:
         gone = [row for row in rows if row.value is None]
         if gone:
-            self._statements.add(
+            self._transactions.add(
                 "DELETE FROM held USING unnest(?::text[], ?::text[]) AS gone (kind, key) "
                 "WHERE held.kind = gone.kind AND held.key = gone.key",
                 ([row.kind for row in gone], [row.key for row in gone]),
@@ -366,7 +271,7 @@ class PostgresStore(BlockWriting):
     def _put(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run an INSERT of many rows, if there are any."""
         if rows:
-            self._statements.add(statement, [list(column) for column in zip(*rows, strict=True)])
+            self._transactions.add(statement, [list(column) for column in zip(*rows, strict=True)])
 
     # What changed in these
 
@@ -404,7 +309,7 @@ class PostgresStore(BlockWriting):
         return read_checkpoint(self._execute)
 
     def put_checkpoint(self, row: CheckpointRow) -> None:
-        self._statements.add(
+        self._transactions.add(
             "INSERT INTO checkpoint (size, issued_at, note, previous) VALUES (?, ?, ?, ?) "
             f"ON CONFLICT (size) {statements.replace_columns(CheckpointRow._fields[1:])}",
             tuple(row),
@@ -449,7 +354,7 @@ class PostgresStore(BlockWriting):
             self._execute("DELETE FROM probe")
 
     def forget(self, expired_before: int, running: Iterable[bytes]) -> bool:
-        self._revive()  # This is asked in every idle moment; a call is to find a connection.
+        self._transactions.revive()  # This is asked in every idle moment; a call is to find a connection.
         kept = list(running)
         wanted = "FROM reservation WHERE reserved_at < ? AND name <> ALL(?::bytea[])"
         if self._execute(f"SELECT 1 {wanted} LIMIT 1", (expired_before, kept)).fetchone() is None:
@@ -468,7 +373,7 @@ class PostgresStore(BlockWriting):
 
         :param gone: of each its name, its owner, the octets of its answer, and when it was made.
         """
-        self._statements.add("DELETE FROM reservation WHERE name = ANY(?::bytea[])", ([row[0] for row in gone],))
+        self._transactions.add("DELETE FROM reservation WHERE name = ANY(?::bytea[])", ([row[0] for row in gone],))
         uses = self.read_usage({b"", *(owner for _, owner, _, _ in gone if owner)})
         for _, owner, octets, reserved_at in gone:
             for counted in (owner, b"") if owner else ():
@@ -476,7 +381,7 @@ class PostgresStore(BlockWriting):
                     octets_left, since = max(use.octets - octets, 0), max(use.since, reserved_at)
                     uses[counted] = use._replace(keys=use.keys - 1, octets=octets_left, since=since)
         self.put_keyed(sealed_use(use) for use in uses.values() if use.keys > 0)
-        self._statements.add(
+        self._transactions.add(
             "DELETE FROM keyed WHERE owner = ANY(?::bytea[])", ([use.owner for use in uses.values() if use.keys <= 0],)
         )
 
@@ -485,12 +390,12 @@ class PostgresStore(BlockWriting):
         self._lease.keep()
 
     def reopen(self) -> None:
-        self._redial()
-        self._news = -1
+        self._transactions.reopen()
 
     def close(self) -> None:
-        if self._session.in_transaction:
+        session = self._transactions.session
+        if session.in_transaction:
             self.rollback()
-        self._session.close()
+        session.close()
         # A host that cannot say that it stops is one that was killed.
         self._lease.give_up()
