@@ -8,6 +8,7 @@ The rules:
 - Octets while nothing is out, or behind a final response, mean that the two
   sides disagree about where messages end: the connection is not used again.
 - Nothing is ever half-closed: the end of a request is its Content-Length.
+- A response with ``Connection: close`` is the last one: a further request could be lost unanswered.
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ class Conversation:
             self._interims += 1
         else:
             self._call = None
+            self._usable &= response.headers.get("connection") != "close"
         return reply
 
 

@@ -96,7 +96,7 @@ class Limits(Section):
     """How many seconds' worth of requests may come together."""
 
     requests_per_connection: Count = 10_000
-    """Then the answer is the last, and the connection closes: that balances load, and bounds what grows with one."""
+    """Then the answer is the last, which its ``Connection: close`` says: that balances load, and bounds what grows."""
 
     connection_age: Seconds = 3_600.0
     """Then the next answer is the last: a certificate that was revoked is not used for longer."""

@@ -22,13 +22,7 @@ import math
 from dataclasses import replace
 from typing import Any, Protocol
 
-from twisted.internet.interfaces import (
-    IHandshakeListener,
-    IProtocol,
-    IPushProducer,
-    IReactorTime,
-    ITCPTransport,
-)
+from twisted.internet.interfaces import IHandshakeListener, IProtocol, IPushProducer, IReactorTime, ITCPTransport
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -51,7 +45,7 @@ from agtphost.protocols.listener_connections import compact
 from agtphost.protocols.peer_liveness import ReadProgress
 from agtphost.protocols.peers import peer_of
 from agtphost.vocabulary.reasons import Reason
-from agtphost.wire import Connection, Request, Response
+from agtphost.wire import Connection, Headers, Request, Response
 
 log = Logger()
 
@@ -133,6 +127,9 @@ class ServerConnection:
         "address",
         "deadline",
     )
+
+    last_fields: tuple[tuple[str, str], ...] = (("Connection", "close"),)
+    """Headers of the last answer: its client makes its next call on another connection."""
 
     def __init__(
         self,
@@ -417,9 +414,11 @@ class ServerConnection:
         if self._wait is Wait.GONE:
             return
         self._owing = False
+        if ends := response.close or self._spent or self._served >= self._limits.requests_per_connection:
+            response = replace(response, headers=Headers((*response.headers, *self.last_fields)))
         octets = self._wire.send(response)
         size = self._last = len(octets)
-        if response.close or self._spent or self._served >= self._limits.requests_per_connection:
+        if ends:
             self._output += octets
             self._machine.on_ended()
         else:

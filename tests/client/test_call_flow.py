@@ -101,6 +101,19 @@ async def test_a_connection_that_the_host_closed_is_replaced(credentials: Creden
         assert [request.method for request in host.requests] == ["SUBMIT", "SUBMIT"]
 
 
+@pytest_twisted.ensureDeferred
+async def test_a_connection_is_not_used_after_its_last_answer(credentials: Credentials, new_client: NewClient) -> None:
+    """The host says that it ends the connection, and the end may come later than the next call."""
+
+    def last(exchange: Exchange) -> None:
+        exchange.send(answer(exchange.number, Connection="close"))
+
+    with ScriptedHost(credentials, last) as host:
+        async with new_client() as client:
+            replies = [await client.call(host.uri, "SUBMIT") for _ in range(3)]
+        assert [reply.result for reply in replies] == [1, 2, 3]
+
+
 def dies_on_second(exchange: Exchange) -> None:
     """Answers the first request of the first connection, takes the second and hangs up; then behaves."""
     if exchange.number == 1 and exchange.request.path == "/second":

@@ -339,10 +339,11 @@ def test_a_running_call_has_no_deadline_here() -> None:
 
 
 def test_a_connection_has_its_number_of_requests() -> None:
-    """T-DS-30: the last request is answered, then the connection ends."""
+    """T-DS-30: the last request is answered, which the answer says, then the connection ends."""
     link = Link(FakeDispatcher(at_once), ConnectionLimits(requests_per_connection=3))
     link.receive(b"".join(ask(number) for number in range(5)))
     assert task_ids(link.responses()) == ["0", "1", "2"]
+    assert [each.headers.get("connection") for each in link.responses()] == [None, None, "close"]
     assert link.calls == ["lose"]
 
 

@@ -26,6 +26,8 @@ class StreamConnection(ServerConnection):
 
     __slots__ = ()
 
+    last_fields = ()  # The connection goes on after each of its streams.
+
     @property
     def reads(self) -> bool:
         """Whether octets of the peer are part of a request that is not complete."""
