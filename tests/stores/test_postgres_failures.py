@@ -8,6 +8,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from tests.audit.test_ledger import running, soon
 from tests.programmes import length, seed_of_chance
 from tests.stores.postgres_proxy import Proxy
 from tests.stores.test_postgres import place_of
+from tests.system.hosting import until
 
 pytestmark = postgres.needed
 
@@ -230,6 +233,49 @@ def test_a_group_that_is_sent_again_is_stored_once(url: str, proxy: Proxy) -> No
     assert proxy.refused.acquire(timeout=60)
     writer._store.close()  # type: ignore[attr-defined]
     check(url, [first.audit_id, second.audit_id])
+
+
+WAITS = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name LIKE 'agtphost/%'"
+
+
+@contextmanager
+def absent_replica() -> Iterator[None]:
+    """Let each COMMIT at the server wait for a synchronous replica that does not exist."""
+    server = postgres.server()
+    server.run("ALTER SYSTEM SET synchronous_standby_names = 'absent'", "SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        server.run("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+
+
+def begin_wait(pool: ThreadPoolExecutor, work: Callable[[], Any]) -> Future[Any]:
+    """Repeat a function in a thread, until it waits for a replica: a server takes a moment to know its setting."""
+    while True:
+        begun = pool.submit(work)
+        until(lambda: begun.done() or postgres.server().run(WAITS))
+        if not begun.done():
+            return begun
+
+
+def test_a_commit_that_no_longer_waits_for_its_replica_is_not_acknowledged(url: str) -> None:
+    """
+    ``pg_cancel_backend`` ends the wait: the server says COMMIT and warns that the replica may lack it.
+
+    A failover would lose the record. So the store is asked again, which waits for the replica, too.
+    """
+    server = postgres.server()
+    writer = group_writer(opened(url))
+    with ThreadPoolExecutor() as pool:
+        with absent_replica():
+            begun = begin_wait(pool, lambda: sealed(writer, draft()))
+            ((first,),) = server.run(WAITS)
+            server.run(f"SELECT pg_cancel_backend({first})")
+            until(lambda: begun.done() or server.run(f"{WAITS} AND pid <> {first}"))
+            assert not begun.done(), "acknowledged, and on one machine alone"
+        (one,) = begun.result()
+    writer._store.close()  # type: ignore[attr-defined]
+    check(url, [one.audit_id])
 
 
 def slow_commit(url: str, tmp_path: Path) -> None:

@@ -58,6 +58,12 @@ UNSAFE: Final[Mapping[str, tuple[str, ...]]] = {
 CONFLICTS: Final = ("40001", "40P01")
 """SQLSTATEs of transactions that may be repeated: serialization failure, deadlock."""
 
+WARNED: Final = "01000"
+"""
+SQLSTATE of the warning that comes with a COMMIT whose wait for a synchronous replica was cancelled, as by
+``pg_cancel_backend``: the records are on the primary server alone.
+"""
+
 _OTHERS = ("CockroachDB", "YugabyteDB", "-YB-")
 """Parts of ``version()`` of databases that speak PostgreSQL's protocol and were never tested as a store."""
 
@@ -277,6 +283,8 @@ class Session:
         self._connection = connection
         self._pipeline = Pipeline(connection)
         self._peer = connection.info.hostaddr or connection.info.host, connection.info.port
+        self._warning = ""
+        connection.add_notice_handler(self._note_warning)
         self.name = name
         self.patience: float = STATEMENT_SECONDS + STALL_SECONDS
         """Seconds after which a statement counts as stalled."""
@@ -308,6 +316,7 @@ class Session:
 
         :raises DatabaseError: one of them failed; the later ones were not run.
         """
+        self._warning = ""
         self.began = began = time.monotonic()
         try:
             result = self._connection.pgconn.exec_(statements)
@@ -323,6 +332,7 @@ class Session:
 
         :raises DatabaseError: one of them failed; the later ones were not run.
         """
+        self._warning = ""
         self.began = began = time.monotonic()
         try:
             result = self._pipeline.run(statements)
@@ -336,15 +346,22 @@ class Session:
         """
         Return a result.
 
-        :raises DatabaseError: it is that of a statement that failed.
+        :raises DatabaseError: it is that of a statement that failed, or the server warned of it.
         """
         if result.status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            if self._warning:
+                raise self._failure(self._warning, WARNED, time.monotonic() - began)
             return result
         state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode("ascii", "replace")
         self._note_failure(state)
         primary = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message
         text = " ".join(primary.decode("utf-8", "replace").split())
         raise self._failure(text, state, time.monotonic() - began)
+
+    def _note_warning(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        """Note what makes a COMMIT uncertain: its wait for a synchronous replica was cancelled."""
+        if diagnostic.sqlstate == WARNED and diagnostic.severity_nonlocalized == "WARNING":
+            self._warning = " ".join((diagnostic.message_primary or "").split())
 
     def _note_failure(self, state: str | None) -> None:
         if state in ("26000", "42P05"):

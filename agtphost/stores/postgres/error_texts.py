@@ -9,6 +9,7 @@ from typing import Final
 _OWN_SCHEMA: Final = "give the store a separate schema in [store] url: ?options=-csearch_path%3DNAME"
 
 _STATES: Final[Mapping[str, str]] = {
+    "01000": "the server did not wait for its synchronous replica, which may lack the newest records; see its log",
     "28P01": "the password is wrong or missing; correct [store] password",
     "28000": "the server does not admit this user from here; correct the user in [store] url, or pg_hba.conf",
     "3D000": "the server has no such database; create it, or correct its name in [store] url",

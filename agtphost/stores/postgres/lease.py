@@ -218,8 +218,9 @@ class PostgresLease:
     def write_published(self, text: str) -> None:
         """Replace the numbers of what was published, under this host's term."""
         with self._lock:
-            done = self._run(lambda session: session.execute(PUBLISH, (text, self.term, self._fence()[1].decode())))
-        if not done.rowcount:
+            given = (text, self.term, self._fence()[1].decode())
+            done = self._run(lambda session: session.run_together([(PUBLISH, given)]))
+        if not done.command_tuples:
             self.end(None)
 
     def report(self, process: HostProcess) -> None:
