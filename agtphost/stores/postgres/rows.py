@@ -38,7 +38,8 @@ _WRONG_INDEX = f"""
 
 _SHAPE = """
 WITH ours AS (
-    SELECT c.oid, c.relname, c.relrowsecurity FROM pg_class c
+    SELECT c.oid, c.relname, c.relrowsecurity, quote_ident(nspname) || '.' || quote_ident(relname) AS qualified
+    FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
     WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('store')) AND c.relkind = 'r'
         AND c.relname = ANY(?)
 )
@@ -51,7 +52,7 @@ UNION ALL
 SELECT 'constraint ' || n.conname, o.relname || ': ' || pg_get_constraintdef(n.oid)
 FROM ours o JOIN pg_constraint n ON n.conrelid = o.oid WHERE n.contype IN ('p', 'u', 'f', 'c')
 UNION ALL
-SELECT 'index ' || i.relname, o.relname || ': ' || regexp_replace(pg_get_indexdef(i.oid), ' ON \\S+ ', ' ON ')
+SELECT 'index ' || i.relname, o.relname || ': ' || replace(pg_get_indexdef(i.oid), ' ON ' || qualified, ' ON')
     || CASE WHEN x.indisvalid THEN '' ELSE ', which is not valid' END
 FROM ours o JOIN pg_index x ON x.indrelid = o.oid JOIN pg_class i ON i.oid = x.indexrelid
 UNION ALL
