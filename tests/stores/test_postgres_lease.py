@@ -130,6 +130,32 @@ def test_a_kept_lease_does_not_end(url: str) -> None:
     other.give_up()
 
 
+def test_a_writer_that_freezes_within_a_transaction_lets_go_of_the_lock(url: str) -> None:
+    """The server ends its transaction, so that another host can take the lease once that is over."""
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take()
+    store = place_of(url).open_store(create=False, server_id="agtp.test", lease=one)
+    sealed(group_writer(store), draft())
+    assert not store.begin()
+    # This waits for the lock.
+    age(f"{url}%20-cstatement_timeout%3D30s", 11)
+    assert other.take()
+    other.give_up()
+    store.close()
+
+
+def test_every_transaction_is_limited(url: str) -> None:
+    """By the server, also behind a pooler, which loses what a session sets; the first one reads the whole store."""
+    store = place_of(url).open_store(create=False, holder="test", server_id="agtp.test")
+    names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    shown = f"SELECT {', '.join(f'current_setting({name!r})' for name in names)}"
+    for expected in (("1min", "5s", "1min"), ("5s", "5s", "2s")):
+        store.begin()
+        assert store._execute(shown).fetchone() == expected  # type: ignore[attr-defined]
+        store.commit()
+    store.close()
+
+
 def test_a_beat_counts_from_when_it_was_sent(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A beat whose answer comes late, or is read late by a frozen process, makes nothing fresh."""
     one = lease_of(url, host("a"))
