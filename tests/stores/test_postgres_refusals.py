@@ -26,6 +26,7 @@ from agtphost.stores import StoreError
 from agtphost.stores.lease import Holder
 from agtphost.stores.postgres.connection import Address, dial
 from agtphost.stores.settings import locate_url
+from agtphost.vocabulary import database_url
 from tests import postgres
 from tests.audit.drafting import draft, group_writer, sealed
 from tests.audit.test_ledger import running, soon
@@ -241,7 +242,13 @@ def test_the_certificate_of_the_server_is_verified(strict: StrictServer, tmp_pat
             strict.certify(**changed)  # type: ignore[arg-type]
             strict.reload()
             assert f"cannot be reached: {said}" in answer()
+        with pytest.MonkeyPatch.context() as patch:
+            # Where no way is written, the server of another machine has to prove its name by a public authority.
+            patch.setattr(database_url, "on_this_machine", lambda url: False)
+            options = ""
+            assert "its certificate has expired or is not trusted; renew it, or name its authority" in answer()
         strict.reload("SET ssl = off")
+        options = f"sslmode=verify-full&sslrootcert={strict.authority}"
         assert "cannot be reached: it has no TLS, which a database on another machine needs" in answer()
     finally:
         strict.certify()
