@@ -290,6 +290,11 @@ STATES = {
     'column "schema" does not exist': ("42703", "a separate schema in [store] url: ?options=-csearch_path%3DNAME"),
     'relation "store" already exists': ("42P07", "a separate schema in [store] url: ?options=-csearch_path%3DNAME"),
     'relation "record" does not exist': ("42P01", "restore the database from a backup"),
+    "FATAL: unsupported startup parameter: options": ("", "set ignore_startup_parameters = options"),
+    "FATAL: bouncer config error": ("", "the pooler there has no such database"),
+    "FATAL: no more connections allowed (max_client_conn)": ("", "raise its max_client_conn"),
+    "query_wait_timeout": ("08P01", "start the server, or raise the pooler's default_pool_size"),
+    'on socket "/b" failed: session is read-only ... on socket "/a" failed: No such file': ("", "on the socket /a; "),
 }
 """What a server says, with its SQLSTATE: what is answered."""
 

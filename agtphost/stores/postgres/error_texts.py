@@ -55,9 +55,23 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
             r"[Ff]ailed to resolve host|could not translate host name",
             r"its host name has no address; correct [store] url, or DNS",
         ),
+        (
+            r"unsupported startup parameter: options",
+            r"the pooler there refuses options; set ignore_startup_parameters = options in its configuration",
+        ),
+        (
+            r"query_wait_timeout",
+            r"the pooler there had no connection to the server in time; start the server, or raise the pooler's "
+            "default_pool_size",
+        ),
+        (r"no more connections allowed", r"the pooler there has no connection left; raise its max_client_conn"),
+        (
+            r"bouncer config error|no such database",
+            r"the pooler there has no such database; add it to the pooler's configuration, or correct [store] url",
+        ),
         (r"Connection refused", r"nothing listens there; start the server, or correct host and port in [store] url"),
         (
-            r'on socket "(.*?)" failed: No such file',
+            r'on socket "([^"]*)" failed: No such file',
             r"nothing listens on the socket \1; start the server, or correct host and port in [store] url",
         ),
         (r"fe_sendauth: no password supplied", r"it wants a password; give it in [store] password"),
