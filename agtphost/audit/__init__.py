@@ -33,7 +33,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.host_clock`: the host's time, and what jumps of the system's clock come to
 - :mod:`.interfaces`: what the ledger promises, and what it asks of a witness
 - :mod:`.record_references`: a body that names its event, an item that names its record
-- :mod:`.space`: whether the store's disk has room
+- :mod:`.space`: whether the store's disk has room; :mod:`.outage`: which failures of a store the log has not had yet
 - :mod:`.recovery`: what a ledger reads from its store before it serves, and how it reports damage
 - :mod:`.retention`: what is kept of a revoked or deprecated agent, for how long, and when its label is free
 - :mod:`.list_reads`: records that count repeated reads of unchanged lists

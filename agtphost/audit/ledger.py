@@ -33,6 +33,7 @@ from agtphost.audit.group_timing import LedgerReactor
 from agtphost.audit.interfaces import ILedger
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.outage import Outage
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
 from agtphost.audit.state_keeper import StateKeeper
@@ -152,6 +153,7 @@ class Ledger:
         self._thread: Thread | None = None
         self._stopped: Deferred[None] = Deferred()
         self._failed = False
+        self._outage = Outage()
         self._forgot = time.monotonic()
         self._low = False
         self._probe_delay = probe_seconds
@@ -367,7 +369,7 @@ class Ledger:
                 self._space.make_room()
             self._write_out(entries)
         except Exception as error:
-            self._down(f"a transaction failed: {with_original(error)}")
+            self._down(error)
             self._refuse(entries, with_original(error))
             return
         self._takeover.note_written(entries)
@@ -413,9 +415,10 @@ class Ledger:
         self._writer.abandon(entries)
         self._reactor.callFromThread(self._settle_failed, entries, error)
 
-    def _down(self, why: str) -> None:
+    def _down(self, error: Exception) -> None:
         self._failed = True
-        self._decline(why)
+        self._outage = Outage(error)
+        self._decline(f"a transaction failed: {with_original(error)}")
 
     def _decline(self, why: str) -> None:
         """Become unhealthy immediately, so that no further request reaches its handler."""
@@ -431,8 +434,10 @@ class Ledger:
             if not (self._space.enough() and self._space.hold_ballast()):
                 raise OSError("too little space is free")
             states, held = self._writer.recover()
-        except Exception:
+        except Exception as error:
             self._probe_delay = min(self._probe_delay * 2, PROBE_SECONDS_MOST)
+            if self._failed and self._outage.is_news(error):
+                self._report(_DECLINES, with_original(error))
             return
         self._failed = self._low = False
         self._take_over(states, held, self._note_recovery)

@@ -17,6 +17,7 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
+from twisted.logger import capturedLogs, formatEvent
 
 from agtphost.audit.drafts import LedgerUnavailable
 from agtphost.audit.verify import verify_records
@@ -379,6 +380,28 @@ async def test_a_database_that_takes_nothing_is_503_and_comes_back(url: str, tmp
         end()
         await soon(lambda: ledger.healthy)
         await ledger.submit(draft())
+
+
+@pytest_twisted.ensureDeferred
+async def test_what_follows_a_failure_is_reported_too(url: str, tmp_path: Path) -> None:
+    """A database that is away at first may come back without the newest records: the log says each, once."""
+    with capturedLogs() as events:
+        async with running(opened(url), probe_seconds=0.05) as ledger:
+            await ledger.submit(draft())
+            end = fail_with(url, tmp_path, "57P01")
+            with pytest.raises(LedgerUnavailable):
+                await ledger.submit(draft())
+            postgres.server().run("UPDATE store SET last = 0", url=url)
+
+            def lines() -> list[str]:
+                return [line for line in map(formatEvent, events) if "the store does not take records" in line]
+
+            await soon(lambda: len(lines()) > 1)
+            end()
+            postgres.server().run("UPDATE store SET last = 1", url=url)
+            await soon(lambda: ledger.healthy)
+    first, second = lines()
+    assert "57P01" in first and "has 0 records, and this host has seen 1: the database was restored" in second
 
 
 @pytest_twisted.ensureDeferred
