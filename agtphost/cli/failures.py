@@ -127,8 +127,8 @@ def local_file(
         yield
     except wrong as error:
         raise WrongInput(str(error), remedy) from error
-    except FileExistsError:
-        raise WrongInput(f"{file} exists", "Choose another name, or move the file away.") from None
+    except FileExistsError as error:
+        raise WrongInput(f"{file or error.filename} exists", "Choose another name, or move the file away.") from None
     except OSError as error:
         raise unusable_file(error, file, doing, remedy) from error
 

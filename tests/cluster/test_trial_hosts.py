@@ -134,6 +134,15 @@ def test_roots_closed_directory_is_refused(tmp_path: Path) -> None:
 
 
 @postgres.needed
+def test_a_file_of_that_name_is_named(tmp_path: Path) -> None:
+    """And left as it is."""
+    (tmp_path / "demo").touch()
+    refused = agtp("up", "demo", "--hosts", "2", cwd=tmp_path)
+    assert refused.returncode == 2 and f"{tmp_path / 'demo'} exists" in refused.stderr, refused.stderr
+    assert (tmp_path / "demo").is_file()
+
+
+@postgres.needed
 @pytest.mark.parametrize(
     ("append", "store", "message"),
     [("", True, "several hosts need their own PostgreSQL"), ("[metrics]\nlisten = 'tcp:0'\n", False, "[metrics]")],
