@@ -252,11 +252,15 @@ def absent_replica() -> Iterator[None]:
 
 def begin_wait(pool: ThreadPoolExecutor, work: Callable[[], Any]) -> Future[Any]:
     """Repeat a function in a thread, until it waits for a replica: a server takes a moment to know its setting."""
-    while True:
+
+    def begin() -> Future[Any]:
         begun = pool.submit(work)
         until(lambda: begun.done() or postgres.server().run(WAITS))
-        if not begun.done():
-            return begun
+        return begun
+
+    while (begun := begin()).done():
+        pass
+    return begun
 
 
 def test_a_commit_that_no_longer_waits_for_its_replica_is_not_acknowledged(url: str) -> None:
