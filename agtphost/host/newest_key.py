@@ -1,12 +1,14 @@
 """
-The state item that has the newest statement of two signing keys, and the check of a host's key against it.
+The state items of the newest signing key, and the check of a host's key against them.
 
-The statement is put in the transaction of the event ``signing-key-rotated``. A host that starts with an earlier key,
-such as one that stood by without learning of the rotation, would sign records that count for nothing.
+The statement of two keys is put in the transaction of the event ``signing-key-rotated``. A host that starts with an
+earlier key, such as one that stood by without learning of the rotation, would sign records that count for nothing. The
+same transaction puts the key of the continuation tokens that were made before.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from agtphost.audit.drafts import Change
@@ -21,6 +23,7 @@ from agtphost.identity.key_history import (
     waiting_key,
 )
 from agtphost.identity.keys import KeyFormatError, SigningKey
+from agtphost.methods.continuation import LIFE, continuation_key, seal_key, unseal_key
 from agtphost.stores import Search, StoreError
 from agtphost.stores.interfaces import IRecordReader
 
@@ -31,6 +34,10 @@ NEWEST = "newest"
 """The key of the only item of its kind."""
 
 
+TOKEN_KEY = "continuation-key"
+"""The kind of state item; its only item has the key :data:`NEWEST`."""
+
+
 class OtherKey(StoreError):
     """A host would sign with another key than its store expects."""
 
@@ -38,6 +45,26 @@ class OtherKey(StoreError):
 def put_statement(link: Succession) -> Change:
     """Return the change that makes a succession the newest one."""
     return Change(kind=SIGNING_KEY, key=NEWEST, value=dict(link.statement))
+
+
+def put_token_key(old: SigningKey, new: SigningKey, server_id: str, rotated_at: float) -> Change:
+    """
+    Return the change that lets a process with the new key read the continuation tokens of the old one until they end.
+
+    :param rotated_at: when the old key's use ends, in seconds since the epoch.
+    """
+    sealed = seal_key(continuation_key(new, server_id), continuation_key(old, server_id))
+    return Change(kind=TOKEN_KEY, key=NEWEST, value={"sealed": sealed}, expires_at=int((rotated_at + LIFE) * 1000))
+
+
+def find_token_key(held: StateTable, key: SigningKey | None, server_id: str) -> bytes | None:
+    """Return the key of the continuation tokens before the newest signing key; None where there is none any more."""
+    item = held.get(TOKEN_KEY, NEWEST)
+    if item is None or key is None:
+        return None
+    with suppress(ValueError):
+        return unseal_key(continuation_key(key, server_id), item.value["sealed"])
+    return None
 
 
 def find_unstored(held: StateTable, key: SigningKey | None) -> Succession | None:
