@@ -124,7 +124,7 @@ def test_a_host_of_a_killed_ones_name_waits_and_takes_over(tmp_path: Path) -> No
 
 
 def test_a_host_with_another_signing_key_does_not_take_over(tmp_path: Path) -> None:
-    """It says why, and is not ready for anybody; once it has the key and SIGHUP, it takes over."""
+    """It says why, is not ready for anybody, and its store is not copied; with the key and SIGHUP, it takes over."""
     with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
         with RawLink(group.hosts["a"]) as link:
             assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
@@ -144,7 +144,11 @@ def test_a_host_with_another_signing_key_does_not_take_over(tmp_path: Path) -> N
         assert good.returncode == 0 and "take over" not in good.stderr, good.stderr
         assert group.hosts["a"].stop() == 0
         until(lambda: "no host serves; this host does not take over" in host.output)
-        assert group.term() == 1
+        # It would go on with the old store as soon as it has the key.
+        words = ("store", "copy", group.url, f"sqlite:{tmp_path / 'copy'}", "--config", str(group.config))
+        copied = agtp(*words, environ=group.environ("a"))
+        assert copied.returncode == 2 and "is in use by b (standby, at " in copied.stderr, copied.stdout + copied.stderr
+        assert group.term() == 1 and not (tmp_path / "copy").exists()
         shutil.copy(group.state("a") / "signing.key", file)
         host.process.send_signal(signal.SIGHUP)
         host.wait()

@@ -10,8 +10,10 @@ from itertools import islice
 from typing import Final
 
 from agtphost.stores.copying import PUBLISHED, WRITTEN_AT_ONCE, ReadTable, Row, WriteTable, select_all
+from agtphost.stores.lease import SILENT_SECONDS
 from agtphost.stores.postgres.connection import Address, Session, dial
 from agtphost.stores.postgres.index_filling import fill_index
+from agtphost.stores.postgres.processes import read_processes
 from agtphost.stores.postgres.rows import INDEX_COLUMNS, RECORD_ROWS
 from agtphost.stores.postgres.schema_files import BEGIN_CREATION, add_store, find_row, require_usable
 from agtphost.stores.postgres.statements import PATH_BEGINS
@@ -35,6 +37,13 @@ def read_postgres(address: Address) -> Iterator[ReadTable]:
         row = require_usable(session)
         if row.serving is not None:
             raise StoreError(f"{session.name} is in use by {row.serving}; stop that host first")
+        # One that stands by would go on with this store when the copy has ended.
+        if alive := [each for each in read_processes(session) if each.is_alive]:
+            hosts = ", ".join(f"{each.name} ({each.state}, at {each.place})" for each in alive)
+            raise StoreError(
+                f"{session.name} is in use by {hosts}; stop these hosts first. One that was killed counts for "
+                f"{SILENT_SECONDS:.0f} s more"
+            )
         fill_index(session)
         session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM store FOR UPDATE NOWAIT")
         yield partial(_read_table, session)
