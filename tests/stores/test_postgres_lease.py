@@ -101,6 +101,14 @@ def test_a_clock_that_differs_is_reported_and_concerns_no_lease(tmp_path: Path, 
     assert other.take()
 
 
+def test_a_lease_is_kept_where_a_backslash_escapes(url: str) -> None:
+    """With ``standard_conforming_strings`` off, as of a database that an old program needs."""
+    lease = lease_of(f"{url}%20-cstandard_conforming_strings%3Doff", host("a"))
+    assert lease.take()
+    lease.keep()
+    lease.give_up()
+
+
 def test_a_lease_ends_after_the_time_of_its_holder(url: str) -> None:
     """The holder's ``takeover_after`` counts, and not that of the host that waits."""
     one = lease_of(url, host("a", takeover_after=20))

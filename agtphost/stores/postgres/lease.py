@@ -38,7 +38,7 @@ LOOK: Final = (
     "last, to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM store"
 )
 
-HELD: Final = b"term = %d AND sha256(convert_to(holder, 'UTF8')) = '\\x%b'"
+HELD: Final = b"term = %d AND sha256(convert_to(holder, 'UTF8')) = decode('%b', 'hex')"
 """
 Condition that this host still has the lease: its term, and what it wrote as the holder.
 
