@@ -112,7 +112,7 @@ def test_control_a_store_that_allows_forks_fails_the_contract(url: str) -> None:
 # Which databases are refused
 
 
-GOOD = (150004, False, "UTF8", "off", "on", "on", "on")
+GOOD = (150004, False, "UTF8", "off", "on", "on", "on", "read committed")
 VERSION = "PostgreSQL 15.4 (Debian) on x86_64-pc-linux-gnu"
 
 
@@ -129,6 +129,7 @@ VERSION = "PostgreSQL 15.4 (Debian) on x86_64-pc-linux-gnu"
         (VERSION, {6: "off"}, "synchronous_commit is off"),
         (VERSION, {6: "local"}, "synchronous_commit is local"),
         (VERSION, {6: "remote_apply"}, ""),
+        (VERSION, {7: "serializable"}, "default_transaction_isolation is serializable"),
         ("CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu)", {}, "never tested as a store"),
         ("PostgreSQL 11.2-YB-2.21.0.0-b0 on x86_64-pc-linux-gnu", {}, "never tested as a store"),
         ("PostgreSQL 15.2-YB-2.25.0 (YugabyteDB)", {}, "never tested as a store"),
@@ -148,6 +149,7 @@ def test_an_unsafe_database_is_named(version: str, changed: dict[int, Any], said
         ("-c synchronous_commit=off", "synchronous_commit is off, and a crash would lose acknowledged records"),
         ("-c synchronous_commit=local", "synchronous_commit is local"),
         ("-c default_transaction_read_only=on", "default_transaction_read_only is on"),
+        ("-c default_transaction_isolation=serializable", "default_transaction_isolation is serializable, with which"),
     ],
 )
 def test_an_unsafe_setting_is_refused_at_connect(

@@ -55,6 +55,9 @@ UNSAFE: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Values of settings with which acknowledged records can be lost."""
 
+ISOLATION: Final = "read committed"
+"""The isolation level in which a transaction that waited for the lock reads what the one before it wrote."""
+
 CONFLICTS: Final = ("40001", "40P01")
 """SQLSTATEs of transactions that may be repeated: serialization failure, deadlock."""
 
@@ -70,7 +73,8 @@ _OTHERS = ("CockroachDB", "YugabyteDB", "-YB-")
 _SETTINGS = """
     SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_setting('server_encoding'),
         current_setting('default_transaction_read_only'), current_setting('fsync'),
-        current_setting('full_page_writes'), current_setting('synchronous_commit')
+        current_setting('full_page_writes'), current_setting('synchronous_commit'),
+        current_setting('default_transaction_isolation')
 """
 
 
@@ -207,11 +211,11 @@ def find_fault(version: str, row: Sequence[Any]) -> str:
 
     :param version: the answer of ``version()``.
     :param row: version number, whether it is a replica, encoding, whether transactions only read, ``fsync``,
-        ``full_page_writes``, ``synchronous_commit``.
+        ``full_page_writes``, ``synchronous_commit``, ``default_transaction_isolation``.
     """
     if is_foreign(version):
         return f"it is {version[:60]!r}, which was never tested as a store; use PostgreSQL {OLDEST} or later"
-    number, replica, encoding, read_only, *settings = row
+    number, replica, encoding, read_only, *settings, isolation = row
     if number < OLDEST * 10_000:
         return f"it is PostgreSQL {number // 10_000}; use version {OLDEST} or later"
     if replica:
@@ -223,6 +227,11 @@ def find_fault(version: str, row: Sequence[Any]) -> str:
     for name, value in zip(UNSAFE, settings, strict=True):
         if value in UNSAFE[name]:
             return f"{name} is {value}, and a crash would lose acknowledged records; set {name} = on"
+    if isolation != ISOLATION:
+        return (
+            f"default_transaction_isolation is {isolation}, with which a transaction fails where it had to wait for "
+            f"another one; set it to {ISOLATION!r} for this role and database"
+        )
     return ""
 
 
