@@ -85,6 +85,15 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r'role "(.*?)" is not permitted to log in', r"the user \1 has no right to log in; give it LOGIN"),
         (r"permission denied for (\w+ \S+)", r"the user has no right to use the \1; grant it"),
         (
+            r"requires a valid client certificate",
+            r"it wants a client certificate; name one in [store] url: sslcert=FILE and sslkey=FILE",
+        ),
+        (r'private key file "([^"]*)" has group or world access', r"other users can read \1; run: chmod 600 \1"),
+        (
+            r'too many connections for (role|database) "([^"]*)"',
+            r"the \1 \2 has no connection left; raise its CONNECTION LIMIT",
+        ),
+        (
             r"too many (connections|clients)|remaining connection slots",
             r"it has no connection left; raise max_connections",
         ),
