@@ -37,7 +37,7 @@ def read_postgres(address: Address) -> Iterator[ReadTable]:
         row = require_usable(session)
         if row.serving is not None:
             raise StoreError(f"{session.name} is in use by {row.serving}; stop that host first")
-        # One that stands by would go on with this store when the copy has ended.
+        # A standby would go on with this store when the copy has ended.
         if alive := [each for each in read_processes(session) if each.is_alive]:
             hosts = ", ".join(f"{each.name} ({each.state}, at {each.place})" for each in alive)
             raise StoreError(
