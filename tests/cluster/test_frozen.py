@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.host.start_failure import SUPERSEDED
 from agtphost.identity.envelope import parse_unverified
 from agtphost.stores import Selection
 from tests import postgres
@@ -26,6 +25,9 @@ from tests.system.raw_link import RawLink, client_context, request
 from tests.system.trail import marks
 
 pytestmark = postgres.needed
+
+SUPERSEDED = 75
+"""The exit status of a host that another one replaced: docs/standby.rst promises it to supervisors."""
 
 ROUNDS = length(1, 50)
 AWAY_SECONDS = length(0.0, 10.0)
