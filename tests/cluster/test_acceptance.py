@@ -28,6 +28,7 @@ ACCEPTANCE: Mapping[str, Sequence[str]] = {
         f"{POSTGRES}_failures.py::test_killed_sessions_lose_nothing",
         f"{POSTGRES}_failures.py::test_a_lost_answer_to_commit_is_found_out",
         f"{POSTGRES}_failures.py::test_a_commit_that_still_runs_is_waited_for",
+        f"{POSTGRES}_failures.py::test_a_commit_that_no_longer_waits_for_its_replica_is_not_acknowledged",
         f"{POSTGRES}_failures.py::test_a_stopped_server_loses_nothing",
         f"{POSTGRES}_failures.py::test_control_a_question_without_the_lock_is_answered_wrong",
         f"{POSTGRES}_failures.py::test_control_an_answer_before_the_commit_loses_records",
