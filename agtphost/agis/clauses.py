@@ -22,23 +22,14 @@ _ENDS = frozenset(".;:!?")
 _AND = frozenset({"AND", "OR", "THEN", "BUT", "PLUS", "NOR", "AFTERWARDS", "AFTERWARD", "SUBSEQUENTLY", "FINALLY"})
 _WITH_GERUND = frozenset({"BEFORE", "AFTER", "WHILE", "BY", "AND"})
 _NO = frozenset(
-    {
-        "NO",
-        "NOT",
-        "NEVER",
-        "NOTHING",
-        "NONE",
-        "NEITHER",
-        "NOBODY",
-        "CANNOT",
-        "DON'T",
-        "DOESN'T",
-        "WON'T",
-        "ISN'T",
-        "AREN'T",
-    }
+    {"NO", "NOT", "NEVER", "NOTHING", "NONE", "NEITHER", "NOBODY", "CANNOT", "DON'T", "DOESN'T", "WON'T", "ISN'T"}
+    | {"AREN'T"}
 )
 _BE = frozenset({"IS", "ARE", "BE", "BEEN", "BEING", "WAS", "WERE", "GETS", "GET"})
+_QUESTIONS = frozenset({"HOW", "WHAT", "WHEN", "WHERE", "WHETHER", "WHICH", "WHO", "WHOM"})
+"""Words before "to" that make it a question: "where to buy tickets"."""
+
+_FINITE = frozenset({"IS", "ARE", "WAS", "WERE", "GETS"})
 _MANY = frozenset({"ARE", "WERE"})
 """Verbs whose subject is not a gerund: "matching accounts are locked"."""
 
@@ -206,8 +197,8 @@ def _clauses(text: str, known: Lexicon) -> Iterator[_Clause]:
             main = main or token in {",", "THEN", "BUT"}
             opener = token
         else:
-            after_which = token == "WHICH" and opener == "AFTER"
-            main, opener = False, "AFTER-WHICH" if after_which else token
+            compound = (opener, token) == ("AFTER", "WHICH") or (token == "TO" and opener in _QUESTIONS)
+            main, opener = False, f"{opener}-{token}" if compound else token
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -322,9 +313,11 @@ class _ClauseReader:
             )
             return adjective or self._clause.opener != "" or self._clause.sentence > 0
         after = rest[0] if rest else ""
-        if after in {"OF", "THAT", "IS", "ARE"} or after in _BE | _MAY | _WILL:
-            return True
         noun = lemma in self._known.words.nouns_too or word in self._known.nominals
+        if after in {"OF", "THAT"} | _BE | _MAY | _WILL or (
+            noun and after in _NOUN_ENDS and not _FINITE.isdisjoint(rest)
+        ):
+            return True
         joined = self._clause.opener in _AND or self._clause.opener == ","
         if not joined:
             return False
@@ -400,7 +393,7 @@ class _ClauseReader:
     def _light(self, rest: Sequence[str]) -> Act | None:
         """Return the act of a noun after a light verb: "performs the removal of"."""
         for at, word in enumerate(rest[:5]):
-            act = self._known.nominal(word)
+            act = None if "FOR" in rest[:at] else self._known.nominal(word)  # "a demand for payment".
             if act is None or (at + 1 < len(rest) and rest[at + 1] not in _NOUN_ENDS):
                 continue
             return Act(verb=act, around=tuple(rest[at + 1 : at + 1 + _SPAN]))
@@ -485,6 +478,9 @@ class _ClauseReader:
         for at, word in enumerate(tokens[:5]):
             after = tokens[at + 1] if at + 1 < len(tokens) else ""
             act = self._known.nominal(word)
+            if act is None and at and after == "OF" and self._form(word) == "gerund":
+                act = self._lemma(word)  # "remote wiping of".
+                act = act if self._known.is_a(act, "erases") else None
             if act is None or (after and after not in _NOUN_ENDS):
                 if after == "OF":
                     return None

@@ -55,6 +55,9 @@ _WRITES = frozenset(
 )
 """Acts that create a message."""
 
+_ARRANGED = frozenset({"ACCORDING", "ALPHABETICALLY", "BY", "FROM", "SO"})
+"""Words after the object of ORDER that make it an arrangement: "orders the rows by date"."""
+
 _PREPOSITIONS = frozenset({"OF", "FOR", "FROM", "TO", "WITH", "IN", "ON", "INTO", "AT", "BY", "BETWEEN", "ABOUT"})
 
 _DIRECTIONS = frozenset({"TO", "OUT", "ON", "BACK", "INTO", "UP"})
@@ -90,13 +93,24 @@ class _Judge:
         self._acts = [self._with_money(act) for act in acts]
 
     def _with_money(self, act: Act) -> Act:
-        """Return the act as an act of paying if its object is money: "takes the customer's money"."""
+        """
+        Return the act as an act of paying if it moves money: "takes the customer's money", "sends the sum to a seller".
+
+        Who "returns the amount due" or "gives the sum of two numbers" moves none.
+        """
         if act.verb not in self._known.grammar["hands"] or self._method == "SEND":
             return act
-        if not _object(act) & self._known.grammar["money"]:
+        head, after = _head(act)
+        grammar = self._known.grammar
+        takes = act.verb in grammar["taking"]
+        if takes:
+            moves = head in grammar["cash"] or (head == "PAYMENT" and after[:1] == ("FROM",))
+        else:
+            to = bool(after) and after[0] in _DIRECTIONS and "BE" not in after[:2]
+            moves = to and head in grammar["money"] and grammar["callers"].isdisjoint(after[:4])
+        if not moves:
             return act
-        verb = {"COLLECT": "CHARGE", "TAKE": "CHARGE", "GRAB": "CHARGE", "RETURN": "REFUND"}.get(act.verb, "PAY")
-        return replace(act, verb=verb)
+        return replace(act, verb="CHARGE" if takes else "REFUND" if act.verb == "RETURN" else "PAY")
 
     def conflicts(self) -> list[IntentConflict]:
         """Return the conflicts in the order of the acts, up to the first certain one."""
@@ -137,12 +151,18 @@ class _Judge:
             return IntentConflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, and so undoes what it does")
         if self._known.are_opposites(self._method, act.verb) and not agrees and not self._marks(act):
             sure = (act.sure or (bool(act.thing) and act.around[:1] == ("OF",))) and act.leading
+            sure = sure and not self._rebuilds(act)
             return IntentConflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, its opposite")
         if self._observes:
             return self._of_reader(act)
         if act.helper == "LET":
             return None  # INVITE and "lets a friend join the call".
         return None if agrees and not self._known.is_a(self._method, "tells") else self._of_actor(act, agrees)
+
+    def _rebuilds(self, act: Act) -> bool:
+        """Return whether a statement makes anew what it removes: "deletes the damaged index and builds it anew"."""
+        known = self._known
+        return known.is_a(act.verb, "destroys") and any(known.is_a(each.verb, "makes") for each in self._acts)
 
     def _ends_itself(self, act: Act) -> bool:
         """Return whether an act ends what the method's own act made: SUBSCRIBE and "ends the subscription"."""
@@ -165,14 +185,21 @@ class _Judge:
             act=act.verb, sure=act.sure, reason=f"says {_text(act)}, while {method} changes nothing"
         )
         lenient = method in known.methods["lenient"]
+        if act.vague and act.thing:
+            return None
         if known.is_a(act.verb, "erases", "pays"):
             return replace(conflict, sure=act.sure and method not in known.methods["cleaning"])
+        if method in known.methods["mild"]:
+            doubted = act.verb in known.methods["binds"] or known.is_a(act.verb, "destroys")
+            return replace(conflict, sure=False) if act.leading and act.sure and doubted else None
         if act.verb in known.grammar["helping"] and known.is_a(act.toward, "reads", "analyses"):
             return None
         if act.vague or (act.later_sentence and act.passive and act.verb in known.methods["ordinary"]):
             return None
-        if act.aside or (lenient and act.verb in known.methods["ordinary"]):
+        if act.aside:
             return None
+        if lenient and act.verb in known.methods["ordinary"]:
+            return replace(conflict, sure=False) if self._is_concrete(act) else None
         if act.verb in known.methods["preparing"] and (lenient or self._reads_then):
             return None
         if act.verb == "OPEN" and _object(act) & known.grammar["readable"]:
@@ -182,7 +209,8 @@ class _Judge:
             return None if spared else replace(conflict, sure=act.sure and not lenient)
         arranges = act.verb in known.grammar["arranging"] and not (act.thing and known.is_a(method, "reads"))
         if arranges and _object(act) & known.grammar["answers"]:
-            return None
+            renews = act.verb in known.methods["renewing"] and act.leading and act.around[:1] == ("THE",)
+            return replace(conflict, sure=False) if renews and not (lenient or self._reads_then) else None
         if act.later_sentence and act.passive:
             conflict = replace(conflict, sure=False)
         if act.verb in known.methods["verdicts"] and method in known.methods["decide"]:
@@ -201,6 +229,15 @@ class _Judge:
             return replace(conflict, sure=False)
         unlisted = known.words.effect(act.verb) in (Effect.ACTS, Effect.CREATES) and act.sure and act.leading
         return replace(conflict, sure=False) if unlisted and known.is_a(method, "reads") and not lenient else None
+
+    def _is_concrete(self, act: Act) -> bool:
+        """Return whether an act changes the thing and not the answer, and is the only one: "removes the candidates"."""
+        known = self._known
+        if act.verb not in known.methods["concrete"] or self._method in known.methods["cleaning"] or not act.sure:
+            return False
+        arranged = act.verb == "ORDER" and bool(_ARRANGED & {*act.around})
+        spared = bool(known.grammar["sets"] & {*act.around})
+        return len(self._acts) == 1 and act.around[:1] in (("THE",), ("ALL",)) and not (arranged or spared)
 
     @functools.cached_property
     def _reads_then(self) -> bool:
@@ -230,8 +267,11 @@ class _Judge:
 
     def _reader_tells(self, act: Act, conflict: IntentConflict) -> IntentConflict | None:
         """Return a doubt if something is sent to others than the caller."""
+        grammar = self._known.grammar
         after = act.around[act.around.index("TO") :] if "TO" in act.around else ()
-        others = after and not frozenset(after[:4]) & self._known.grammar["callers"]
+        others = after and grammar["callers"].isdisjoint(after[:4])
+        if act.around[:1] in (("EVERY",), ("ALL",), ("EACH",)) and not grammar["messages"].isdisjoint(act.around[1:6]):
+            others = grammar["callers"].isdisjoint(act.around)  # "sends every subscriber a letter".
         return replace(conflict, sure=False) if others and act.leading else None
 
     def _of_actor(self, act: Act, agrees: bool) -> IntentConflict | None:
@@ -242,6 +282,8 @@ class _Judge:
         if known.is_a(act.verb, "destroys"):
             return self._actor_destroys(act, conflict)
         if known.is_a(act.verb, "pays") and tells:
+            return conflict
+        if act.verb in known.methods["binds"] and method in known.methods["prepares"]:
             return conflict
         if known.is_a(act.verb, "makes", "changes", "commits") and tells:
             return self._teller_acts(act, conflict, agrees)
@@ -298,6 +340,8 @@ class _Judge:
             if act.leading:
                 return replace(conflict, sure=act.sure and act.verb not in known.methods["tidying"])
             return replace(conflict, sure=False) if erases else None
+        if method in known.methods["spares"] and erases:
+            return replace(conflict, sure=act.sure and act.leading)
         doubtful = act.leading and erases and known.words.effect(method) is not Effect.UNKNOWN
         return replace(conflict, sure=False) if doubtful else None
 
@@ -345,6 +389,14 @@ def _object(act: Act) -> frozenset[str]:
             break
         found.append(word)
     return frozenset(found)
+
+
+def _head(act: Act) -> tuple[str, tuple[str, ...]]:
+    """Return the last word of the object, and the words after it: "the money" and "to the seller"."""
+    for at, word in enumerate(act.around):
+        if at and (word in _PREPOSITIONS or word in _DIRECTIONS):
+            return act.around[at - 1], act.around[at:]
+    return act.around[-1] if act.around else "", ()
 
 
 def _text(act: Act) -> str:

@@ -3,8 +3,9 @@ Pass 6 on statements that agree with their method and on statements that contrad
 
 ``statements/*.tsv`` have a method and a statement in each line. They were written before the rules and divided by a
 checksum: one half to develop on, one half held out. The purposes of the methods draft stand beside them. A third set,
-``reviewed``, was written by a later reader before reading the rules. ``idiomatic`` says everything by phrases of plain
-verbs: "takes the article down".
+``reviewed``, was written by a later reader before reading the rules; ``all_verbs`` by another one, for all verbs of the
+catalog and with summaries of public OpenAPI documents. ``idiomatic`` says everything by phrases of plain verbs: "takes
+the article down".
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.measuring import measured
 from tests.rows import each_row
 
 STATEMENTS = Path(__file__).parent / "statements"
-HALVES = ("development", "held_out", "reviewed")
+HALVES = ("development", "held_out", "reviewed", "all_verbs")
 Row = tuple[str, str]
 
 STARTERS = {
@@ -192,6 +193,24 @@ def test_the_catalog_the_draft_and_the_starter_verbs_are_not_refused() -> None:
         ("LIST", "Orders in a region", ""),
         ("SEARCH", "Matching accounts are locked", "error"),
         ("QUERY", "Locks the table", "error"),
+        ("FETCH", "Returns the payment with the given ID", ""),
+        ("COMPUTE", "Gives the sum of two numbers", ""),
+        ("LOOKUP", "Returns the balance to be paid", ""),
+        ("FETCH", "Returns the money to the buyer", "error"),
+        ("FIND", "Where to buy tickets", ""),
+        ("FETCH", "How to delete an account", ""),
+        ("ALLOW", "Access to the building is denied", "error"),
+        ("LOCATE", "Remote wiping of a lost phone", "error"),
+        ("INVOICE", "Issues a demand for payment", ""),
+        ("RECOVER", "Deletes the damaged index and builds it anew", "warning"),
+        ("RANK", "Removes the candidates at the bottom", "warning"),
+        ("RANK", "Orders the candidates by score", ""),
+        ("LIST", "Sends every subscriber an email", "warning"),
+        ("PLAN", "Buys the tickets", "error"),
+        ("INVESTIGATE", "Opens a case", ""),
+        ("INVESTIGATE", "Erases the evidence", "error"),
+        ("FETCH", "A single refund", ""),
+        ("VIEW", "Updates the profile", "warning"),
     ],
 )
 def test_which_clause_counts(verb: str, statement: str, expected: str) -> None:
