@@ -293,7 +293,8 @@ def test_a_statement_in_another_script_is_no_instruction(written: str) -> None:
 @each_row(
     "noun",
     ["RESERVATION", "PAYMENT", "CANCELLATION", "PAYMENTS", "DELETION", "AVAILABILITY", "MEMBERSHIP", "CUSTOMER"]
-    + ["APPROVAL", "REFUSAL", "RECEIPT", "SALE", "CLOSURE", "WITHDRAWAL"],
+    + ["APPROVAL", "REFUSAL", "RECEIPT", "SALE", "CLOSURE", "WITHDRAWAL"]
+    + ["PROPOSAL", "DELIVERY", "ANALYSIS", "INQUIRY"],
 )
 def test_a_noun_is_no_method(noun: str) -> None:
     """Nouns, by the lists or by their ending, do not conform (AGIS v01 section 4.2)."""
