@@ -16,6 +16,11 @@ from agtphost.handlers.endpoint import SIGNATURE, written_function
 from agtphost.handlers.function import UnresolvableFunction
 from agtphost.handlers.type_schemas import is_model
 
+_FROM_LOOP = (
+    "asyncio.to_thread(blockingCallFromThread, reactor, FUNCTION) with that function of twisted.internet.threads"
+)
+"""How a coroutine on the loop of asyncio waits for a Deferred, which belongs to the reactor's thread."""
+
 _BETWEEN = frozenset({"fromFuture", "asFuture"})
 """Methods of a Deferred that lead to asyncio and back: who uses them knows which loop runs."""
 
@@ -100,7 +105,7 @@ def _require_suitable_result(function: Any, name: str, *, blocking: bool, on_loo
     if on_loop and (issubclass(waits, (Deferred, Generator))):
         raise UnresolvableFunction(
             f"{said}, for which the event loop of asyncio cannot wait",
-            "leave out asyncio = true, or return Deferred.asFuture(asyncio.get_running_loop())",
+            f"leave out asyncio = true, or make it a coroutine that awaits {_FROM_LOOP}",
         )
     if not on_loop and issubclass(waits, asyncio.Future):
         raise UnresolvableFunction(
@@ -142,8 +147,8 @@ def advice_on(error: BaseException) -> str:
         return ": it uses asyncio; write asyncio = true below [handler]"
     if "Task got bad yield: <Deferred" in said:
         return (
-            ": the event loop of asyncio cannot wait for a Deferred; await it by "
-            "Deferred.asFuture(asyncio.get_running_loop()), or leave out asyncio = true"
+            f": the event loop of asyncio cannot wait for a Deferred; await {_FROM_LOOP}, where FUNCTION returns it, "
+            "or leave out asyncio = true"
         )
     return ""
 

@@ -14,12 +14,14 @@ from typing import Any, TypedDict
 import pytest
 import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks, succeed
+from twisted.internet.threads import blockingCallFromThread
 
 from agtphost import EndpointContext, EndpointError, endpoint
 from agtphost.contract.handler_hints import HintsError
 from agtphost.errors import ConfigurationError, Refusal
 from agtphost.handlers.asyncio_loop import AsyncioFunction, AsyncioLoop
 from agtphost.handlers.endpoint import SIGNATURE, hints_of
+from agtphost.handlers.function_check import advice_on
 from agtphost.testing.host import MemoryHost
 
 
@@ -304,3 +306,30 @@ async def test_a_loop_runs_beside_the_reactor() -> None:
     with pytest.raises(CancelledError):
         await other
     assert loop.running == 0
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_deferred_is_awaited_on_the_loop_as_advised() -> None:
+    """A coroutine of asyncio that awaits a Deferred fails with the advice how to; as advised it has the answer."""
+    loop = AsyncioLoop(reactor())
+    context = EndpointContext(input={}, method="QUERY", path="/both")
+    where: list[str] = []
+
+    def later() -> Deferred[str]:
+        where.append(threading.current_thread().name)
+        waited: Deferred[str] = Deferred()
+        reactor().callLater(0, waited.callback, "text")
+        return waited
+
+    async def wrong(ctx: EndpointContext) -> Any:
+        return await Deferred()
+
+    async def right(ctx: EndpointContext) -> Any:
+        return await asyncio.to_thread(blockingCallFromThread, reactor(), later)
+
+    with pytest.raises(RuntimeError) as failed:
+        await AsyncioFunction(wrong, loop, reactor()).handle(context)
+    assert "await asyncio.to_thread(blockingCallFromThread, reactor, FUNCTION)" in advice_on(failed.value)
+    assert await AsyncioFunction(right, loop, reactor()).handle(context) == "text"
+    assert where == [threading.main_thread().name]
+    loop.stop()
