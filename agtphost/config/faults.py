@@ -180,7 +180,7 @@ def describe_error(location: Location, details: Mapping[str, Any]) -> ConfigFaul
         text, name = _BOUNDS[kind]
         bound = context[name]
         shown = int(bound) if bound == int(bound) else bound
-        hint = f"write {location[-1]} = {shown}" if name in ("ge", "le") else ""
+        hint = f"write {location[-1]} = {shown}" if name in ("ge", "le") and isinstance(location[-1], str) else ""
         return ConfigFault(
             location=location, message=f"{text.format_map({name: shown})}, not {details['input']}", hint=hint
         )
@@ -199,6 +199,12 @@ def describe_error(location: Location, details: Mapping[str, Any]) -> ConfigFaul
     return ConfigFault(location=location, message=f"{_NEEDS[kind]}{shown}", hint=hint)
 
 
+_SCALARS = frozenset(
+    {"int_type", "int_from_float", "float_type", "finite_number", "bool_type", "string_type", "path_type"}
+)
+"""Kinds of wrong values whose cure is the key with another value."""
+
+
 def _describe_wrong_type(location: Location, kind: str, given: Any) -> tuple[str, str]:
     """
     Return a description of a value of the wrong type, and how to write it.
@@ -207,6 +213,8 @@ def _describe_wrong_type(location: Location, kind: str, given: Any) -> tuple[str
     """
     key, said = str(location[-1]), f"{given!r}"[:60]
     path = ".".join(str(step) for step in location if isinstance(step, str))
+    if isinstance(location[-1], int) and kind in _SCALARS:
+        return _describe_kind(given), ""  # An element of a list: a list of the key's own form is proposed.
     if kind in ("int_type", "int_from_float", "float_type", "finite_number", "bool_type"):
         if isinstance(given, str):
             plain = given.strip().lower()
@@ -272,7 +280,9 @@ def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mappi
     if name in _OF_CLIENTS and of_client:
         return ConfigFault(location=location, message="is unknown", hint=_OF_CLIENTS[name])
     meant = _closest_key(model, location)
-    elsewhere = "" if _is_near(name, meant) else _elsewhere(model, location, given, tree)
+    lengthened = bool(meant) and name.startswith(f"{meant}_")  # "agent_id" for "agent".
+    is_meant = _is_near(name, meant) or (lengthened and _in_file(tree, at := (*location[:-1], meant)) != at)
+    elsewhere = "" if is_meant else _elsewhere(model, location, given, tree)
     known = ", ".join(sorted(_keys_at(model, location[:-1])))
     hint = f'did you mean "{meant}"?' if meant else f"leave it out; known here: {known}"
     return ConfigFault(location=location, message="is unknown", hint=elsewhere or hint)

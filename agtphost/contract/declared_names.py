@@ -126,9 +126,16 @@ class DeclaredNames:
         """
         if isinstance(given, str) and (close := _closest(given, self.functions, 0.6)):
             return close
+        if isinstance(given, str) and "." in given and not self._has_package(given):
+            return ""  # The package is missing, and a function of another one is not what was meant.
         path, method = str(table.get("path", "")), str(table.get("method", ""))
         wanted = f"{path.strip('/').partition('/')[0]}.{method}".lower()
         return max(self.functions, key=lambda each: _likeness(".".join(each.split(".")[-2:]), wanted), default="")
+
+    def _has_package(self, dotted: str) -> bool:
+        """Return whether a function is known in the package of another."""
+        package = dotted.partition(".")[0]
+        return any(each.partition(".")[0] == package for each in self.functions)
 
     def find_function_cure(self, given: object, table: Mapping[str, Any]) -> str:
         """

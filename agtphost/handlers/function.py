@@ -9,6 +9,7 @@ calls a library that blocks, is declared with ``blocking = true``.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import stat
 import sys
@@ -87,7 +88,9 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
         module = find(module_name)
     except SyntaxError as error:
         text = f": {error.text.strip()[:80]}" if error.text else ""
-        place = (error.filename, error.lineno or 1) if error.filename else None
+        place = (
+            (error.filename, error.lineno or 1) if error.filename else _failed_line(error) or _first_line(module_name)
+        )
         raise UnresolvableFunction(
             f"the module is not Python: {type(error).__name__}: {error.msg}{text}", "mend that line", place
         ) from error
@@ -129,6 +132,14 @@ def _require_file(name: str) -> None:
                             f"the module {name} cannot be imported: {file} is a pipe, a socket or a device",
                             f"replace {file.name} by a file",
                         )
+
+
+def _first_line(module_name: str) -> tuple[str, int] | None:
+    """Return the file of a module and its first line, for errors without a place, such as that of a null byte."""
+    with suppress(Exception):
+        found = importlib.util.find_spec(module_name)
+        return (found.origin, 1) if found is not None and found.origin else None
+    return None
 
 
 def _failed_line(error: BaseException) -> tuple[str, int] | None:

@@ -68,6 +68,8 @@ GRANT = '[[grant]]\nagent = "demo"\nallow = ["QUERY"]\n'
         (HOST + '[policies.methods]\ncustom = ["reshelve"]\n', 5, '(write custom = ["RESHELVE"])'),
         (HOST + f'[query]\ndocuments = "{"x" * 400}"\n', 5, "documents is longer than a path can be"),
         (HOST + "[[http.client]]\nname = 'a'\ntoken = 'file:t'\n", 4, 'agent is missing (write agent = "demo")'),
+        (HOST + "[[http.client]]\nname = 'a'\nagent_id = 'demo'\n", 6, 'agent_id is unknown (did you mean "agent"?)'),
+        (HOST + AGENT.format("https://a.example") + "scopes = [1]\n", 7, "must be text, not 1 (write scopes = ["),
         (HOST + "[listen]\nport = 99999\n", 5, "at most 65535, not 99999 (leave port out for the default, 4480)"),
         (HOST + '[limits]\nbody = "1 MB"\n', 5, "(write body = 1048576)"),
         (HOST + "[listen]\nport = -1\n", 5, "at least 0, not -1 (leave port out for the default, 4480)"),

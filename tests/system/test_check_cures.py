@@ -143,6 +143,16 @@ ROWS: dict[str, Row] = {
         says=r'library\.toml:12: .*No module named .* \(write python_path = \["\."\] in \[endpoints\]\)',
         cure=in_file("host.toml", "[endpoints]", '[endpoints]\npython_path = ["."]'),
     ),
+    "directory of modules gone": Row(
+        wrong=lambda config: os.rename(config.parent / "handlers", config.parent.parent / "elsewhere"),
+        says=r"rooms\.toml:14: .*No module named 'handlers'.* \(mend the module, or the name; .* python_path says",
+        cure=lambda config: os.rename(config.parent.parent / "elsewhere", config.parent / "handlers"),
+    ),
+    "module with a null byte": Row(
+        wrong=in_file("handlers/rooms.py", "ROOMS = ", "\0"),
+        says=r"has 1 problem: \S+handlers/rooms\.py:1: the module is not Python: .*null bytes \(mend that line\)",
+        cure=in_file("handlers/rooms.py", "\0", "ROOMS = "),
+    ),
     "recipe that is no name": Row(
         wrong=in_file("endpoints/reading.toml", '"reading-stay"', '"a/b"'),
         says=r'reading\.toml:14: .*handler\.recipe .* is not NAME or NAME@VERSION \(write recipe = "reading-stay"\)',
