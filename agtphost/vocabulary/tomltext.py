@@ -207,7 +207,9 @@ def _cure(text: str, number: int, what: str) -> str:
     if what.startswith("Cannot overwrite"):
         return f"{line.partition('=')[0].strip()[:64]} is set twice: remove this line, or the other one"
     if what.startswith("Cannot declare"):
-        return f"{line[:64]} is there twice: remove this line, and put what is below it under the other one"
+        both = f", or write [[{line[:64].strip('[] ')}]] in both places if there may be several"
+        said = f"{line[:64]} is there twice: remove this line, and put what is below it under the other one"
+        return said + (both if "." in line else "")
 
     def parses(candidate: str) -> bool:
         """Return whether nothing up to this line is wrong any more."""

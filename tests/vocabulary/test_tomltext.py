@@ -222,3 +222,15 @@ def test_what_is_not_closed_is_found_in_its_line(text: str, line: int, cure: str
     lines = text.split("\n")
     lines[line - 1] = cured
     assert read("\n".join(lines)).tree["b"]
+
+
+def test_a_table_of_a_list_with_single_brackets_says_how_to_write_several() -> None:
+    """The tables of a list that all have the brackets of a single one; another table is there only once."""
+    with pytest.raises(TomlError) as wrong:
+        tomltext.read("[recipe.step]\nmethod = 1\n[recipe.step]\nmethod = 2\n")
+    assert (
+        wrong.value.line == 3 and "or write [[recipe.step]] in both places if there may be several" in wrong.value.hint
+    )
+    with pytest.raises(TomlError) as wrong:
+        tomltext.read("[host]\na = 1\n[host]\nb = 2\n")
+    assert wrong.value.hint.endswith("put what is below it under the other one")
