@@ -31,23 +31,23 @@ def test_the_line_is_added_and_nothing_else_changes(server: str, number: int) ->
 
 
 @each_row(
-    "text, server",
+    "text, server, where",
     [
-        (TWO, "three"),
-        (TWO.replace("# the first", "\nmin_assurance = 'certificate'"), "one"),
-        ("mcp = { server = [{ name = 'one', command = ['x'] }] }", "one"),
-        ("[mcp", "one"),
-        ("", "one"),
+        (TWO, "three", "into its [[mcp.server]]"),
+        (TWO.replace("# the first", "\nmin_assurance = 'certificate'"), "one", "Line 4 has another min_assurance"),
+        ("mcp = { server = [{ name = 'one', command = ['x'] }] }", "one", "into its [[mcp.server]]"),
+        ("[mcp", "one", "into its [[mcp.server]]"),
+        ("", "one", "into its [[mcp.server]]"),
     ],
 )
-def test_a_file_that_cannot_take_the_line_is_left_alone(text: str, server: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_take_the_line_is_left_alone(text: str, server: str, where: str, tmp_path: Path) -> None:
     """What the operator has said of it is not overruled, and an entry of another form is not guessed at."""
     assert opened_text(text, server) is None
     file = tmp_path / "host.toml"
     file.write_text(text)
     with pytest.raises(WrongInput, match="cannot add a line") as caught:
         write_opened(file, server)
-    assert "by hand" in caught.value.remedy
+    assert "by hand" in caught.value.remedy and where in caught.value.remedy
     assert file.read_text() == text and list(tmp_path.iterdir()) == [file]
 
 

@@ -75,6 +75,18 @@ def opened_text(text: str, server: str) -> str | None:
         return None
 
 
+def _decided_line(octets: bytes, server: str) -> int:
+    """Return the line of a server's own ``min_assurance`` in a ``host.toml``; 0 if it has none."""
+    try:
+        document = tomltext.read(octets.decode("utf-8"))
+        for at, entry in enumerate(document.tree["mcp"]["server"]):
+            if entry.get("name") == server and KEY in entry:
+                return document.line(("mcp", "server", at, KEY))
+    except (UnicodeDecodeError, TomlError, KeyError, TypeError, AttributeError):
+        return 0
+    return 0
+
+
 def write_opened(file: Path, server: str) -> Path:
     """
     Open a server to clients with a token; write a backup to the same directory.
@@ -89,8 +101,12 @@ def write_opened(file: Path, server: str) -> Path:
     except UnicodeDecodeError:
         text = None
     if text is None:
+        line = _decided_line(octets, server)
         raise WrongInput(
-            f"cannot add a line for {server} to {file}", f"Write {OPEN_TO_TOKENS} into its [[mcp.server]] by hand."
+            f"cannot add a line for {server} to {file}",
+            f"Line {line} has another {KEY}, which the operator chose: write {OPEN_TO_TOKENS} there by hand."
+            if line
+            else f"Write {OPEN_TO_TOKENS} into its [[mcp.server]] by hand.",
         )
     target = file.resolve()
     backup = target.with_name(f"{target.name}.{datetime.now(UTC).strftime('%Y%m%dT%H%M%S.%fZ')}.bak")
