@@ -196,8 +196,9 @@ class _Judge:
             return None
         if act.vague or (act.later_sentence and act.passive and act.verb in known.methods["ordinary"]):
             return None
-        if act.aside:
-            return None
+        divides = act.verb in ("MERGE", "ORDER", "SPLIT") and "BY" in act.around
+        if act.aside or (divides and known.is_a(method, "analyses")):
+            return None  # "splits the costs by team".
         if lenient and act.verb in known.methods["ordinary"]:
             return replace(conflict, sure=False) if self._is_concrete(act) else None
         if act.verb in known.methods["preparing"] and (lenient or self._reads_then):
@@ -325,6 +326,8 @@ class _Judge:
             return None
         if any(known.is_a(known.nominal(word) or "", "destroys") for word in _object(act)):
             return None  # "cancels a pending deletion".
+        if act.verb.startswith("TAKE-") and _object(act) & _DUPLICATES:
+            return None  # "takes out a copy".
         if method in known.methods["keeps"] and _object(act) & known.grammar["obstacles"]:
             return None
         if known.is_a(method, "tells"):

@@ -211,6 +211,8 @@ def test_the_catalog_the_draft_and_the_starter_verbs_are_not_refused() -> None:
         ("INVESTIGATE", "Erases the evidence", "error"),
         ("FETCH", "A single refund", ""),
         ("VIEW", "Updates the profile", "warning"),
+        ("ANALYZE", "Splits costs by team", ""),
+        ("EXPORT", "Takes out a copy of all data", ""),
     ],
 )
 def test_which_clause_counts(verb: str, statement: str, expected: str) -> None:
