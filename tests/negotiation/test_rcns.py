@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -424,6 +425,8 @@ def test_lists_show_what_is_the_callers() -> None:
     assert (shown["method"], shown["path"], shown["originating_agent_id"]) == ("BOOK", "/room", ALICE)
     assert shown["recipe_lineage"] == {"recipe_name": "book-room", "recipe_version": "3"}
     assert shown["state"] == "offered" and shown["contract_hash"] == mine["contract_hash"]
+    issued, expires = (datetime.fromisoformat(shown[name]) for name in ("issued_at", "expires_at"))
+    assert (expires - issued).total_seconds() == CONFIRM.rcns.contract_ttl_seconds
     foreign = table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": mine["synthesis_id"]}, who=BOB)
     assert foreign.status == 404
 
