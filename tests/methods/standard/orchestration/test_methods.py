@@ -632,6 +632,25 @@ def test_the_trust_scores_of_several_agents_are_watched(monkeypatch: pytest.Monk
     assert len(told()) == 1, "it is below already"
 
 
+def test_the_trust_score_of_one_agent_is_watched_as_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METH-071: the metric ``trust_score`` of an agent, which falls below a threshold."""
+    host = Workshop()
+    scout = host.agent("scout", hosted=True).agent_id
+    scores = {scout: 0.9}
+    monkeypatch.setattr(monitor_state, "trust_of", lambda agent: scores.get(agent.agent_id))
+    target = {"metric": "trust_score", "agent": scout}
+    host.result(
+        "MONITOR", {"target": target, "events": ["metric"], "callback": "inbox", "threshold": 0.7, "interval": 10}
+    )
+    host.turn(11)
+    assert host.result("QUERY", {}, "/notifications")["notifications"] == []
+    scores[scout] = 0.6
+    host.turn(11)
+    (note,) = host.result("QUERY", {}, "/notifications")["notifications"]
+    (change,) = note["content"]["changes"]
+    assert (change["event"], change["subject"], change["to"]) == ("metric", scout, {"below": 0.7, "is": True})
+
+
 def test_a_list_of_targets_has_agents_and_what_is_ones_own() -> None:
     """Lifecycles of several agents, and the caller's own workflows, in one subscription."""
     host = Workshop()
