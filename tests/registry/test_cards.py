@@ -88,6 +88,8 @@ def test_a_generated_card_is_generated_anew_when_its_agent_changes() -> None:
     assert card.headers.get("etag") != before.headers.get("etag")
     assert host.directory.replace(replace(changed, principal="A third"))
     assert json.loads(host.get("agent:desk", host.demo).body)["provider"] == "A third"
+    assert host.directory.replace(replace(changed, document={**changed.document, "version": "7.1"}))
+    assert json.loads(host.get("agent:desk", host.demo).body)["version"] == "7.1"
 
 
 def test_a_card_comes_back_octet_for_octet() -> None:
