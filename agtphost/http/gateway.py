@@ -34,6 +34,7 @@ from agtphost.http.translation import (
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.coroutines import drive
+from agtphost.protocols.peers import call_each
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request, Response
 
@@ -264,8 +265,7 @@ def _peer(request: BoundedRequest, client: HttpClient) -> Peer:
     peer.greeted, request.channel.greeted = request.channel.greeted, True
 
     def note_disconnect() -> None:
-        for leave in tuple(peer.leaving):
-            leave()
+        call_each(peer.leaving)
 
     request.on_disconnect = note_disconnect
     return peer

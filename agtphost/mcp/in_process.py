@@ -14,10 +14,11 @@ from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
 from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher
-from agtphost.identity.peer import ClientLink, Peer
+from agtphost.identity.peer import ClientLink
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import refusal_fault
 from agtphost.protocols.coroutines import drive
+from agtphost.protocols.peers import call_each
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
@@ -123,7 +124,7 @@ class InProcessLink:
         # A client that leaves ends reads, as on a connection of AGTP; calls that change something are finished.
         peer.link = ClientLink(client=sender.key)
         working = self._dispatcher.dispatch(request, peer, None if context is None else interim)
-        answered: Deferred[Response] = Deferred(lambda _: _leave(peer))
+        answered: Deferred[Response] = Deferred(lambda _: call_each(peer.leaving))
         drive(_answer(working, answered))
         reply = _reply(await answered, interims)
         sender.note_answer(reply.status, reply.audit_id)
@@ -173,12 +174,6 @@ async def _answer(working: Awaitable[Response], answered: Deferred[Response]) ->
         return
     if not answered.called:
         answered.callback(response)
-
-
-def _leave(peer: Peer) -> None:
-    """Report to a call that its caller does not wait any more."""
-    for leave in tuple(peer.leaving):
-        leave()
 
 
 def _reply(response: Response, interims: int) -> Reply:

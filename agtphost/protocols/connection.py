@@ -43,7 +43,7 @@ from agtphost.protocols.limits import (
 )
 from agtphost.protocols.listener_connections import compact
 from agtphost.protocols.peer_liveness import ReadProgress
-from agtphost.protocols.peers import peer_of
+from agtphost.protocols.peers import call_each, peer_of
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire import Connection, Headers, Request, Response
 
@@ -223,8 +223,7 @@ class ServerConnection:
         self._output.clear()
         self._transport = None
         self._owner.connection_closed(self)
-        for leave in tuple(self._peer.leaving):
-            leave()
+        call_each(self._peer.leaving)
 
     # IPushProducer: the transport says whether it takes more
 

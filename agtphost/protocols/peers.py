@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 from cryptography import x509
 from OpenSSL import crypto
+from twisted.logger import Logger
 
 from agtphost.identity.authorities import digest_of
 from agtphost.identity.certificates import MOST_CERTIFICATES, parse_peer_certificate
@@ -15,6 +17,8 @@ from agtphost.protocols.admission import is_loopback
 
 LONGEST_CHAIN = 8_192
 """Octets of a client's certificate and of those above it that are remembered: usual ones have 600 each."""
+
+log = Logger()
 
 
 def peer_of(connection: Any, address: str) -> Peer:
@@ -71,3 +75,12 @@ def _certificate(own: bytes, chain: tuple[bytes, ...]) -> PeerCertificate:
         # One that is trusted itself has no other above it.
         map(digest_of, found[1:] or found),
     )
+
+
+def call_each(functions: Iterable[Callable[[], None]]) -> None:
+    """Call the functions that wait for the end of a call or connection; a fault of one is logged."""
+    for function in tuple(functions):  # They remove themselves and others.
+        try:
+            function()
+        except Exception:
+            log.failure("what follows from the end of a call or connection failed")

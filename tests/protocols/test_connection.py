@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHandshakeListener, IProtocol, IPushProducer
+from twisted.logger import capturedLogs
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyClass, verifyObject
 
@@ -586,6 +588,23 @@ def test_a_peer_that_leaves_gets_no_answer() -> None:
     dispatcher.interims[0](progress("a"))
     dispatcher.answer()
     assert (link.factory.calls, len(dispatcher.requests), link.transport.writes) == (0, 1, [])
+
+
+def test_a_fault_at_the_end_of_a_connection_leaves_what_else_ends_with_it() -> None:
+    """Of the functions that wait for the end of a call or of a connection one may fail: all others are called."""
+    left: list[int] = []
+
+    def fail_with(number: int) -> None:
+        left.append(number)
+        raise RuntimeError("the end of a call")
+
+    dispatcher = FakeDispatcher()
+    link = Link(dispatcher)
+    link.receive(ask(1))
+    dispatcher.peers[0].leaving |= {partial(fail_with, number) for number in range(3)}
+    with capturedLogs() as logged:
+        link.connection.connectionLost(Failure(ConnectionDone()))
+    assert (sorted(left), sum("log_failure" in event for event in logged)) == ([0, 1, 2], 3)
 
 
 def test_a_peer_that_leaves_in_a_refusal_gets_none() -> None:

@@ -16,7 +16,7 @@ from agtphost.identity.chain_verification import ChainRefused, ChainVerifier
 from agtphost.identity.peer import Peer
 from agtphost.protocols.admission import canonical_address, is_loopback
 from agtphost.protocols.connection import ServerConnection
-from agtphost.protocols.peers import certificate_of
+from agtphost.protocols.peers import call_each, certificate_of
 from agtphost.protocols.quic.core import ServerCore
 from agtphost.protocols.quic.link_settings import LinkSettings
 from agtphost.protocols.quic.stream import StreamConnection, StreamTransport
@@ -447,5 +447,5 @@ class QuicLink:
             each.is_ended = True
         self._owner.forget(self, self._outcome)
         _end_streams(streams)
-        for leave in () if self._peer is None or self._peer.parting is None else tuple(self._peer.parting):
-            leave()
+        if self._peer is not None:
+            call_each(self._peer.parting or ())

@@ -301,6 +301,27 @@ def test_a_fault_at_the_end_of_a_stream_leaves_the_ends_of_others(site: Site, en
     assert host.endpoint.links == (end == "streams")
 
 
+def test_a_fault_at_the_end_of_a_connection_leaves_what_else_ends_with_it(site: Site) -> None:
+    """Of the functions that wait for the end of a connection one may fail: all others are called."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.wait(client.call())
+    parted: list[int] = []
+
+    def fail(number: int) -> None:
+        parted.append(number)
+        raise RuntimeError("the end of a contract")
+
+    [peer] = host.dispatcher.peers
+    assert peer.parting is not None
+    peer.parting |= {partial(fail, number) for number in range(3)}
+    with logged_failures() as failures:
+        client.close()
+        network.pass_time(1)
+    assert (sorted(parted), len(failures), host.endpoint.links) == ([0, 1, 2], 3, 0)
+
+
 def test_what_lasts_as_long_as_the_connection_outlives_a_stream(site: Site) -> None:
     """The end of a call is not the end of its connection, which contracts are bound to."""
     network = Network()
