@@ -13,6 +13,7 @@ What the library lacks or does otherwise, as of 1.7.2:
 - It asks a client that moved to prove its address only where the congestion window has room, which packets to the
   address before may fill for good; it does not ask again where the answer is lost, and has sent all that the address
   may get; and it waits for 0.6 seconds. It measures round trips and congestion of the new path with those before.
+- It does not ask the address before, so that who forwards a few packets in both directions has the connection.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ NEW_PATH_PROBE = 1.0
 """
 Seconds of a probe timeout where the round trip is not known yet (RFC 9002 section 6.2.2). With the library's 0.2 a
 client that moves to a path by satellite has no time to prove its address.
+"""
+
+FORMER_PAUSE = 10.0
+"""
+Seconds between two requests of proof to addresses before. Where copies of a client's packets are always faster than
+these, its answers would bring the connection to another new address each time, and seem to be lost.
 """
 
 PROOF_OCTETS, MOST_SAVED = 96, 192
@@ -132,6 +139,8 @@ class ServerCore(BoundedConnection):
         self._challenged: Any = None  # the path that was asked for a proof of its address
         self._challenged_at = -math.inf
         self._asked: tuple[Any, float] = None, 0.0  # the newest path that was asked, and since when
+        self._active: Any = None  # the path that packets were sent on last
+        self._former_due = -math.inf  # when the path before that may be asked
         self._measured: str | None = None  # the address that round trips and congestion are measured of
         self.packets_lost = 0
         """Packets that the client did not acknowledge in time."""
@@ -290,7 +299,36 @@ class ServerCore(BoundedConnection):
             self._challenged, self._challenged_at = path, now
             if self._asked[0] is not path:
                 self._asked = path, now
+        former, self._active = self._active, path
+        is_left = self._handshake_complete and former in others and former.is_validated
+        if is_left and now >= self._former_due and not self.is_closing:
+            found += self._ask_former_path(former, now)
         return found
+
+    def _ask_former_path(self, former: Any, now: float) -> list[tuple[bytes, Any]]:
+        """
+        Ask the address before for a proof where the client seems to have moved (RFC 9000 section 9.3.3).
+
+        A client that has not moved acknowledges it from there, which makes that address the one in use again.
+        """
+        if self._is_full:
+            return []
+        self._former_due = now + FORMER_PAUSE
+        if former.peer_cid is None and self._peer_cid_available:
+            former.peer_cid = self._peer_cid_available.pop(0)
+        peer_cid = (former.peer_cid or self._peer_cid).cid
+        builder = QuicPacketBuilder(
+            host_cid=self.host_cid,
+            is_client=False,
+            max_datagram_size=self._max_datagram_size,
+            packet_number=self._packet_number,
+            peer_cid=peer_cid,
+            quic_logger=self._quic_logger,
+            version=QuicProtocolVersion.VERSION_1,
+        )
+        builder.start_packet(QuicPacketType.ONE_RTT, self._cryptos[tls.Epoch.ONE_RTT])
+        self._write_path_challenge_frame(builder, former)
+        return list(self._flush_builder(builder=builder, network_path=former, peer_cid=peer_cid, now=now))
 
     def _note_path(self, path: Any, now: float) -> None:
         """Measure round trips and congestion anew where the client has shown that it is at another address."""

@@ -115,6 +115,7 @@ _CURVES = {
 
 _CONNECTION = (
     *("_amplification_blocked_timers", "_close_event", "_close_pending", "_crypto_buffers", "_crypto_streams"),
+    *("_cryptos", "_flush_builder", "_write_path_challenge_frame"),
     *("_handle_crypto_frame", "_handle_new_connection_id_frame", "_handle_reset_stream_frame"),
     *("_handle_retire_connection_id_frame", "_handle_stream_frame"),
     *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),

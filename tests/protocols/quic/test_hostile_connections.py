@@ -344,6 +344,32 @@ def test_copies_from_elsewhere_delay_a_client_and_no_more(site: Site, monkeypatc
         assert client.wait(client.call(), seconds=20)[0].startswith(OK)
 
 
+def test_packets_that_another_address_forwards_take_no_connection_away(site: Site) -> None:
+    """
+    Who forwards a few packets in both directions proves its address, and drops the answer then.
+
+    The address before is asked too (RFC 9000 section 9.3.3): what the client says there brings the connection back.
+    """
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher())
+    client = QuicClient(network, site).connect()
+    number, thief = client.call(), ("203.0.113.9", 5)
+    network.pass_time(1)
+    [link] = host.endpoint._links
+
+    def forward(octets: bytes, _: Any) -> None:
+        if not link.core._network_paths[0].is_validated:
+            client._receive(octets, HOST)
+
+    network.receivers[thief] = forward
+    client.core.send_ping(0)
+    for octets, _ in client.core.datagrams_to_send(now=network.clock.seconds()):
+        network.carry(octets, thief, HOST)
+    network.run(lambda: any(each.addr == thief and each.is_validated for each in link.core._network_paths))
+    host.dispatcher.answer(b"x" * 3_000)
+    assert client.wait(number, seconds=1)[0].endswith(b"x" * 3_000)
+
+
 def test_a_client_with_another_port_for_each_datagram_costs_few_datagrams(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,7 +429,7 @@ def test_paths_that_are_not_proven_are_few(site: Site) -> None:
             before = len(network.carried)
             host.endpoint.datagramReceived(octets, (f"203.0.113.{number}", 4000))
             network.pass_time(0.05)
-            answered = sum(len(each) for _, to, each in network.carried[before:] if to != client.address)
+            answered = sum(len(each) for _, to, each in network.carried[before:] if to not in (client.address, HOST))
             assert answered <= 3 * len(octets) * number
         assert len(link.core._network_paths) <= 8
     assert (host.factory.connections, link.address) == (1, client.address[0])
