@@ -10,14 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from aioquic import tls
-from aioquic.quic import events
-from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.connection import QuicConnection
-from aioquic.quic.packet import QuicProtocolVersion
-
 from tests.attacks.attack import MIB, Attack, Target
 from tests.attacks.measure import consumed_by_reactor
+from tests.attacks.quic_caller import QuicCaller
 from tests.attacks.site import amend
 from tests.attacks.strikes import addresses, fewer, turns
 from tests.programmes import seed_of_chance
@@ -29,114 +24,10 @@ def with_quic(folder: Path) -> None:
     amend(folder, "quic", "enabled = true")
 
 
-class Attacker:
-    """
-    A client with a socket of its own.
-
-    :param source: its address.
-    :param identified: whether it shows the certificate of ``demo``.
-    """
-
-    def __init__(self, target: Target, source: str, *, identified: bool = True) -> None:
-        configuration = QuicConfiguration(
-            is_client=True,
-            alpn_protocols=["agtp"],
-            server_name="localhost",
-            supported_versions=[QuicProtocolVersion.VERSION_1],
-        )
-        configuration.load_verify_locations(cafile=str(target.state / "ca.pem"))
-        if identified:
-            own = target.state / "agents" / "demo"
-            configuration.load_cert_chain(own / "agent.pem", own / "agent.key")
-        self._to = ("127.0.0.1", target.port)
-        self._source = source
-        self.core = QuicConnection(configuration=configuration)
-        self.is_ready = self.has_ended = False
-        self.answers: dict[int, bytes] = {}
-        self.socket = self._bind()
-        self.core.connect(self._to, now=time.monotonic())
-        self.send()
-
-    def _bind(self) -> socket.socket:
-        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        made.bind((self._source, 0))
-        made.connect(self._to)
-        return made
-
-    def move(self) -> None:
-        """Go on from another port."""
-        self.socket.close()
-        self.socket = self._bind()
-
-    def send(self) -> None:
-        """Send what there is."""
-        for octets, _ in self.core.datagrams_to_send(now=time.monotonic()):
-            with suppress(OSError):
-                self.socket.send(octets)
-
-    def wait(self, until: Callable[[], object], seconds: float = 5.0) -> bool:
-        """Read and answer until something holds; return whether it does."""
-        end = time.monotonic() + seconds
-        while not until() and not self.has_ended and time.monotonic() < end:
-            self.send()
-            self.socket.settimeout(0.05)
-            try:
-                self.core.receive_datagram(self.socket.recv(65_536), self._to, now=time.monotonic())
-            except OSError:
-                due = self.core.get_timer()
-                if due is not None and due <= time.monotonic():
-                    self.core.handle_timer(now=time.monotonic())
-            while (event := self.core.next_event()) is not None:
-                self._note(event)
-        return bool(until())
-
-    def _note(self, event: Any) -> None:
-        self.is_ready |= isinstance(event, events.HandshakeCompleted)
-        self.has_ended |= isinstance(event, events.ConnectionTerminated)
-        if isinstance(event, events.StreamDataReceived):
-            self.answers[event.stream_id] = self.answers.get(event.stream_id, b"") + event.data
-
-    def begin(self, octets: bytes, *, ends: bool = True) -> int:
-        """Send octets on a stream of their own."""
-        number = self.core.get_next_available_stream_id()
-        self.core.send_stream_data(number, octets, end_stream=ends)
-        self.send()
-        return number
-
-    def send_frames(self, frames: bytes) -> None:
-        """Send a packet with frames of the attacker's own making, of which its core knows nothing."""
-        core: Any = self.core
-        core._packet_number += 1
-        number: int = core._packet_number
-        head = b"\x43" + core._peer_cid.cid + number.to_bytes(4, "big")
-        with suppress(OSError):
-            self.socket.send(core._cryptos[tls.Epoch.ONE_RTT].encrypt_packet(head, frames, number))
-
-    def connect(self, seconds: float = 5.0) -> bool:
-        """Wait for the end of the handshake; return whether it came."""
-        return self.wait(lambda: self.is_ready, seconds)
-
-    def answer(self, number: int, seconds: float) -> bytes:
-        """Wait for an answer on a stream, and return what arrived."""
-        self.wait(lambda: self.answers.get(number), seconds)
-        return self.answers.get(number, b"")
-
-    def may_open(self) -> bool:
-        """Return whether the host allows another stream."""
-        core: Any = self.core
-        return self.is_ready and bool(core._local_next_stream_id_bidi // 4 < core._remote_max_streams_bidi)
-
-    def close(self) -> None:
-        """End the connection in order."""
-        self.core.close()
-        self.send()
-        self.socket.close()
-
-
 @contextmanager
-def attacker(target: Target, source: str = "127.0.3.1", *, identified: bool = True) -> Iterator[Attacker]:
+def attacker(target: Target, source: str = "127.0.3.1", *, identified: bool = True) -> Iterator[QuicCaller]:
     """Have a client that is connected, if the host takes it."""
-    client = Attacker(target, source, identified=identified)
+    client = QuicCaller(target, source, identified=identified)
     try:
         client.connect()
         yield client
@@ -147,7 +38,7 @@ def attacker(target: Target, source: str = "127.0.3.1", *, identified: bool = Tr
 def first_datagrams(target: Target, seconds: float) -> None:
     """Clients of 40 addresses begin a handshake and read nothing: never more than three times their octets."""
     for _, source in zip(turns(seconds, least=20), addresses(), strict=False):
-        client = Attacker(target, source, identified=False)
+        client = QuicCaller(target, source, identified=False)
         client.socket.close()
         target.arrived(1)
 
@@ -193,7 +84,7 @@ def rapid_resets(target: Target, seconds: float) -> None:
 def half_requests(target: Target, seconds: float) -> None:
     """Agents that begin all the requests that their connections allow, and end none."""
     head = b"AGTP/1.0 ECHO /text\r\nContent-Type: application/json\r\nContent-Length: 900000\r\n\r\n{"
-    clients = [Attacker(target, source) for _, source in zip(range(fewer(30, seconds)), addresses(), strict=False)]
+    clients = [QuicCaller(target, source) for _, source in zip(range(fewer(30, seconds)), addresses(), strict=False)]
     for client in clients:
         client.connect(2.0)
         for _ in range(16):
@@ -207,7 +98,7 @@ def half_requests(target: Target, seconds: float) -> None:
 
 def unread_answers(target: Target, seconds: float) -> None:
     """Agents that ask for the longest answers there are, and read nothing."""
-    clients = [Attacker(target, source) for _, source in zip(range(fewer(20, seconds)), addresses(), strict=False)]
+    clients = [QuicCaller(target, source) for _, source in zip(range(fewer(20, seconds)), addresses(), strict=False)]
     for client in clients:
         client.connect(2.0)
         for _ in range(16):
@@ -234,7 +125,7 @@ def costly_datagrams(target: Target, seconds: float) -> None:
     did until an answer came is counted, since the time includes what this machine did besides: a datagram of each
     connection would be 60 ms.
     """
-    strangers = [Attacker(target, f"127.0.3.{4 + number % 4}", identified=False) for number in range(40)]
+    strangers = [QuicCaller(target, f"127.0.3.{4 + number % 4}", identified=False) for number in range(40)]
     for each in strangers:
         each.connect()
         each.send()
