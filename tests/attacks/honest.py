@@ -4,7 +4,8 @@ Honest callers beside an attack: ``python -m tests.attacks.honest``, a process o
 Each caller has a schedule, and a call counts from the moment it was due, not from the moment it was sent: a host that
 stands still for two seconds makes every call late that was due meanwhile, and not one call per connection. On kept
 connections ``call`` (a durable record) and ``tool`` (through the MCP server) are made as the agent ``honest``;
-``connect`` opens a new connection each time, ``front`` and ``wellknown`` fetch a document over HTTPS.
+``connect`` opens a new connection each time, ``front`` and ``wellknown`` fetch a document over HTTPS. ``quic`` is a
+``call`` over QUIC, where the host listens for it.
 
 ``probe`` calls something else: a process on the core of the host that answers whatever it is asked at once, over
 TLS. It waits for both cores as a call does, has the same to do on this side, and waits for nothing in the host. What
@@ -32,8 +33,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.attacks.cores import bring
+from tests.attacks.quic_caller import QuicCaller
 from tests.attacks.site import HONEST_ADDRESS
-from tests.system.raw_link import RawLink, client_context
+from tests.system.raw_link import RawLink, client_context, request
 
 PATIENCE = 20.0
 """Seconds after which a call that has no answer is an error."""
@@ -44,13 +46,13 @@ WARM = 40.0
 LAST_OF_CONNECTION = 9_000
 """Calls after which a caller opens a new connection; the host ends one after 10,000 (``requests_per_connection``)."""
 
-RATES = {"call": 25.0, "tool": 10.0, "connect": 2.0, "front": 1.0, "wellknown": 1.0, "probe": 50.0}
+RATES = {"call": 25.0, "tool": 10.0, "connect": 2.0, "front": 1.0, "wellknown": 1.0, "quic": 25.0, "probe": 50.0}
 """Calls per second of one caller."""
 
-FREQUENT = ("call", "tool", "probe")
+FREQUENT = ("call", "tool", "quic", "probe")
 """The kinds of which ``--share`` leaves out some."""
 
-CALLERS = {"call": 4, "tool": 1, "connect": 1, "front": 1, "wellknown": 1, "probe": 1}
+CALLERS = {"call": 4, "tool": 1, "connect": 1, "front": 1, "wellknown": 1, "quic": 2, "probe": 1}
 
 TOOL = {
     "action": "mcp.tools.call",
@@ -83,9 +85,15 @@ class Place:
     wellknown: int
 
 
-def rates(share: float) -> dict[str, float]:
-    """Calls per second of one caller of each kind, where of the frequent ones only a share is made."""
-    return {kind: rate * (share if kind in FREQUENT else 1.0) for kind, rate in RATES.items()}
+def rates(share: float, *, quic: bool) -> dict[str, float]:
+    """
+    Calls per second of one caller of each kind.
+
+    :param share: of the frequent ones, that is made.
+    :param quic: whether the host listens for QUIC.
+    """
+    kinds = {kind: rate for kind, rate in RATES.items() if quic or kind != "quic"}
+    return {kind: rate * (share if kind in FREQUENT else 1.0) for kind, rate in kinds.items()}
 
 
 class Caller:
@@ -126,6 +134,23 @@ class Caller:
         if self._link is not None:
             self._link.close()
         self._link, self._asked = None, 0
+
+
+class QuicCalls:
+    """Calls over one QUIC connection, which is opened again where it ended."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._client: QuicCaller | None = None
+
+    def call(self) -> str | None:
+        """What went wrong, or None."""
+        if self._client is None or self._client.has_ended:
+            self._client = QuicCaller(self._place, HONEST_ADDRESS, agent="honest")
+            if not self._client.connect(PATIENCE):
+                return "no connection over QUIC"
+        answer = self._client.answer(self._client.begin(request("ECHO", "/text", {"text": "honest"})), PATIENCE)
+        return None if answer.startswith(b"AGTP/1.0 200 ") else f"over QUIC {answer[:40]!r}"
 
 
 def fetch(port: int, path: str, context: ssl.SSLContext) -> str | None:
@@ -193,6 +218,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--host-core", type=int)
     parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--quic", action="store_true")
     given = parser.parse_args()
     place = Place(port=given.port, state=given.state, front=given.front, wellknown=given.wellknown)
     context = client_context(place, agent="honest")
@@ -206,9 +232,12 @@ def main() -> None:
             return lambda: fetch(place.front, "/agents/assistant/.well-known/agent-card.json", nobody)
         if kind == "wellknown":
             return lambda: fetch(place.wellknown, "/.well-known/agtp", nobody)
+        if kind == "quic":
+            return QuicCalls(place).call
         return getattr(Caller(place, context), kind)  # type: ignore[no-any-return]
 
-    calls = [(kind, number, made(kind)) for kind in RATES for number in range(CALLERS[kind])]
+    rate = rates(given.share, quic=given.quic)
+    calls = [(kind, number, made(kind)) for kind in rate for number in range(CALLERS[kind])]
     ready = time.monotonic() + WARM
     for _, _, call in calls[:5]:  # The host starts its MCP server, compiles and connects what it needs.
         # One that says that there are too many calls has started.
@@ -216,7 +245,6 @@ def main() -> None:
             time.sleep(0.2)
         for _ in range(10):
             call()
-    rate = rates(given.share)
     threads = [
         threading.Thread(target=Schedule(kind, number, call, over, rate[kind]).run, daemon=True)
         for kind, number, call in calls

@@ -14,7 +14,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.packet import QuicProtocolVersion
 
-from tests.attacks.attack import Target
+from tests.system.raw_link import Reachable
 
 
 class QuicCaller:
@@ -22,10 +22,10 @@ class QuicCaller:
     A client with a socket of its own.
 
     :param source: its address.
-    :param identified: whether it shows the certificate of ``demo``.
+    :param agent: whose certificate it shows; None: none.
     """
 
-    def __init__(self, target: Target, source: str, *, identified: bool = True) -> None:
+    def __init__(self, target: Reachable, source: str, *, agent: str | None = "demo") -> None:
         configuration = QuicConfiguration(
             is_client=True,
             alpn_protocols=["agtp"],
@@ -33,8 +33,8 @@ class QuicCaller:
             supported_versions=[QuicProtocolVersion.VERSION_1],
         )
         configuration.load_verify_locations(cafile=str(target.state / "ca.pem"))
-        if identified:
-            own = target.state / "agents" / "demo"
+        if agent is not None:
+            own = target.state / "agents" / agent
             configuration.load_cert_chain(own / "agent.pem", own / "agent.key")
         self._to = ("127.0.0.1", target.port)
         self._source = source

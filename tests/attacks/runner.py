@@ -50,7 +50,7 @@ ATTEMPTS = 3
 LEAST = 1.0
 """Seconds that the window of an attack has at least, however soon the attack ends."""
 
-TIMED = ("call", "tool")
+TIMED = ("call", "tool", "quic")
 """The kinds whose p99 is judged; of the others there are too few, and only their errors count."""
 
 NICE = 10
@@ -79,9 +79,10 @@ class Callers:
     """The process of the honest callers, and what it has said."""
 
     def __init__(self, site: Site, cores: Cores, share: float = 1.0) -> None:
-        self._rates = rates(share)
+        self._rates = rates(share, quic=site.quic)
         words = ["--port", site.port, "--state", site.state, "--front", site.front, "--wellknown", site.wellknown]
         words += ["--share", share]
+        words += ["--quic"] * site.quic
         if cores.host is not None:
             words += ["--host-core", cores.host]
         self.samples: list[Sample] = []

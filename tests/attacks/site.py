@@ -54,6 +54,8 @@ class Site:
 
         text = host.config.read_text()
         self._ports = {name: int(port) for name, port in re.findall(r"# (\w+) port ([0-9]+)", text)}
+        self.quic = "\n[quic]\nenabled = true" in text
+        """Whether it listens for QUIC, at the same port."""
 
     @property
     def port(self) -> int:

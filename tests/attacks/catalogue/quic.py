@@ -25,9 +25,9 @@ def with_quic(folder: Path) -> None:
 
 
 @contextmanager
-def attacker(target: Target, source: str = "127.0.3.1", *, identified: bool = True) -> Iterator[QuicCaller]:
+def attacker(target: Target, source: str = "127.0.3.1", *, agent: str | None = "demo") -> Iterator[QuicCaller]:
     """Have a client that is connected, if the host takes it."""
-    client = QuicCaller(target, source, identified=identified)
+    client = QuicCaller(target, source, agent=agent)
     try:
         client.connect()
         yield client
@@ -38,7 +38,7 @@ def attacker(target: Target, source: str = "127.0.3.1", *, identified: bool = Tr
 def first_datagrams(target: Target, seconds: float) -> None:
     """Clients of 40 addresses begin a handshake and read nothing: never more than three times their octets."""
     for _, source in zip(turns(seconds, least=20), addresses(), strict=False):
-        client = QuicCaller(target, source, identified=False)
+        client = QuicCaller(target, source, agent=None)
         client.socket.close()
         target.arrived(1)
 
@@ -125,7 +125,7 @@ def costly_datagrams(target: Target, seconds: float) -> None:
     did until an answer came is counted, since the time includes what this machine did besides: a datagram of each
     connection would be 60 ms.
     """
-    strangers = [QuicCaller(target, f"127.0.3.{4 + number % 4}", identified=False) for number in range(40)]
+    strangers = [QuicCaller(target, f"127.0.3.{4 + number % 4}", agent=None) for number in range(40)]
     for each in strangers:
         each.connect()
         each.send()
