@@ -15,7 +15,7 @@ TURN_SECONDS = 0.001
 """
 Seconds of processor time after which a turn of the reactor begins with no further datagram or connection.
 
-A datagram may take 1.6 ms. A call has four or five turns, through the threads of the store, and each is as long.
+A datagram may take 0.8 ms. A call has four or five turns, through the threads of the store, and each is as long.
 """
 
 READ_SECONDS = 0.0005

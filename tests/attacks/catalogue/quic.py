@@ -119,7 +119,7 @@ caller reads the answer late, because its machine is busy, are among the others.
 
 def costly_datagrams(target: Target, seconds: float) -> None:
     """
-    Strangers fill datagrams with frames that say nothing, 1.5 ms each; a caller over QUIC is answered meanwhile.
+    Strangers fill datagrams with frames that say nothing, as many as may be; a caller over QUIC is answered meanwhile.
 
     There are 40 of them at four addresses, ten each, which is as many as may shake hands there together. What the host
     did until an answer came is counted, since the time includes what this machine did besides: a datagram of each
@@ -136,7 +136,7 @@ def costly_datagrams(target: Target, seconds: float) -> None:
             number, answer = caller.begin(request("ECHO", "/text", {"text": "x"})), b""
             while not answer and time.monotonic() < begun + 10:
                 for stranger in strangers:
-                    stranger.send_frames(b"\x0a\0\0" * 400)  # empty STREAM
+                    stranger.send_frames(b"\x0a\0\0" * 150 + b"\x15\0\1" * 300)  # empty STREAM, blocked
                     target.arrived(1)
                 answer = caller.answer(number, 0.005)
             assert answer.startswith(b"AGTP/1.0 200"), f"a call over QUIC has the answer {answer[:40]!r}"

@@ -20,7 +20,13 @@ from agtphost.client import TLSRefused
 from agtphost.client.quic.core import ClientCore
 from agtphost.protocols.quic.core import ServerCore
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR
-from agtphost.wire.quic.connection import MOST_ACKNOWLEDGEMENTS, MOST_CRYPTO_FRAMES, MOST_DATAGRAM, MOST_GAPS
+from agtphost.wire.quic.connection import (
+    MOST_ACKNOWLEDGEMENTS,
+    MOST_CRYPTO_FRAMES,
+    MOST_DATAGRAM,
+    MOST_FRAMES,
+    MOST_GAPS,
+)
 from tests.client.quic.sessions import SessionClient, call_of, credentials_of
 from tests.protocols.links import ask
 from tests.protocols.loopback import Site
@@ -31,7 +37,7 @@ from tests.protocols.test_tls import good
 BAD_CERTIFICATE = 42
 """An alert of TLS."""
 
-PING, ACK, RESET, CRYPTO, STREAM = 0x01, 0x02, 0x04, 0x06, 0x0E
+PING, ACK, RESET, STOP_SENDING, CRYPTO, STREAM_WITHOUT_END, STREAM = 0x01, 0x02, 0x04, 0x05, 0x06, 0x0A, 0x0E
 
 
 @pytest.fixture
@@ -90,6 +96,36 @@ def test_frames_of_handshake_messages_are_few(site: Site, octets: bytes) -> None
     assert client.closed is not None and client.closed.error_code == 0x0D  # CRYPTO_BUFFER_EXCEEDED
     assert sent <= MOST_CRYPTO_FRAMES + 128
     assert host.endpoint.links == 0 and is_answered(network, site)
+
+
+@pytest.mark.parametrize(
+    ("kind", "octets", "count"),
+    [
+        (STREAM_WITHOUT_END, b"\x0a\0\0", MOST_FRAMES),
+        (ACK, b"\x02\0\0\0\0", MOST_FRAMES // 2),
+        (STOP_SENDING, b"\x05\0\3", MOST_FRAMES),
+        (PING, b"\1", MOST_FRAMES),
+    ],
+    ids=["stream", "ack", "stop sending", "ping"],
+)
+@pytest.mark.parametrize("more", [0, 1])
+def test_frames_of_a_packet_are_few(site: Site, kind: int, octets: bytes, count: int, more: int) -> None:
+    """
+    Frames that take long for their length close the connection from a number that no client needs.
+
+    Without a bound a datagram full of acknowledgements took 2.2 ms, and one of empty STREAM frames 1.6 ms: more than a
+    turn of the reactor has.
+    """
+    network = Network()
+    QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.call(ends=False)
+    network.pass_time(0.1)
+    send(client, octets * (count - 1 + more))  # It begins with a PING.
+    network.pass_time(1)
+    closed = None if client.closed is None else (client.closed.error_code, client.closed.frame_type)
+    assert closed == ((0x0A, kind) if more else None)
+    assert is_answered(network, site)
 
 
 def test_loss_and_another_order_leave_few_gaps(site: Site) -> None:
@@ -217,7 +253,7 @@ def repeated(octets: bytes, client: QuicClient, count: int) -> None:
 FLOODS: dict[str, Callable[[QuicClient, int], None]] = {
     "pings whose packet numbers leave gaps": lambda client, count: later(client, count, b""),
     "acknowledgements of packets that were never sent": partial(repeated, b"\x02" + number(1 << 40) + b"\0\0\0"),
-    "many acknowledgements": partial(repeated, b"\x02\x05\0\0\5" * 150),
+    "many acknowledgements": partial(repeated, b"\x02\x05\0\0\5" * (MOST_FRAMES // 2 - 1)),
     "keys that are new with each packet": update_keys,
     "challenges of the path": lambda client, count: send(client, b"".join(b"\x1a" + os.urandom(8) for _ in range(99))),
     "answers to challenges": lambda client, count: send(client, b"".join(b"\x1b" + os.urandom(8) for _ in range(99))),

@@ -156,7 +156,7 @@ def test_an_answer_is_sent_before_further_datagrams_are_served(site: Site, monke
 
 
 def test_a_turn_is_over_after_one_datagram_that_takes_long(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frames that say nothing take 1.5 ms a datagram: a second one would make each turn of a call twice as long."""
+    """A datagram may take as long as a turn: a second one would make each turn of a call twice as long."""
     flood = Flood(site, monkeypatch, 50)
     flood.taken = 0.0015
     flood.arrive()
