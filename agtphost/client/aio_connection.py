@@ -15,6 +15,7 @@ from agtphost.client.delivery import Delivery
 from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.tcp_attempts import ATTEMPT_DELAY
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.wire.codec import Limits
 
@@ -234,21 +235,45 @@ class HeardSocket(socket.socket):
 
 
 async def _dial(loop: asyncio.AbstractEventLoop, destination: Destination) -> socket.socket:
-    """Open a TCP connection to the first address of the name that takes one."""
-    failure: OSError = OSError("the name has no address")
-    for family, kind, protocol, _, address in await loop.getaddrinfo(
-        destination.host, destination.port, type=socket.SOCK_STREAM
-    ):
-        raw = HeardSocket(family, kind, protocol)
-        try:
-            raw.setblocking(False)
-            await loop.sock_connect(raw, address)
-        except OSError as error:
-            raw.close()
-            failure = error
-        except BaseException:
-            raw.close()
-            raise
-        else:
-            return raw
-    raise failure
+    """Open a TCP connection to one of the addresses of a name; see :mod:`agtphost.client.tcp_attempts`."""
+    places = await loop.getaddrinfo(destination.host, destination.port, type=socket.SOCK_STREAM)
+    failure: OSError | None = None
+    attempts: set[asyncio.Task[socket.socket]] = set()
+    try:
+        while places or attempts:
+            if places:
+                attempts.add(loop.create_task(_open(loop, places.pop(0))))
+            delay = ATTEMPT_DELAY if places else None
+            await asyncio.wait(attempts, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in [each for each in attempts if each.done()]:
+                if (error := attempt.exception()) is None:
+                    attempts.discard(attempt)
+                    return attempt.result()
+                if not isinstance(error, OSError):
+                    raise error
+                attempts.discard(attempt)
+                failure = failure or error
+    finally:
+        for attempt in attempts:
+            attempt.add_done_callback(_close_unused)
+            attempt.cancel()
+    raise failure or OSError("the name has no address")
+
+
+async def _open(loop: asyncio.AbstractEventLoop, place: Any) -> socket.socket:
+    """Open a TCP connection to an entry of ``getaddrinfo``."""
+    family, kind, protocol, _, address = place
+    raw = HeardSocket(family, kind, protocol)
+    try:
+        raw.setblocking(False)
+        await loop.sock_connect(raw, address)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _close_unused(attempt: asyncio.Task[socket.socket]) -> None:
+    """Close the connection of an attempt that came too late."""
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()

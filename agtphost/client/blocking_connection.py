@@ -15,6 +15,7 @@ from agtphost.client.deadline import Deadline
 from agtphost.client.errors import ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.tcp_attempts import TcpAttempts
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.wire.codec import Limits
 
@@ -150,11 +151,12 @@ def connect(
 
 
 def _open_tcp(destination: Destination, deadline: Deadline) -> socket.socket:
+    seconds = deadline.remaining(f"connecting to {destination}")
     try:
-        return socket.create_connection(
-            (destination.host, destination.port), deadline.remaining(f"connecting to {destination}")
-        )
-    except TimeoutError:
-        raise deadline.timeout_error() from None
+        with contextlib.closing(TcpAttempts(destination, deadline.clock)) as attempts:
+            channel = attempts.connect(seconds)
     except (OSError, UnicodeError) as error:
         raise tls.cannot_connect(error, destination) from error
+    if channel is None:
+        raise deadline.timeout_error()
+    return channel

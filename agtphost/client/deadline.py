@@ -17,7 +17,7 @@ class Deadline:
     """A moment after which a call is given up."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock = clock
+        self.clock = clock
         self._seconds = seconds
         self._end = clock() + seconds
         self._doing = "starting"
@@ -27,7 +27,7 @@ class Deadline:
     @property
     def seconds_left(self) -> float:
         """The seconds that are left; zero or negative once it has passed."""
-        return self._end - self._clock()
+        return self._end - self.clock()
 
     def remaining(self, doing: str) -> float:
         """
@@ -43,7 +43,7 @@ class Deadline:
 
     def sooner(self, seconds: float) -> Deadline:
         """Return the earlier of this deadline and one so many seconds from now."""
-        other = Deadline(self._clock, seconds)
+        other = Deadline(self.clock, seconds)
         return other if other._end < self._end else self
 
     def timeout_error(self) -> Timeout:

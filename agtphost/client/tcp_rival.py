@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
+import math
 import selectors
 import socket
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from agtphost.client.carriers import HEAD_START
 from agtphost.client.deadline import Clock
 from agtphost.client.requests import Destination
+from agtphost.client.tcp_attempts import TcpAttempts
 
 
 class Overtaken(Exception):
@@ -27,7 +29,7 @@ class TcpRival:
         self._destination = destination
         self._clock = clock
         self._begins = clock() + HEAD_START
-        self._places: list[Any] | None = None
+        self._attempts: TcpAttempts | None = None
         self._channel: socket.socket | None = None
 
     def wait(self, datagrams: Any, seconds: float) -> bool:
@@ -40,17 +42,17 @@ class TcpRival:
         """
         end = self._clock() + seconds
         while (left := end - self._clock()) > 0:
-            until_begin = self._begins - self._clock()
-            if self._places is None and until_begin <= 0:
-                self._begin()
-            limit = left if self._places is not None else min(left, max(until_begin, 0.001))
+            limit = min(left, max(self._begin_due() - self._clock(), 0.001))
+            channels = [] if self._attempts is None else self._attempts.channels
             with selectors.DefaultSelector() as selector:
                 selector.register(datagrams, selectors.EVENT_READ)
-                if self._channel is not None:
-                    selector.register(self._channel, selectors.EVENT_WRITE)
-                ready = [key.fileobj for key, _ in selector.select(limit)]
-            if self._channel is not None and self._channel in ready:
-                self._settle(self._channel.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+                for channel in channels:
+                    selector.register(channel, selectors.EVENT_WRITE, channel)
+                ready = {key.fileobj: key.data for key, _ in selector.select(limit)}
+            for channel in ready.values():
+                if channel is not None and self._attempts is not None and self._attempts.settle(channel):
+                    self._channel = channel
+                    raise Overtaken
             if datagrams in ready:
                 return True
         return False
@@ -62,36 +64,20 @@ class TcpRival:
         return channel
 
     def close(self) -> None:
-        """Give the attempt up."""
+        """Give the attempts up."""
+        if self._attempts is not None:
+            self._attempts.close()
         if self._channel is not None:
             self._channel.close()
             self._channel = None
 
-    def _begin(self) -> None:
-        try:
-            found = socket.getaddrinfo(self._destination.host, self._destination.port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            found = []
-        self._places = list(found)
-        self._try_next()
-
-    def _try_next(self) -> None:
-        """Begin with the next address; without one QUIC alone is left."""
-        while self._places:
-            family, kind, protocol, _, address = self._places.pop(0)
-            try:
-                self._channel = socket.socket(family, kind, protocol)
-                self._channel.setblocking(False)
-                fault = self._channel.connect_ex(address)
-            except OSError:
-                self.close()
-                continue
-            if fault in (0, errno.EINPROGRESS):
-                return
-            self.close()
-
-    def _settle(self, fault: int) -> None:
-        if not fault:
-            raise Overtaken
-        self.close()
-        self._try_next()
+    def _begin_due(self) -> float:
+        """Begin with the addresses whose time has come, and return when the next one's comes."""
+        if self._attempts is None and self._clock() >= self._begins:
+            self._begins = math.inf
+            with contextlib.suppress(OSError, UnicodeError):  # Without an address QUIC alone is left.
+                self._attempts = TcpAttempts(self._destination, self._clock)
+        if self._attempts is None:
+            return self._begins
+        self._attempts.begin()
+        return self._attempts.due

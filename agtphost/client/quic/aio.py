@@ -20,6 +20,7 @@ from agtphost.client.quic.errors import PROBE_SECONDS, convert_unsent, to_loss
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.tcp_attempts import ATTEMPT_DELAY
 from agtphost.wire.codec import Limits
 
 
@@ -215,7 +216,9 @@ async def connect(
 async def _answers_by_tcp(destination: Destination) -> bool:
     try:
         async with asyncio.timeout(PROBE_SECONDS):
-            _, writer = await asyncio.open_connection(destination.host, destination.port)
+            _, writer = await asyncio.open_connection(
+                destination.host, destination.port, happy_eyeballs_delay=ATTEMPT_DELAY
+            )
     except (OSError, TimeoutError):
         return False
     writer.transport.abort()

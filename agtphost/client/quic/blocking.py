@@ -21,6 +21,7 @@ from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, convert_unsen
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.tcp_attempts import TcpAttempts
 from agtphost.client.tcp_rival import TcpRival
 from agtphost.wire.codec import Limits
 
@@ -373,8 +374,10 @@ def connect(
 
 def _answers_by_tcp(destination: Destination, deadline: Deadline) -> bool:
     try:
-        seconds = min(PROBE_SECONDS, max(deadline.seconds_left, 0.1))
-        socket.create_connection((destination.host, destination.port), seconds).close()
+        with contextlib.closing(TcpAttempts(destination, deadline.clock)) as attempts:
+            channel = attempts.connect(min(PROBE_SECONDS, max(deadline.seconds_left, 0.1)))
     except OSError:
         return False
-    return True
+    if channel is not None:
+        channel.close()
+    return channel is not None

@@ -1,0 +1,111 @@
+"""Which of the addresses of a name the clients connect to, where some do not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from agtphost.client import aio_connection, blocking_connection
+from agtphost.client.deadline import Deadline
+from agtphost.client.errors import CannotConnect, Timeout
+from agtphost.client.requests import Destination
+from agtphost.client.tcp_rival import Overtaken, TcpRival
+
+NAME = Destination("agents.example", 4480)
+PATIENCE = 10.0
+"""Seconds that a call may take."""
+
+
+@contextmanager
+def silent_place() -> Iterator[Any]:
+    """Give an address that answers no attempt: its queue of connections is full, and nobody accepts them."""
+    fillers: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        try:
+            for _ in range(4):
+                fillers.append(socket.socket())
+                fillers[-1].setblocking(False)
+                fillers[-1].connect_ex(server.getsockname())
+            yield server.getsockname()
+        finally:
+            for each in fillers:
+                each.close()
+
+
+@contextmanager
+def closed_place() -> Iterator[Any]:
+    """Give an address where nothing listens."""
+    with closing(socket.socket()) as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield unused.getsockname()
+
+
+def dial_blocking() -> socket.socket:
+    deadline = Deadline(time.monotonic, PATIENCE)
+    channel = blocking_connection._open_tcp(NAME, deadline)
+    deadline.remaining("shaking hands")
+    return channel
+
+
+def dial_asyncio() -> socket.socket:
+    async def dial() -> socket.socket:
+        async with asyncio.timeout(PATIENCE):
+            return await aio_connection._dial(asyncio.get_running_loop(), NAME)
+
+    return asyncio.run(dial())
+
+
+def dial_rival() -> socket.socket:
+    with socket.socket(type=socket.SOCK_DGRAM) as datagrams, closing(TcpRival(NAME, time.monotonic)) as rival:
+        datagrams.bind(("127.0.0.1", 0))
+        try:
+            rival.wait(datagrams, PATIENCE)
+        except Overtaken:
+            return rival.take()
+    raise AssertionError("TCP was not connected")
+
+
+@pytest.fixture
+def resolve_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def resolve_to(*places: Any) -> None:
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place) for place in places]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: list(found))
+
+    return resolve_to
+
+
+@pytest.mark.parametrize("before", [silent_place, closed_place])
+@pytest.mark.parametrize("dial", [dial_blocking, dial_asyncio, dial_rival])
+def test_an_address_that_does_not_answer_is_left_for_the_next(
+    dial: Callable[[], socket.socket], before: Callable[[], Any], resolve_to: Callable[..., None]
+) -> None:
+    """The others are tried besides, long before the call's time is over; the first that is there is used."""
+    with before() as first, silent_place() as last, socket.create_server(("127.0.0.1", 0)) as server:
+        resolve_to(first, server.getsockname(), last)
+        with dial() as channel:
+            assert channel.getpeername() == server.getsockname()
+
+
+@pytest.mark.parametrize("dial", [dial_blocking, dial_asyncio])
+def test_the_error_is_that_of_the_first_address(
+    dial: Callable[[], socket.socket], resolve_to: Callable[..., None]
+) -> None:
+    """Where no address takes a connection, nothing is waited for."""
+    with closed_place() as first:
+        resolve_to(first, first)
+        with pytest.raises((CannotConnect, ConnectionRefusedError)):
+            dial()
+
+
+def test_silence_of_all_addresses_ends_with_the_time_of_the_call(resolve_to: Callable[..., None]) -> None:
+    """The error says that it took too long, however many addresses there are."""
+    with silent_place() as first, silent_place() as second:
+        resolve_to(first, second)
+        with pytest.raises(Timeout, match=r"longer than 0\.4 seconds, while connecting to agents\.example:4480"):
+            blocking_connection._open_tcp(NAME, Deadline(time.monotonic, 0.4))
