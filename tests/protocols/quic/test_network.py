@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from aioquic import tls
 from aioquic.quic.configuration import QuicConfiguration
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import LoopingCall
@@ -85,6 +86,24 @@ def test_a_lost_proof_of_an_address_is_asked_for_again(site: tuple[Site, Identit
     client.core.send_ping(0)
     client.flush()
     assert client.wait(number, seconds=3)[0].endswith(bytes(100_000))
+
+
+def test_a_client_may_have_new_keys_for_each_call(site: tuple[Site, Identity]) -> None:
+    """Packets of the keys before that arrive late are sent again, and each call is answered once."""
+    network = Network(3, loss=0.1, doubled=0.1, jitter=0.05)
+    host = QuicHost(network, site[0])
+    client = QuicClient(network, site[0], core=ProbingConnection).connect()
+    client.wait(client.call())
+    core: Any = client.core
+    for count in range(41):
+        before = core._packet_number
+        core.request_key_update()
+        number = client.call(ask(f"new-{count}"))
+        client.core.send_ping(count)  # Until the host has acknowledged one it may see no newer ones (RFC 9001, 6.1).
+        network.run(lambda before=before: core._spaces[tls.Epoch.ONE_RTT].largest_acked_packet >= before)
+        assert client.wait(number)[0].startswith(b"AGTP/1.0 200")
+    [link] = host.endpoint._links
+    assert len(host.dispatcher.requests) == 42 and link.core._cryptos[tls.Epoch.ONE_RTT].recv.key_phase == 1
 
 
 @pytest.mark.programme
