@@ -17,7 +17,7 @@ from twisted.internet.defer import succeed
 from twisted.logger import LogEvent, globalLogPublisher
 
 from agtphost.host.log_throttle import INTERVAL, LOGGED_IN_FULL, LogThrottle
-from agtphost.protocols import ConnectionLimits
+from agtphost.protocols import ConnectionLimits, listener_connections
 from agtphost.protocols.quic import datagrams, qlog
 from agtphost.vocabulary.quic_codes import MOST_RESETS, RESET_SECONDS, Code
 from agtphost.wire.quic.connection import (
@@ -398,3 +398,21 @@ def test_a_connection_that_is_refused_costs_no_state_and_no_trace(
     first.close()
     network.run(lambda: not host.endpoint.links)
     assert is_answered(network, site) and len(list(traces.iterdir())) == 2
+
+
+def test_answers_that_nobody_reads_count_for_what_all_may_leave(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound of both carriers together the connection that leaves the most unread is cut; others stay."""
+    monkeypatch.setattr(listener_connections, "UNREAD_IN_ALL", 1 << 20)
+    network, dispatcher = Network(), FakeDispatcher()
+    host = QuicHost(network, site, dispatcher)
+    clients = [QuicClient(network, site, address=(f"198.51.100.{part}", 1), max_stream_data=1_000) for part in (1, 2)]
+    for client, size in zip(clients, (900_000, 4 << 20), strict=True):
+        client.connect()
+        client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign, assignment]
+        client.call()
+        network.run(lambda: dispatcher.waiting)
+        dispatcher.answer(bytes(size))
+    network.pass_time(0.1)
+    host.factory.sweep()
+    network.pass_time(1)
+    assert [client.closed is not None for client in clients] == [False, True]
