@@ -18,6 +18,7 @@ from twisted.logger import LogEvent, globalLogPublisher
 
 from agtphost.host.log_throttle import INTERVAL, LOGGED_IN_FULL, LogThrottle
 from agtphost.protocols import ConnectionLimits, listener_connections
+from agtphost.protocols.limits import HASTE, WAITING
 from agtphost.protocols.quic import datagrams, qlog
 from agtphost.vocabulary.quic_codes import MOST_RESETS, RESET_SECONDS, Code
 from agtphost.wire.quic.connection import (
@@ -30,7 +31,7 @@ from agtphost.wire.quic.connection import (
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, logged_failures, quic_site
-from tests.protocols.quic.test_hostile import is_answered
+from tests.protocols.quic.test_hostile import frame, is_answered
 
 PING, PATH_CHALLENGE, PATH_RESPONSE = b"\x01", b"\x1a", b"\x1b"
 
@@ -416,3 +417,22 @@ def test_answers_that_nobody_reads_count_for_what_all_may_leave(site: Site, monk
     host.factory.sweep()
     network.pass_time(1)
     assert [client.closed is not None for client in clients] == [False, True]
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_slow_reader_of_a_large_answer_is_told_from_one_that_reads_nothing(site: Site, reads: bool) -> None:
+    """What it acknowledges gives it the time anew, long before the host has room for more of the answer."""
+    network, dispatcher = Network(), FakeDispatcher()
+    host = QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site, max_stream_data=1_000).connect()
+    client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign, assignment]
+    stream = client.call()
+    network.run(lambda: dispatcher.waiting)
+    client.core._streams[stream].max_stream_data_local = 1 << 30
+    dispatcher.answer(bytes(2 * WAITING))
+    for half_second in range(1, 12):
+        if reads:
+            frame(client, 0x11, stream, 10_000 * half_second)  # MAX_STREAM_DATA
+        network.pass_time(HASTE / 2)
+        host.factory.sweep()
+    assert (host.endpoint.streams, stream in client.reset) == ((1, False) if reads else (0, True))
