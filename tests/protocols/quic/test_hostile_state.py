@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import weakref
@@ -436,3 +437,21 @@ def test_a_slow_reader_of_a_large_answer_is_told_from_one_that_reads_nothing(sit
         network.pass_time(HASTE / 2)
         host.factory.sweep()
     assert (host.endpoint.streams, stream in client.reset) == ((1, False) if reads else (0, True))
+
+
+def test_a_datagram_that_the_system_does_not_take_is_lost(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A firewall of the host, or a route that is gone, refuses it: it is counted, and sent again like any other."""
+    network = Network()
+    host = QuicHost(network, site)
+    write, left = host.write, [1, 2, 3]
+
+    def refuse(octets: bytes, address: Any) -> None:
+        if left:
+            left.pop()
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        write(octets, address)
+
+    monkeypatch.setattr(host, "write", refuse)
+    client = QuicClient(network, site).connect()
+    assert client.wait(client.call())[0].startswith(b"AGTP/1.0 200")
+    assert host.endpoint.counts.dropped["unsent"] == 3
