@@ -410,7 +410,7 @@ def test_answers_that_nobody_reads_count_for_what_all_may_leave(site: Site, monk
     clients = [QuicClient(network, site, address=(f"198.51.100.{part}", 1), max_stream_data=1_000) for part in (1, 2)]
     for client, size in zip(clients, (900_000, 4 << 20), strict=True):
         client.connect()
-        client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign, assignment]
+        client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign]
         client.call()
         network.run(lambda: dispatcher.waiting)
         dispatcher.answer(bytes(size))
@@ -426,7 +426,7 @@ def test_a_slow_reader_of_a_large_answer_is_told_from_one_that_reads_nothing(sit
     network, dispatcher = Network(), FakeDispatcher()
     host = QuicHost(network, site, dispatcher)
     client = QuicClient(network, site, max_stream_data=1_000).connect()
-    client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign, assignment]
+    client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign]
     stream = client.call()
     network.run(lambda: dispatcher.waiting)
     client.core._streams[stream].max_stream_data_local = 1 << 30
