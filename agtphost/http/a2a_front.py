@@ -62,6 +62,9 @@ LONGEST_ID = 128
 MOST_CARDS = 256
 """Signed cards that are cached, by the address under which they were requested."""
 
+CARD_CACHE = "max-age=0, must-revalidate"
+"""A changed card counts from the next request on; A2A 1.0 section 8.6.1 wants a max-age."""
+
 _LISTING = (
     *("contextId", "status", "pageSize", "pageToken"),
     *("statusTimestampAfter", "includeArtifacts"),
@@ -263,8 +266,8 @@ class A2aFrontResource(Resource):
         tag = f'"{sha256(octets).hexdigest()}"'
         fields = (("Vary", "A2A-Version"), ("ETag", tag))
         if tag in (field_of(request, "if-none-match") or ""):
-            return tail_of(request, 304, b"", *fields, kind="application/json", cache="no-cache")
-        return tail_of(request, 200, octets, *fields, kind="application/json", cache="no-cache")
+            return tail_of(request, 304, b"", *fields, kind="application/json", cache=CARD_CACHE)
+        return tail_of(request, 200, octets, *fields, kind="application/json", cache=CARD_CACHE)
 
     def _build_card(
         self, exposed: ExposedAgent | RelayedAgent, url: str, version: str, extended: Mapping[str, Any] | None = None
@@ -349,6 +352,7 @@ class A2aFrontResource(Resource):
 
     async def _begin(self, exposed: ExposedAgent, client: HttpClient, call: Call, told: Any) -> TaskRun:
         configuration = _configuration(call.params)
+        _check_history_length(configuration)
         if any(name in configuration for name in ("taskPushNotificationConfig", "pushNotificationConfig")):
             raise RpcFault(NO_PUSH, "Push notifications are not supported")
         message = call.params.get("message")
@@ -372,14 +376,13 @@ class A2aFrontResource(Resource):
         return {"task": dict(run.document)}
 
     async def _get(self, client: HttpClient, call: Call) -> Mapping[str, Any]:
+        _check_history_length(call.params)
         found = await self._dispatch(client, "QUERY", f"{TASKS}/{_task_id(call.params.get('id'))}")
         task: Mapping[str, Any] = found["task"]
         return task
 
     async def _list(self, client: HttpClient, call: Call) -> Mapping[str, Any]:
         given = {name: call.params[name] for name in _LISTING if name in call.params}
-        if type(given.get("pageSize", 0)) is not int:
-            raise invalid("pageSize is not a whole number")
         return await self._dispatch(client, "QUERY", TASKS, given)
 
     async def _cancel(self, client: HttpClient, call: Call) -> Mapping[str, Any]:
@@ -415,6 +418,13 @@ class A2aFrontResource(Resource):
 def _configuration(params: Mapping[str, Any]) -> Mapping[str, Any]:
     given = params.get("configuration")
     return given if isinstance(given, dict) else {}
+
+
+def _check_history_length(given: Mapping[str, Any]) -> None:
+    """Refuse a negative length: a hosted agent's tasks have no history, so that it changes nothing else."""
+    length = given.get("historyLength", given.get("history_length"))
+    if str(length).startswith("-"):
+        raise invalid("historyLength must not be negative")
 
 
 def _task_id(value: object) -> str:

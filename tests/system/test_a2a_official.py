@@ -123,6 +123,13 @@ Ask = Callable[[Side], Any]
 CHECKS: dict[str, tuple[tuple[str, ...], int, Ask]] = {
     "CORE-GET-002": (EVERYWHERE, -32001, lambda side: side.call("GetTask", {"id": "tck-nonexistent"})),
     "CORE-CANCEL-002": (EVERYWHERE, -32001, lambda side: side.call("CancelTask", {"id": "tck-nonexistent"})),
+    "GET, history below zero": (
+        EVERYWHERE,
+        -32602,
+        lambda side: side.call("GetTask", {"id": "tck-nonexistent", "historyLength": -1}),
+    ),
+    "LIST, page of none": (EVERYWHERE, -32602, lambda side: side.call("ListTasks", {"pageSize": 0})),
+    "LIST, page beyond 100": (EVERYWHERE, -32602, lambda side: side.call("ListTasks", {"pageSize": 101})),
     "VER-SERVER-002": (EVERYWHERE, -32009, lambda side: side.call("SendMessage", said("x"), **{"A2A-Version": "99.0"})),
     "CORE-CAP-001 create": (
         LACKING,
@@ -233,6 +240,16 @@ def test_a_body_of_another_type_is_415(places: dict[str, Side], place: str, kind
         assert error["code"] == (415 if rest else -32005)
         assert error["details" if rest else "data"][0]["reason"] == "CONTENT_TYPE_NOT_SUPPORTED"
         assert "send application/json" in error["message"]
+
+
+@pytest.mark.parametrize("place", ["relayed", "hosted"])
+def test_a_card_says_how_long_it_is_fresh(places: dict[str, Side], place: str) -> None:
+    """CARD-CACHE-001 and 002: a max-age and an ETag; who has the card is told so without a body."""
+    address = f"{places[place].home}/.well-known/agent-card.json"
+    card = httpx.get(address)
+    again = httpx.get(address, headers={"If-None-Match": card.headers["ETag"]})
+    assert (card.status_code, again.status_code, again.content) == (200, 304, b"")
+    assert {"max-age=0, must-revalidate"} == {each.headers["Cache-Control"] for each in (card, again)}
 
 
 # The sample's agent

@@ -300,8 +300,9 @@ class ListOwnTasks(_TaskHandler):
         if not (token.isascii() and token.isdigit() and len(token) <= 6):
             raise _parameter_refusal("pageToken must be the nextPageToken of an earlier page.")
         moment = _parse_time(since) if since else None
-        size = given.get("pageSize")
-        size = size if type(size) is int and 0 < size <= LONGEST_PAGE else 50
+        size = given.get("pageSize", 50)
+        if type(size) is not int or not 0 < size <= LONGEST_PAGE:
+            raise _parameter_refusal(f"pageSize must be a whole number from 1 to {LONGEST_PAGE}.")
         found = [
             task.document
             for task in self._tasks.list_of_client(client_of(context))

@@ -151,6 +151,8 @@ def read(operation: A2aOperation, given: Mapping[str, Any], whose: RelayClient) 
         return RelayRequest(params=params, pushed=params if operation is A2aOperation.PUSH_CREATE else None)
     if not _is_whole_number(params.get("historyLength", 0)):
         raise make_error(whose.malformed, "historyLength must be a whole number")
+    if _is_negative(params.get("historyLength")):
+        raise make_error(a2a_errors.INVALID_PARAMS, "historyLength must not be negative")
     link = whose.task(params[member])
     return RelayRequest(params=params, link=link, pushed=params if operation is A2aOperation.PUSH_CREATE else None)
 
@@ -159,6 +161,11 @@ def _is_whole_number(value: Any) -> bool:
     """Return whether ProtoJSON reads a value as a whole number."""
     text = value.lstrip("-") if isinstance(value, str) else ""
     return value is None or type(value) in (int, float) or (text.isascii() and text.isdigit())
+
+
+def _is_negative(value: Any) -> bool:
+    """Return whether a whole number of ProtoJSON, which may be a text, is below zero."""
+    return value.startswith("-") and bool(value.strip("-0")) if isinstance(value, str) else bool(value and value < 0)
 
 
 def _read_listing(params: dict[str, Any], whose: RelayClient) -> RelayRequest:
