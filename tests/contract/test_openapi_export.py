@@ -19,7 +19,7 @@ from tests.contract.test_openapi_import import SHOP, large, read_document
 from tests.rows import each_row
 
 LINK = "agtp://agents.acme.com/"
-VALUES = {"$ref": "#/components/schemas/JsonValue"}
+VALUES = {"": {"$ref": "#/components/schemas/JsonValue"}}
 HTTP = {"get", "put", "post", "delete", "patch"}
 
 
@@ -116,7 +116,7 @@ def test_schemas_pass_through_unchanged() -> None:
     assert made["components"]["schemas"]["BOOK_room_input"] == endpoint()["input_schema"]
     assert made["components"]["schemas"]["BOOK_room_output"] == endpoint()["output_schema"]
     body = made["paths"]["/room"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert body == {"$ref": "#/components/schemas/BOOK_room_input", "additionalProperties": VALUES}
+    assert body == {"$ref": "#/components/schemas/BOOK_room_input", "patternProperties": VALUES}
 
 
 def test_references_inside_schemas_lead_to_where_the_schema_is() -> None:
@@ -224,7 +224,7 @@ def test_clashes_are_resolved_and_reported() -> None:
     bodies = paths["/room"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     component = "#/components/schemas/{}_room_input".format
     either = [{"$ref": component(name)} for name in ("LIST", "RESERVE")]
-    assert bodies == {"anyOf": either, "additionalProperties": VALUES}
+    assert bodies == {"anyOf": either, "patternProperties": VALUES}
     assert any("LIST /room: POST" in loss for loss in made.losses)
     assert any("BOOK /room: PATCH" in loss for loss in made.losses)
     assert any("RESERVE /room: shares" in loss for loss in made.losses)
@@ -352,3 +352,33 @@ def test_the_structure_check_finds_faults() -> None:
     document["paths"]["/x/{room_id}"]["get"]["parameters"] = []
     document["components"]["schemas"].pop("BOOK_room_input")
     assert len(list(structure_faults(document))) == 4
+
+
+HINTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "an array of anything": ({"type": "array"}, {"items": {}}),
+    "an array or nothing": ({"type": ["array", "null"]}, {"items": {}}),
+    "an array with items": ({"type": "array", "items": {"type": "string"}}, {}),
+    "a tuple": ({"type": "array", "prefixItems": [{"type": "string"}]}, {}),
+    "values that differ in case": (
+        {"enum": ["Y", "y", "no"]},
+        {"x-enum-varnames": ["VALUE_1_Y", "VALUE_2_Y", "VALUE_3_NO"]},
+    ),
+    "values that differ in signs": ({"enum": ["a-b", "a_b"]}, {"x-enum-varnames": ["VALUE_1_AB", "VALUE_2_AB"]}),
+    "a default of such values": (
+        {"enum": ["Y", "y"], "default": "y"},
+        {"x-enum-varnames": ["VALUE_1_Y", "VALUE_2_Y"], "default": None},
+    ),
+    "values that differ": ({"enum": ["yes", "no"]}, {}),
+    "values of several types": ({"enum": ["y", "Y", None]}, {}),
+}
+
+
+@each_row("schema, more", HINTS.values(), ids=HINTS)
+def test_client_generators_get_what_they_need(schema: dict[str, Any], more: dict[str, Any]) -> None:
+    """Members that change nothing of a schema's meaning, in what clients send and in what they get."""
+    whole = {"type": "object", "properties": {"n": schema, "deep": {"anyOf": [schema]}}}
+    document = exported(endpoint(method="BOOK", input_schema=whole, output_schema=whole)).document
+    for part in ("input", "output"):
+        found = document["components"]["schemas"][f"BOOK_room_{part}"]["properties"]
+        expected = {name: each for name, each in {**schema, **more}.items() if each is not None}
+        assert found["n"] == found["deep"]["anyOf"][0] == expected

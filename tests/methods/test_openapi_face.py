@@ -116,8 +116,8 @@ def test_a_tool_is_an_operation_with_its_own_input_and_answer() -> None:
     assert operation["operationId"] == "files_read" and operation["tags"] == ["files"]
     schemas = document["components"]["schemas"]
     given = operation["requestBody"]["content"]["application/json"]["schema"]
-    values = {"$ref": "#/components/schemas/JsonValue"}
-    assert given == {"$ref": "#/components/schemas/files_read_input", "additionalProperties": values}
+    values = {"": {"$ref": "#/components/schemas/JsonValue"}}
+    assert given == {"$ref": "#/components/schemas/files_read_input", "patternProperties": values}
     assert schemas["files_read_input"]["properties"]["path"]["$ref"] == "#/components/schemas/files_read_input.p"
     response = schemas["files_read_output"]["properties"]["tool_response"]["properties"]
     assert response["structuredContent"] == {"$ref": "#/components/schemas/files_read_structured"}

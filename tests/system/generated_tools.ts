@@ -30,6 +30,7 @@ async function main(): Promise<void> {
     sdk.fetchGrE, sdk.fetchParameters, sdk.fetchQuery, sdk.fetchVault, sdk.fetchBrace,
   ];
   for (const call of words) await call({ body: { text: "t" } });
+  await sdk.fetchChoose({ body: { answer: "Yes", rows: [1] } });
   await sdk.filesListFiles({ body: {} });
   await sdk.filesSearchText({ body: { query: "t" } });
   await sdk.filesWriteNote({ body: { name: "n", text: "t" } });

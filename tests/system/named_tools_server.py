@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel
+from pydantic import BaseModel, WithJsonSchema
 
 server = MCPServer("names", version="1.0.0")
 READING = ToolAnnotations(read_only_hint=True)
+Rows: TypeAlias = Annotated[Sequence[Any], WithJsonSchema({"type": "array"})]
 
 
 class Link(BaseModel):
@@ -34,6 +38,11 @@ def words(text: str = "") -> str:
     return f"given: {text}"
 
 
+def choose(answer: Literal["Y", "y", "Yes", "yes"] = "y", rows: Rows = ()) -> str:
+    """Say which answer was given: values that differ in case alone, and a list of anything."""
+    return f"given: {answer}"
+
+
 def fail(text: str = "") -> Page:
     """Fail."""
     raise ValueError("nothing is there")
@@ -45,6 +54,7 @@ for name in ("query", "Read", "read", "a/b", "a.b", "..", "größe", "{brace}", 
     server.add_tool(words, name=name, annotations=READING)
 for name in ("hidden", "vault"):
     server.add_tool(words, name=name)
+server.add_tool(choose, name="choose", annotations=READING)
 server.add_tool(fail, name="fail")
 
 if __name__ == "__main__":

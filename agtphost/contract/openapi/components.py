@@ -18,6 +18,9 @@ PLACES = ("$defs", "definitions")
 
 VALUE = "JsonValue"
 _VALUES: Mapping[str, str] = {"$ref": f"#/components/schemas/{VALUE}"}
+_EVERY_MEMBER: Mapping[str, Any] = {"": _VALUES}
+"""Patterns of members' names; the empty one matches each."""
+
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     VALUE: {
         # With a type, openapi-python-client 0.29 drops it as recursive; without, it is any value to generators.
@@ -31,6 +34,8 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 """Components of bodies that clients send."""
 
 _DEFINITION = re.compile(r"#/(\$defs|definitions)/([^/~%]+)")
+_ITEMS = ("items", "prefixItems")
+_NAMES = "x-enum-varnames"
 _SLUG = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -192,9 +197,27 @@ def bound_members(schema: Mapping[str, Any]) -> dict[str, Any]:
 
     :param schema: a reference, or a schema; its own ``additionalProperties`` is kept.
     """
-    if "additionalProperties" not in schema and "patternProperties" not in schema and "properties" not in schema:
-        return {**schema, "additionalProperties": _VALUES}
-    return {**schema, "allOf": [*schema.get("allOf", ()), {"additionalProperties": _VALUES}]}
+    # openapi-generator 7 takes a reference with additionalProperties for a map, and forgets the type that it refers to.
+    if "additionalProperties" not in schema and "patternProperties" not in schema:
+        return {**schema, "patternProperties": _EVERY_MEMBER}
+    return {**schema, "allOf": [*schema.get("allOf", ()), {"patternProperties": _EVERY_MEMBER}]}
+
+
+def _generator_hints(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return members that change nothing of a schema's meaning, and without which openapi-python-client 0.29 fails.
+
+    It takes no array without ``items``, and no enumeration whose values differ only in case or in signs.
+    """
+    hints: dict[str, Any] = {}
+    kind, values = schema.get("type"), schema.get("enum")
+    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and schema.keys().isdisjoint(_ITEMS):
+        hints["items"] = {}
+    if isinstance(values, list) and values and all(isinstance(each, str) for each in values):
+        plain = [_SLUG.sub("", each).replace("_", "").upper() for each in values]
+        if len(set(plain)) < len(plain):
+            hints[_NAMES] = [f"VALUE_{number}_{each}" for number, each in enumerate(plain, 1)]
+    return hints
 
 
 class _Moving:
@@ -218,6 +241,11 @@ class _Moving:
         moved = dict(self._members(schema))
         if self._sent and _is_number(schema):
             moved = bound_numbers(moved)
+        hints = _generator_hints(schema)
+        if _NAMES in hints:
+            # openapi-generator 7 writes the name of the default value where it has none of that name.
+            moved.pop("default", None)
+        moved.update(hints)
         same = moved.keys() == schema.keys() and all(moved[name] is schema[name] for name in moved)
         return schema if same else moved
 

@@ -1,7 +1,8 @@
 """
 The operations of an exported OpenAPI document: endpoints and hosted tools, at their HTTP methods and paths.
 
-Schemas pass through unchanged, except for the targets of their inner references and, in input, bounds of numbers.
+Schemas pass through unchanged, except for the targets of their inner references, what client generators need and, in
+input, bounds of numbers.
 """
 
 from __future__ import annotations
