@@ -512,6 +512,37 @@ def test_uploads_become_multipart_with_files() -> None:
     assert schema["required"] == ["file"]
 
 
+def body_of(*kinds: str) -> ImportedEndpoint:
+    """The endpoint of an operation whose body has one field in each of these media types."""
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    operation = {"requestBody": {"content": {kind: {"schema": schema} for kind in kinds}}, "responses": {}}
+    document = {"openapi": "3.0.0", "paths": {"/x": {"post": operation}}, "servers": [{"url": "https://x.example"}]}
+    result = import_openapi(document, CATALOG)
+    assert result.skipped == (), result.skipped
+    return result.endpoints[0]
+
+
+def test_media_types_that_are_not_sent_are_named() -> None:
+    """What only a form or a patch can say is a line for review; of many types four are named."""
+    endpoint = body_of("application/xml", "multipart/form-data", "application/json")
+    line = "[handler.body] it is sent as application/json; the document also has application/xml, multipart/form-data"
+    assert line in endpoint.reviews
+    many = body_of("application/json", *(f"text/x-{number}" for number in range(6)))
+    assert any(review.endswith("text/x-3 and 2 more") for review in many.reviews)
+    assert not any("also has" in review for review in body_of("application/json").reviews)
+
+
+@pytest.mark.parametrize("kind", ["", "examples"])
+def test_a_body_without_a_media_type_is_sent_as_json(kind: str) -> None:
+    """Public documents have such names; a proper one counts where there is one."""
+    endpoint = body_of(kind)
+    assert endpoint.table["handler"]["headers"] == {"Content-Type": "application/json"}
+    assert "a" in endpoint.table["input_schema"]["properties"]
+    assert any("names no media type" in review for review in endpoint.reviews)
+    proper = body_of(kind, "application/x-www-form-urlencoded")
+    assert proper.table["handler"]["body"] == "form" and not any("media type" in each for each in proper.reviews)
+
+
 def test_whole_bodies_and_bodies_of_delete_are_declared() -> None:
     """Octets, a list, and fields sent with DELETE reach the upstream as the body that it takes."""
     put, patch, delete = (handler_of(f"{http} /blob") for http in ("PUT", "PATCH", "DELETE"))

@@ -47,6 +47,8 @@ def rank_media_type(kind: str) -> tuple[int, str]:
     if "json" in name:
         return 2, name
     known = ("*/*", "application/*", MULTIPART, FORM)
+    if "/" not in name:
+        return 4 + len(known), name  # It is no media type: public documents have empty ones, and "examples".
     return (3 + known.index(name), "") if name in known else (3 + len(known), name)
 
 
@@ -63,7 +65,7 @@ def choose_content(content: Mapping[str, Any], references: OpenAPIReferences, lo
 def body_format(kind: str) -> str:
     """Return the value of ``handler.body`` for a media type."""
     name = media_type(kind)
-    if "json" in name or name in ("*/*", "application/*"):
+    if "json" in name or "/" not in name or name in ("*/*", "application/*"):
         return "json"
     return {FORM: "form", MULTIPART: "multipart"}.get(name, "raw")
 

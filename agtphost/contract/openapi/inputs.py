@@ -23,6 +23,9 @@ from agtphost.contract.request_format import header_input_fault
 from agtphost.contract.service import header_name_faults
 from agtphost.vocabulary.paths import bare
 
+MOST_TYPES = 4
+"""Further media types of a body that a line for review names."""
+
 _PATH_PATTERNS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+(\\.[0-9]+)?$", "boolean": "^(true|false)$"}
 _IGNORED = frozenset({"authorization", "accept", "content-type"})
 """Header parameters that importers must ignore (OpenAPI 3.1 section 4.8.12.2)."""
@@ -264,12 +267,23 @@ class InputReader:
             return
         self._upstream.body = form
         if form == "json" or (form == "raw" and "*" not in kind):
-            self._upstream.headers["Content-Type"] = "application/json" if "*" in kind else kind
+            self._upstream.headers["Content-Type"] = "application/json" if "*" in kind or "/" not in kind else kind
+        self._other_bodies(kind, content)
         if gathered is None:
             self._whole_body(kind, form, schema, needed, properties, required)
             return
         encodings = self._facts.references.follow(content[kind]).get("encoding")
         self._fields(gathered, encodings, form, body.get("required", True) is not False, properties, required)
+
+    def _other_bodies(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Name the media types of bodies that are not sent, which may be the only ones for some values."""
+        if "/" not in kind:
+            self._reviews.append("[handler.body] the document names no media type of the body, so it is sent as JSON")
+        others = [str(each)[:60] for each in content if each != kind and "/" in str(each)]
+        if others:
+            more = f" and {len(others) - MOST_TYPES} more" if len(others) > MOST_TYPES else ""
+            listed = ", ".join(others[:MOST_TYPES])
+            self._reviews.append(f"[handler.body] it is sent as {kind}; the document also has {listed}{more}")
 
     def _fields(
         self,
