@@ -126,7 +126,7 @@ def refute(folder: Path, document: Any, port: int) -> None:
     reason = paths["/room"]["post"]["responses"]["422"]["content"]["application/vnd.agtp+json"]["schema"]["properties"]
     reason["reason"]["examples"] = ["room_unavailable"]
     schemas["ECHO_text_output"]["required"] = ["never"]
-    schemas["BOOK_reading_input"]["properties"]["room"]["enum"].append("cellar")
+    schemas["BOOK_reading_input"]["properties"]["room"]["enum"] = ["cellar"]
     schemas["JsonValue"]["maximum"] = 2**60
     document["paths"] = {path: paths[path] for path in ("/room", "/reading", "/text", "/tools/files/read_file")}
     done = examined(folder, document, f"http://127.0.0.1:{port}", 1)
