@@ -48,7 +48,7 @@ def rank_media_type(kind: str) -> tuple[int, str]:
         return 2, name
     known = ("*/*", "application/*", MULTIPART, FORM)
     if "/" not in name:
-        return 4 + len(known), name  # It is no media type: public documents have empty ones, and "examples".
+        return 4 + len(known), name  # Public documents have empty names there, and "examples".
     return (3 + known.index(name), "") if name in known else (3 + len(known), name)
 
 
