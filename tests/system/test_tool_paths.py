@@ -143,7 +143,8 @@ def test_it_is_listed_if_and_only_if_it_can_be_called(served: tuple[Host, int]) 
     _, port = served
     mine, readers = document(port), document(port, READER)
     listed = {path for path in mine["paths"] if path.startswith("/tools/fetch/")}
-    assert listed == {f"/tools/fetch/{quote(name, safe='')}" for name in (*NAMES, "fail", "parameters", "vault")}
+    names = (*NAMES, "choose", "fail", "parameters", "vault")
+    assert listed == {f"/tools/fetch/{quote(name, safe='')}" for name in names}
     for path in listed:
         assert ask(port, "POST", path, {"address": "x"}).status in (200, 202), path
     assert not any(path.startswith("/tools/") for path in readers["paths"])
