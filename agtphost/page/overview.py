@@ -17,7 +17,7 @@ from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.time_range import MOST_CHARACTERS, TimeRange
 from agtphost.page.value_text import ago, octets, show_value
 from agtphost.vocabulary import times
-from agtphost.vocabulary.display_names import EVENT, UNKNOWN, UNNAMED, caller_name
+from agtphost.vocabulary.display_names import CLAIMED, EVENT, UNKNOWN, UNNAMED, caller_name
 from agtphost.vocabulary.quantities import lasting, plural
 
 DECIDERS_ONLY = "Only operators and registrars, who decide, see what waits for a decision."
@@ -227,6 +227,8 @@ def _agent(entry: Mapping[str, Any]) -> Any:
     value = str(entry.get("value") or "")
     if value.startswith(OPERATOR):
         return tags.span(elements.isolate(show_value(value.removeprefix(OPERATOR), 200)), " (operator)")
+    if value == CLAIMED:
+        return tags.span("unproven callers")  # Only a header named an agent.
     return elements.brief_agent(value, UNNAMED, entry.get("name"))
 
 

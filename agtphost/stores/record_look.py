@@ -410,4 +410,4 @@ def count_key(facet: Facet, issued_at: int, by: CountedBy) -> str:
         return str(facet.status)
     if by is CountedBy.OPERATOR:
         return facet.operator
-    return facet.caller_id or (facet.call_name if facet.is_event else "")
+    return facet.counted_caller or (facet.call_name if facet.is_event else "")

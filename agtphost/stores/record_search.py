@@ -66,7 +66,7 @@ class CountedBy(Enum):
     """See :attr:`agtphost.stores.rows.Facet.call_name`."""
 
     AGENT = "agent"
-    """Agent-ID of the caller; empty where there was none, or only a claimed one; ``(event)`` for events without one."""
+    """Agent-ID of the caller; empty where there was none, ``(unproven)`` for all claimed ones, ``(event)`` for events."""
 
     OPERATOR = "operator"
     """Name of the operator; empty where none called."""

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from agtphost.errors import DamagedEvidence
-from agtphost.vocabulary.display_names import EVENT, UNKNOWN
+from agtphost.vocabulary.display_names import CLAIMED, EVENT, UNKNOWN
 from agtphost.vocabulary.status import Status
 
 
@@ -147,6 +147,11 @@ class Facet(NamedTuple):
     def caller_id(self) -> str:
         """The Agent-ID of the caller; empty where there was none, or where the caller only claimed it."""
         return "" if self.caller == UNPROVEN else self.caller.hex()
+
+    @property
+    def counted_caller(self) -> str:
+        """The Agent-ID, :data:`CLAIMED` for a caller that only claimed one, or empty text for a call without one."""
+        return CLAIMED if self.caller == UNPROVEN else self.caller.hex()
 
 
 NO_FACET = Facet(b"", b"", 0, "")

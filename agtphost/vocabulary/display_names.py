@@ -88,6 +88,9 @@ EVENT = "(event)"
 UNKNOWN = "(unknown)"
 """Names under which records are counted that have neither a tool nor a known method."""
 
+CLAIMED = "(unproven)"
+"""The name under which calls are counted whose caller only claimed an Agent-ID, in a header: it may be any agent's."""
+
 NO_CALLER = "-"
 """The text in lists in place of the caller of an event: the record of the call behind it tells who called."""
 

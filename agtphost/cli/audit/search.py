@@ -32,7 +32,7 @@ from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity import envelope
 from agtphost.stores.record_search import CountedBy
 from agtphost.vocabulary import times
-from agtphost.vocabulary.display_names import EVENT, UNKNOWN
+from agtphost.vocabulary.display_names import CLAIMED, EVENT, UNKNOWN
 from agtphost.vocabulary.quantities import plural
 from agtphost.vocabulary.reasons import Reason
 
@@ -47,7 +47,7 @@ PAGE = 200
 MOST_LOOKS = 40
 """Answers of one command without ``--all``: 120,000 records are read for a text that hardly any record has."""
 
-WITHOUT_NAME = {EVENT: "events, not calls", UNKNOWN: "unknown methods"}
+WITHOUT_NAME = {EVENT: "events, not calls", UNKNOWN: "unknown methods", CLAIMED: "unproven callers"}
 """Words for the names under which a host counts records that have no tool, method or caller."""
 
 COUNTED = tuple(each.value for each in CountedBy)

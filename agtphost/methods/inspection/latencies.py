@@ -24,6 +24,7 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.inspection.record_counts import operator_value
 from agtphost.methods.inspection.traffic import CLASSES, RATIO, SHORTEST
 from agtphost.vocabulary import times
+from agtphost.vocabulary.display_names import CLAIMED, is_unproven
 from agtphost.vocabulary.lru import keep
 
 MINUTES: Final = 61
@@ -97,9 +98,9 @@ class Latencies:
             duration = bisect(_ENDS, record.seconds)
             # Strangers choose other names as they like: each of these would take the place of a known one.
             tool = (record.tool or record.method) if record.label else OTHERS
-            agent = record.caller_id if record.counted_caller else operator_value(record.operator)
-            if record.caller_id and not record.caller:
-                agent = OTHERS
+            agent = record.caller_id or operator_value(record.operator)
+            if record.caller_id and not record.counted_caller:
+                agent = CLAIMED if is_unproven(record.members) else OTHERS
             for period in periods:
                 period.add(ALL, "", duration)
                 period.add(TOOL, tool, duration)

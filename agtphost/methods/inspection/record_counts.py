@@ -94,7 +94,7 @@ class _Sums:
 
 
 def _caller(facet: Facet) -> str:
-    return facet.caller_id or _operator(facet) or (facet.call_name if facet.is_event else "")
+    return facet.counted_caller or _operator(facet) or (facet.call_name if facet.is_event else "")
 
 
 def _operator(facet: Facet) -> str:
@@ -107,7 +107,7 @@ def operator_value(name: str) -> str:
 
 
 def _refusals(facets: Sequence[Facet]) -> set[tuple[str, str, str, str]]:
-    return {(each.caller_id, each.operator, each.call_name, each.reason) for each in facets if each.is_refusal}
+    return {(each.counted_caller, each.operator, each.call_name, each.reason) for each in facets if each.is_refusal}
 
 
 def _find_new(new: set[Any], known: set[Any]) -> list[Any]:
