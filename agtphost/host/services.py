@@ -23,6 +23,7 @@ from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.vocabulary.steps import Executor
 
 if TYPE_CHECKING:
+    from agtphost.identity.agents import Agent
     from agtphost.traces.service import TraceService
 
 
@@ -91,11 +92,20 @@ class HostServices:
             **lasting,
         )
 
-    def still_counts(self, peer: Peer | None) -> bool:
-        """Return whether this configuration is in force, and the certificate of a connection, if any, still counts."""
+    def still_counts(self, peer: Peer | None, caller: Agent | None) -> bool:
+        """
+        Return whether the caller of a request that waited has the rights that it had when the request came.
+
+        This configuration is in force, the certificate of the connection, if any, counts, and the agent lost no scope.
+        """
         certificate = None if peer is None else peer.certificate
-        in_force = self.lasting.directory.in_force is self.loaded.directory
-        return in_force and (certificate is None or self.certificate_counts(certificate))
+        if self.lasting.directory.in_force is not self.loaded.directory:
+            return False
+        if caller is not None:
+            known = self.lasting.directory.by_id(caller.agent_id)
+            if known is None or not caller.scopes <= known.scopes:
+                return False
+        return certificate is None or self.certificate_counts(certificate)
 
     def certificate_counts(self, certificate: PeerCertificate) -> bool:
         """Return whether a client certificate is valid now and not revoked, and its agent is not stopped."""

@@ -43,8 +43,8 @@ def test_a_stop_ends_the_polls_of_a_feed() -> None:
     """A follower of records has an empty answer; it would have held the host up for as long as it waits."""
     clock = Clock()
     listening, open_to_all = ListeningRequests(clock), SimpleNamespace(require_looking=lambda *_: None)
-    feed = RecordFeed(NoRecords(), open_to_all, clock, listening, lambda peer: True)  # type: ignore[arg-type]
-    poll = begin(feed.read(SimpleNamespace(input={"moment": "goes on", "after": 7, "wait": PATIENCE}, peer=None)))  # type: ignore[arg-type]
+    feed = RecordFeed(NoRecords(), open_to_all, clock, listening, lambda peer, caller: True)  # type: ignore[arg-type]
+    poll = begin(feed.read(SimpleNamespace(input={"moment": "goes on", "after": 7, "wait": PATIENCE}, peer=None, caller=None)))  # type: ignore[arg-type]
     assert not poll.called
     listening.stopService()
     assert poll.called and poll.result.result == {"records": [], "after": 7} and clock.getDelayedCalls() == []

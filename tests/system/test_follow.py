@@ -234,3 +234,16 @@ def test_a_poll_that_waits_gives_nothing_to_a_former_operator(tmp_path: Path) ->
             host.agtp("call", "-", "DISCOVER", "/methods")
             assert not _find_shown(link.answer())
             assert link.ask("INSPECT", "/", {"target": "feed", "moment": "goes on"}).reason == "certificate-revoked"
+
+
+def test_a_poll_that_waits_gives_nothing_to_an_agent_that_lost_its_scope(tmp_path: Path) -> None:
+    """An overseer whose ``inspect:all`` is taken back while its poll waits gets no record that ends the wait."""
+    config = sample(tmp_path)
+    with running(config) as host:
+        made = host.agtp("agent", "new", "warden", "--scope", "inspect:all", "--admit")
+        assert made.returncode == 0, made.stderr
+        with _ask_and_wait(host, config.parent / "state/agents/warden/agent.pem") as link:
+            taken = host.agtp("agent", "ungrant", "warden", "inspect:all")
+            assert taken.returncode == 0, taken.stderr
+            assert not _find_shown(link.answer())
+            assert link.ask("INSPECT", "/", {"target": "feed", "moment": "goes on"}).status == 403

@@ -22,6 +22,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.iagtp import IRecordStore, Search
 from agtphost.identity import envelope
+from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer
 
 OPENS, GOES_ON, CLOSES = "opens", "goes on", "closes"
@@ -47,7 +48,7 @@ class RecordFeed:
     :param records: the store's reading side.
     :param clock: for answers that wait.
     :param listening: ends the waits when the host stops.
-    :param still_counts: returns whether the connection's certificate still counts, and the configuration is in force.
+    :param still_counts: returns whether the caller still has the rights that it had when its request came.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class RecordFeed:
         authorization: Authorization,
         clock: IReactorTime,
         listening: ListeningRequests,
-        still_counts: Callable[[Peer | None], bool],
+        still_counts: Callable[[Peer | None, Agent | None], bool],
     ) -> None:
         self._records = records
         self._authorization = authorization
@@ -104,7 +105,7 @@ class RecordFeed:
                 records, last = await self._read_after(last)
         finally:
             self._following -= 1
-        if not self._still_counts(context.peer):
+        if not self._still_counts(context.peer, context.caller):
             # The rights were checked before the wait. The next poll is judged, and refused with the reason.
             records, last = [], after
         return Answer(result={"records": records, "after": last}, extra=extra)
