@@ -109,9 +109,10 @@ def is_unproven(record: Mapping[str, Any]) -> bool:
 
 
 def caller_notes(record: Mapping[str, Any]) -> str:
-    """Return what lists add to the name of a calling agent: that it is unproven, and the operator; mostly empty."""
-    name = operator_name(record)
-    return (f" ({UNPROVEN})" if is_unproven(record) else "") + (f" (operator {name})" if name else "")
+    """Return what lists add to the name of a calling agent: that it is unproven, for whom it acts, and the operator."""
+    name, person = operator_name(record), record.get("acting_principal_id")
+    notes = (f" ({UNPROVEN})" if is_unproven(record) else "", f" for {person}" if person else "")
+    return "".join(notes) + (f" (operator {name})" if name else "")
 
 
 def outcome_word(record: Mapping[str, Any]) -> str:

@@ -100,7 +100,7 @@ def test_a_caller_that_was_only_named_is_compared_with_its_note(browser: Browser
     assert result == "ok" and not wrong_cells(browser), said
     assert browser.text_of('tr[data-record] [data-shown="caller_id"]') == "demo (unproven)"
     cell = """document.querySelector('tr[data-record] [data-shown="caller_id"] a').parentNode"""
-    for note in ("", " (operator anna)", " (unproven) (operator anna)"):
+    for note in ("", " (operator anna)", " (unproven) (operator anna)", " (unproven) for anna"):
         browser.run(f"{cell}.lastChild.textContent = arguments[0]", note)
         result, said = verify(browser, "[data-verify-list]")
         assert result == "bad" and wrong_cells(browser) == ["caller_id"], (note, said)

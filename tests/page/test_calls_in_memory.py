@@ -10,7 +10,7 @@ from twisted.web.template import flattenString
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, StreamEvent
 from agtphost.audit.observed_records import ObservedRecord
-from agtphost.page.call_list import records
+from agtphost.page.call_list import draw_caller, records
 from agtphost.page.call_steps import CallSources, draw_steps
 from agtphost.page.live_feed import line_of
 from agtphost.page.person_client import PageReply
@@ -222,3 +222,10 @@ def test_a_caller_that_was_only_named_is_unproven() -> None:
         assert body.count("demo</a> (unproven)") == (2 if audit_id in path else 1), (path, body)
     counted = re.findall(r"<dt>(Calls|Refused|Failed)</dt><dd>(.*?)</dd>", made.get(f"/agents/{demo.agent_id}")[1])
     assert counted == [("Calls", "1"), ("Refused", "0"), ("Failed", "0")]
+
+
+def test_a_list_names_the_person_for_whom_an_agent_called() -> None:
+    """The name is next to the agent's, and marks that reorder text are written out."""
+    record = {"caller_id": "a" * 64, "acting_principal_id": "anna\u202e@example.com", "identity_assurance": "certificate"}
+    shown = flattenString(None, draw_caller(record, "desk")).result.decode()
+    assert "desk</a>" in shown and " for anna\\u202e@example.com" in shown

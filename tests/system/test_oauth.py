@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,11 @@ def test_a_valid_one_is_lifted_into_the_record(host: Host, provider: Provider) -
     newest = host.agtp_json("audit", "walk", "librarian", "-n", "1")[0]
     assert newest["payload"]["acting_principal_id"] == "alice@example.com"
     until(lambda: any("BOOK" in line and "alice@example.com" in line for line in host.output.splitlines()))
+    searched = ("audit", "search", "--person", "alice@example.com")
+    for command in (("audit", "walk", "librarian", "-n", "1"), searched):
+        assert "demo for alice@example.com" in host.agtp(*command).stdout
+    (row,) = csv.DictReader(host.agtp(*searched, "--csv").stdout.splitlines())
+    assert (row["caller"], row["person"]) == ("demo", "alice@example.com")
     explained = host.agtp("explain", newest["audit_id"]).stdout
     assert "  person   alice@example.com, on whose behalf it called\n" in explained
     assert "acting_principal_id" not in explained

@@ -19,6 +19,7 @@ from agtphost.vocabulary.display_names import (
 
 COLUMNS = (
     *("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified", "operator"),
+    "person",
 )
 
 FORMULA = ("=", "+", "-", "@")
@@ -42,10 +43,18 @@ class Row:
     operator: str = ""
     """The name of the operator who called; empty where none did."""
 
+    person: str = ""
+    """The person on whose behalf an agent called; empty where there was none."""
+
     @property
     def who(self) -> str:
-        """The name of the caller, for people."""
+        """The name of the caller, for people; without the person on whose behalf it called."""
         return caller_name({"operator": {"name": self.operator}} if self.operator else {}, self.caller)
+
+    @property
+    def who_for_whom(self) -> str:
+        """The name of the caller with the person on whose behalf it called, for people."""
+        return f"{self.who} for {self.person}" if self.person else self.who
 
 
 def entry_row(
@@ -78,6 +87,7 @@ def entry_row(
         audit_id=audit_id,
         verified=verified,
         operator=operator_name(payload),
+        person=str(payload.get("acting_principal_id") or ""),
     )
 
 

@@ -159,7 +159,7 @@ def _calls(counted: _RowCounts) -> Iterator[str]:
     for row in counted.newest:
         mark = "" if row.verified else ' <strong class="bad">not verified</strong>'
         yield (
-            f"<tr><td>{_text(row.time)}</td><td>{_text(row.who)}</td><td>{_text(row.called)}</td>"
+            f"<tr><td>{_text(row.time)}</td><td>{_text(row.who_for_whom)}</td><td>{_text(row.called)}</td>"
             f"<td>{_text(row.status)} {_text(row.reason)}</td><td>{_text(row.chain)} {_text(row.number)}</td>"
             f"<td><code>{_text(row.audit_id)}</code>{mark}</td></tr>\n"
         )

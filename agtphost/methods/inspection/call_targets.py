@@ -34,7 +34,7 @@ FIELD_OF = {"caller_id": "caller", "task_id": "task", **{name: name for name in 
 
 MEMBERS = (
     *("issued_at", "method", "path", "status", "reason", "caller_id", "agent_id", "identity_assurance", "task_id"),
-    *("session_id", "response_id", "event_type", "operator"),
+    *("session_id", "response_id", "event_type", "operator", "acting_principal_id"),
 )
 """Of a record, as far as a list shows it: the whole of it is ``target=audit``."""
 

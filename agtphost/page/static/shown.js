@@ -5,6 +5,7 @@ import { element } from "./markup.js";
 
 const LONGEST_CELL = 500;
 const LONGEST_TEXT = 20000;
+const LONGEST_NOTES = 200;
 const MOST_MARKS = 4;
 const UNSAFE = /^[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]$/u;
 const MARK = /^[\p{Mn}\p{Me}]$/u;
@@ -70,8 +71,9 @@ const operator_of = (payload) =>
 /** What views add to the name of a calling agent. */
 const notes_of = (payload) => {
   const operator = operator_of(payload);
-  const unproven = payload.caller_id && ["header", "none"].includes(payload.identity_assurance);
-  return show(`${unproven ? " (unproven)" : ""}${operator ? ` (operator ${operator})` : ""}`.trim());
+  const unproven = payload.caller_id && ["header", "none"].includes(payload.identity_assurance) ? " (unproven)" : "";
+  const person = payload.acting_principal_id ? ` for ${payload.acting_principal_id}` : "";
+  return show(`${unproven}${person}${operator ? ` (operator ${operator})` : ""}`, LONGEST_NOTES).trim();
 };
 
 /** Whether a place shows an agent: by a link to its Agent-ID, and by the beginning of that, or a name. */
