@@ -115,6 +115,23 @@ def test_a_cell_of_a_spreadsheet_has_no_line_end_and_no_control_character() -> N
     assert written.getvalue().splitlines()[1:] == [r""""x\x0a2026-11-30,files.safe\x1b[31m\u202e",\x09=1,'=1,5"""]
 
 
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("\uff1d1", "'\uff1d1"),
+        (" +1", "' +1"),
+        ("QUERY /a;=1+1;b", "QUERY /a;'=1+1;b"),
+        ("/a; @b;c;\uff0b1", "/a;' @b;c;'\uff0b1"),
+        ("a=1; b-c", "a=1; b-c"),
+    ],
+)
+def test_no_spreadsheet_reads_a_formula(value: str, cell: str) -> None:
+    """Wide signs begin a formula too, and a semicolon begins a cell where a comma is the decimal sign."""
+    written = StringIO()
+    write_table(csv.writer(written), ((value,),), ("reason",))
+    assert written.getvalue().splitlines()[1] == cell
+
+
 def test_rows_on_several_lines_begin_with_names(capsys: pytest.CaptureFixture[str]) -> None:
     """A table too wide for its terminal is printed as lines of fields, and no cell begins one of them."""
     output._stack(("TOOL", "WHAT"), (("files.x", "y\nTOOL  files.safe"),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -22,8 +23,13 @@ COLUMNS = (
     "person",
 )
 
-FORMULA = ("=", "+", "-", "@")
-"""Characters that make a spreadsheet read a cell as a formula; such cells get a leading apostrophe."""
+_FORMULA = re.compile(r"(^|;)(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])")
+"""
+Where a spreadsheet reads a formula: an apostrophe is put there.
+
+It is the beginning of a cell. Where a comma is the decimal sign, a semicolon separates cells, too. Spreadsheets for East
+Asian languages take the wide signs.
+"""
 
 
 @dataclass(frozen=True)
@@ -104,4 +110,4 @@ def write_table(table: Any, rows: Iterable[Row | Sequence[object]], columns: Seq
 
 def _cell(value: object) -> str:
     text = ("yes" if value else "no") if isinstance(value, bool) else visible_line(value)
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return _FORMULA.sub(r"\1'", text)
