@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import fcntl
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,28 +114,51 @@ def apply_changes(changes: Sequence[FileChange], where: Connection) -> Mapping[s
         raise WrongInput("no host.toml is named", NO_HOST)
     # A host that never ran has no certificate yet, so there is none to ask.
     target = resolve(where, identity=REGISTRAR) if load_config(named).tls.certificate.exists() else None
-    written: list[FileChange] = []
     try:
-        for change in changes:
-            change.write()
-            written.append(change)
-        reply = None if target is None else _ask_to_reload(target)
-        if reply is None:
-            _rehearse(named)
-            return None
-        if not reply.ok:
-            raise _to_error(reply)
-    except CommandError:
-        for change in written:
-            change.undo()
-        raise
+        with write_changes(changes):
+            reply = None if target is None else _ask_to_reload(target)
+            if reply is None:
+                _rehearse(named)
+                return None
+            if not reply.ok:
+                raise _to_error(reply)
     except (Timeout, ConnectionLost) as error:
-        listed = ", ".join(str(change.file) for change in written)
+        listed = ", ".join(str(change.file) for change in changes)
         raise NoConnection(
             f"{listed}: changed; whether the host has applied it is unknown: {error.explanation}",
             "Run `agtp reload`.",
         ) from None
     return result_of(reply)
+
+
+@contextlib.contextmanager
+def write_changes(changes: Sequence[FileChange]) -> Iterator[None]:
+    """
+    Write changes, and write the old content again if the block raises a ``CommandError``.
+
+    Until the block ends, other commands wait that change files in the same directories. They find then that the file
+    is another, where both would have written, and the later one would have dropped what the earlier one wrote.
+
+    :raises agtphost.cli.failures.CommandError: a file has changed since it was read, or cannot be written.
+    """
+    written: list[FileChange] = []
+    with contextlib.ExitStack() as stack:
+        for directory in sorted({change.file.parent for change in changes}):
+            with local_file(directory, doing="opened"):
+                descriptor = os.open(directory, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            # Some file systems lock no directory; there the comparison before each write has to do.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            for change in changes:
+                change.write()
+                written.append(change)
+            yield
+        except CommandError:
+            for change in written:
+                change.undo()
+            raise
 
 
 def _ask_to_reload(target: Target) -> Reply | None:
