@@ -165,7 +165,7 @@ class Confirmation:
         if is_audit_id(target_id):
             await self._require_party(context, target_id)
             return self._attest(context, {**receipt, "target": "record"})
-        raise _unknown()
+        raise self._refuse_unknown(context)
 
     @staticmethod
     async def _find_confirmable(
@@ -223,7 +223,7 @@ class Confirmation:
         key = item.brief.get(ASKED_WITH)
         own = self._authorization.find_caller(context) is not None and context.owner == item.owner
         if not own and not (key and key == fingerprint(context.peer)):
-            raise _unknown()
+            raise self._refuse_unknown(context)
         raise Refusal(
             Reason.NOT_ENTITLED,
             "The agent that escalated cannot decide its own escalation.",
@@ -273,12 +273,19 @@ class Confirmation:
 
     # Other targets
 
+    def _refuse_unknown(self, context: BuiltInContext) -> Refusal:
+        """Return the refusal of a target that is not the caller's to confirm; a viewer learns which role it takes."""
+        operators = self._authorization
+        if operators.views(context) and not operators.may(context, OperatorAction.DECIDE):
+            return operators.refuse(context, OperatorAction.DECIDE, "Only approvers decide about what others do.")
+        return not_found(Reason.TARGET_UNKNOWN, parameter="target_id")
+
     def _notification(self, context: BuiltInContext, target_id: str) -> StateItem | None:
         item = self._held.get(NOTIFICATION, target_id)
         if item is None:
             return None
         if not is_readable(self._authorization, context, item):
-            raise _unknown()
+            raise self._refuse_unknown(context)
         return item
 
     async def _require_party(self, context: BuiltInContext, audit_id: str) -> None:
@@ -288,7 +295,7 @@ class Confirmation:
         party = caller is not None and caller.agent_id in {payload.get("agent_id"), payload.get("caller_id")}
         # Only parties and operators may learn whether the record exists.
         if record is None or not (party or self._authorization.may(context, OperatorAction.DECIDE)):
-            raise _unknown()
+            raise self._refuse_unknown(context)
 
 
 def _already_decided(item: StateItem) -> Refusal:
@@ -336,7 +343,3 @@ def _answer(receipt: Mapping[str, Any], *changes: Change) -> Answer:
             **({CONFIRMED_ITEM: receipt[CONFIRMED_ITEM]} if CONFIRMED_ITEM in receipt else {}),
         },
     )
-
-
-def _unknown() -> Refusal:
-    return not_found(Reason.TARGET_UNKNOWN, parameter="target_id")
