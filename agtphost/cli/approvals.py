@@ -18,6 +18,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_document, print_fields, print_json, print_note, print_table, visible, visible_line
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
+from agtphost.vocabulary.display_names import operator_name
 
 if TYPE_CHECKING:
     from agtphost.cli.target import Target
@@ -222,13 +223,20 @@ def _facts(entry: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple
     yield "in doubt", entry.get("in_doubt")
     yield "requested", entry.get("requested_at")
     yield "expires", entry.get("expires_at")
-    yield "decided by", entry.get("decided_by")
+    yield "decided by", _decider(entry, names)
     yield "decided at", entry.get("decided_at")
     yield "reason", entry.get("reason")
     yield "use by", entry.get("use_by")
     yield "used at", entry.get("used_at")
     for name in ("proposed", "decided", "executed"):
         yield f"{name} in", entry.get(f"{name}_audit_id")
+
+
+def _decider(entry: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Return who decided, by name where one is known; empty where nobody did yet."""
+    by = str(entry.get("decided_by") or "")
+    name = operator_name(entry) or names.get(by)
+    return f"{name} ({by})" if name else by
 
 
 def _state_of(entry: Mapping[str, Any]) -> str:

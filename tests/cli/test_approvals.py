@@ -144,7 +144,8 @@ def test_no_id_is_folded_on_a_narrow_terminal(server: AgtpServer, folder: Path) 
 
 def test_show(run: Run, server: AgtpServer) -> None:
     """Everything that decides: who, what exactly, until when, what is left out."""
-    decided = {"state": "approved", "decided_by": "key:" + "f" * 64, "decided_at": "2026-11-22T13:50:00Z"}
+    decided: dict[str, Any] = {"state": "approved", "decided_by": "key:" + "f" * 64, "decided_at": "2026-11-22T13:50:00Z"}
+    decided["operator"] = {"name": "anna", "key": "sha256:" + "0" * 64}
     server.answers["QUERY", "/approvals"] = listing(
         entry(
             **decided, use_by="2026-11-22T13:55:00Z", reason="ticket 4711", hidden=["password"], impact="irreversible"
@@ -157,6 +158,7 @@ def test_show(run: Run, server: AgtpServer) -> None:
     assert (told["approval"], told["state"], told["tool"]) == (ID, "approved", "files.delete_file")
     assert told["agent"] == f"assistant ({CALLER})" and told["known by"] == "certificate"
     assert (told["reason"], told["use by"], told["impact"]) == ("ticket 4711", "2026-11-22T13:55:00Z", "irreversible")
+    assert told["decided by"] == "anna (key:" + "f" * 64 + ")"
     assert json.loads(result.stdout.partition("\ninput\n")[2]) == {"path": "old.txt"}
     assert result.stderr == "hidden by [approvals] show: password\n"
     assert server.seen[0].input == {"id": ID}
