@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -49,7 +50,9 @@ def command(page: str | None, as_json: bool) -> None:
         print_entries(listed, ("page", "title"), as_json)
         return
     if page not in pages:
-        raise WrongInput(f"the documentation has no page {page!r}", "List the pages with `agtp docs`.")
+        near = " or ".join(difflib.get_close_matches(page, pages))
+        remedy = f"Did you mean {near}?" if near else "List the pages with `agtp docs`."
+        raise WrongInput(f"the documentation has no page {page!r}", remedy)
     text = pages[page].read_text(encoding="utf-8")
     if as_json:
         print_json({"page": page, "file": str(pages[page]), "text": text})

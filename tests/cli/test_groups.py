@@ -60,6 +60,7 @@ def test_help_has_five_sections(run: Run) -> None:
         (("upstream", "rm", "x"), "Did you mean remove?"),
         (("audit", "find"), "Did you mean search?"),
         (("approvals", "deny", "x"), "Did you mean reject?"),
+        (("docs", "operatrs"), "Did you mean operators"),
         (("tools", "call", "--data", "x"), "`agtp tools call --help` lists them"),
     ],
 )
