@@ -118,7 +118,7 @@ def test_a_certificate_that_is_taken_back_ends_the_open_page(site: Site, good: D
             browser.one("[data-live] tbody tr")
             config.write_text(before.replace(f'"{good.fingerprint}"', f'"{"0" * 64}"'))
             assert site.host.agtp("reload").returncode == 0
-            until(lambda: "The feed has ended" in browser.text)
+            until(lambda: "The feed has ended: The session has ended." in browser.text)
             shown = len(browser.all("[data-live] tbody tr"))
             assert site.host.agtp("call", "-", "DISCOVER", "/methods").returncode == 0
             assert len(browser.all("[data-live] tbody tr")) == shown

@@ -194,8 +194,11 @@ def test_an_operator_leaves(browser: Browser, site: Site) -> None:
     assert "suspended" in browser.text
     browser.type('form[action="/do/lifecycle"] [name="reason"]', "enough")
     browser.follow('form[action="/do/lifecycle"] [value="reinstate"]')
+    browser.open(address(site, "/calls"))
+    browser.one('table[data-feed="open"]')
     site.host.config.write_text(site.host.config.read_text().replace(ANNA, ""))
     command(site, "reload")
+    until(lambda: "The feed has ended: The page is for operators" in browser.text_of(".feed"))
     browser.open(address(site, demo))
     until(lambda: "demo" not in browser.text)
     assert not browser.all('form[action="/do/lifecycle"]')

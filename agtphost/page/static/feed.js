@@ -72,9 +72,28 @@ const follow = (table) => {
     table.dataset.feed = name;
   };
   source.addEventListener("open", say_open);
-  source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) said("The feed has ended. Reload the page to continue.", "ended");
-    else said("Reconnecting ...", "again");
+
+  /** Why the host opens no feed any more; an EventSource does not say. Empty where it would open one, or not answer. */
+  const refusal = async () => {
+    const end = new AbortController();
+    try {
+      const answer = await fetch(table.dataset.live, { cache: "no-store", credentials: "same-origin", signal: end.signal });
+      return answer.ok ? "" : String((await answer.json()).explanation ?? "");
+    } catch {
+      return "";
+    } finally {
+      end.abort();
+    }
+  };
+
+  source.addEventListener("error", async () => {
+    if (source.readyState !== EventSource.CLOSED) {
+      said("Reconnecting ...", "again");
+      return;
+    }
+    said("The feed has ended. Reload the page to continue.", "ended");
+    const why = await refusal();
+    if (why) said(`The feed has ended: ${why} Reload the page to continue.`, "ended");
   });
   source.addEventListener("message", (event) => put(row_of(JSON.parse(event.data))));
   source.addEventListener("skipped", (event) => put(skipped(Number(event.data))));
