@@ -119,9 +119,11 @@ def outcome_word(record: Mapping[str, Any]) -> str:
     """
     Return ``refused``, ``held`` for a call that waits for a person, or empty text for a call that was answered.
 
+    An event is never refused: its reason is why an agent was suspended, for example.
+
     :param record: a record's payload, or what a list shows of it.
     """
-    if not record.get("reason") or not record.get("status"):
+    if record.get("event_type") or not record.get("reason") or not record.get("status"):
         return ""
     return "held" if record["status"] == Status.ACCEPTED else "refused"
 

@@ -114,6 +114,15 @@ def test_a_held_call_is_not_refused() -> None:
     assert "held" in steps and "refused" not in steps
 
 
+def test_an_event_with_a_reason_is_not_refused() -> None:
+    """The reason for which an agent was suspended is no refusal: neither the list nor the feed marks it as one."""
+    record = {"event_type": "agent-lifecycle-suspended", "status": 200, "reason": "lunch", "audit_id": "a" * 64}
+    found = PageReply(status=200, result={"records": [record]}, document={}, audit_id="")
+    listed = flattenString(None, records("Calls", found)).result.decode()
+    assert "lunch" in listed and "refused" not in listed
+    assert "kind" not in line_of(ObservedRecord("a" * 64, "", "", members=record))
+
+
 def test_links_keep_the_filter_and_replace_its_times(page: PageInMemory) -> None:
     """A range of a link would otherwise contradict the one in the text."""
     view = shown(page, "/calls", filter="agent:demo from:-2h", reads="all")
