@@ -68,14 +68,16 @@ class CallQuery:
         if further:
             given["filter"] = f"{given.get('filter', '')} {further}".strip()
         before = visit.query_word("before")
-        if not (before.isascii() and before.isdigit()):
+        # A longer number is none that JSON has exactly.
+        place = int(before) if before.isascii() and before.isdigit() and len(before) < 16 else 0
+        if not place:
             visit.read.discard("before")
         return cls(
             given=given,
             since=visit.query_word("from", MOST_CHARACTERS),
             until=visit.query_word("until", MOST_CHARACTERS),
             shows_reads=visit.query_word("reads") == ALL,
-            before=int(before) if before.isascii() and before.isdigit() and int(before) else None,
+            before=place or None,
         )
 
     @property

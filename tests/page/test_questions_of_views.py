@@ -75,6 +75,8 @@ def test_a_member_of_an_address_that_no_view_reads_is_named(page: PageInMemory, 
     ("path", "wrong"),
     [
         ("/calls", "before=abc"),
+        ("/calls", "before=0"),
+        ("/calls", f"before={2**64}"),
         ("/inbox", "show=dcided"),
         ("/config", "compare=ys"),
         ("/agents", "range=-1x"),

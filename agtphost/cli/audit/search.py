@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 PAGE = 200
 """Records of one answer."""
 
+LARGEST = 2**53
+"""Number of a record that a request can have."""
+
 MOST_LOOKS = 40
 """Answers of one command without ``--all``: 120,000 records are read for a text that hardly any record has."""
 
@@ -78,7 +81,7 @@ class Found:
 @click.option("--all", "everything", is_flag=True, help="Show all that match.")
 @click.option(
     "--before",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, LARGEST),
     metavar="NUMBER",
     help="Only records older than this one; the first column of the table has the numbers.",
 )
