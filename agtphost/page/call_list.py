@@ -143,7 +143,7 @@ def records(caption: str, reply: PageReply, *, verify: bool = False) -> Tag:
     rows = [
         elements.TableRow(
             (
-                elements.call_link(entry.get("audit_id"), mark("issued_at", entry.get("issued_at", "-"))),
+                elements.call_link(entry.get("audit_id"), mark("issued_at", entry.get("issued_at", "-")), "id time"),
                 mark("called", describe_call(entry)),
                 mark("caller_id", draw_caller(entry, entry.get("caller"), agent)),
                 mark("agent_id", agent(entry.get("chain"), "host", entry.get("agent"))),

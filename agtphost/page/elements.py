@@ -154,9 +154,13 @@ def in_query(value: object) -> str:
     return quote(str(value), safe="")
 
 
-def call_link(audit_id: object, text: str | Tag = "") -> Tag:
-    """Return a link to one call."""
-    return tags.a(text or f"{str(audit_id)[:12]}...", href=f"/calls/{in_path(audit_id)}", class_="id")
+def call_link(audit_id: object, text: str | Tag = "", kind: str = "id") -> Tag:
+    """
+    Return a link to one call.
+
+    :param kind: classes of the style sheet; ``id time`` for a time, which is never broken.
+    """
+    return tags.a(text or f"{str(audit_id)[:12]}...", href=f"/calls/{in_path(audit_id)}", class_=kind)
 
 
 def refusal_section(title: str, reply: PageReply) -> Tag:

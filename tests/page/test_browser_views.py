@@ -77,6 +77,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         for words in (
             ("tools", "call", "files.delete_note", "name=old"),
             ("agent", "grant", "demo", "files.*", "QUERY /library/{isbn}", "--for", "7d"),
+            # A word that is wider than a window takes the room of all other columns.
+            ("agent", "deactivate", "demo", "--reason", "W" * 200),
+            ("agent", "reinstate", "demo"),
         ):
             site.host.agtp(*words)
         yield site
