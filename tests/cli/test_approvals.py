@@ -144,7 +144,11 @@ def test_no_id_is_folded_on_a_narrow_terminal(server: AgtpServer, folder: Path) 
 
 def test_show(run: Run, server: AgtpServer) -> None:
     """Everything that decides: who, what exactly, until when, what is left out."""
-    decided: dict[str, Any] = {"state": "approved", "decided_by": "key:" + "f" * 64, "decided_at": "2026-11-22T13:50:00Z"}
+    decided: dict[str, Any] = {
+        "state": "approved",
+        "decided_by": "key:" + "f" * 64,
+        "decided_at": "2026-11-22T13:50:00Z",
+    }
     decided["operator"] = {"name": "anna", "key": "sha256:" + "0" * 64}
     server.answers["QUERY", "/approvals"] = listing(
         entry(
