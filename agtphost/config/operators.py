@@ -125,11 +125,15 @@ def operator_faults(operators: Sequence[OperatorSection], state: Path, *, makes:
         except FileNotFoundError:
             registrars = Path(each.key) == made
             if not (makes and registrars):
-                hint = "write the fingerprint that `agtp cert show FILE` prints"
+                cure = "write the fingerprint that `agtp cert show FILE` prints"
+                if makes and any(str(other.key) == str(made) for other in operators):
+                    cure = f"run `agtp cert issue client {each.name} --ca {state}/ca.pem -o {each.key}`; or {cure}"
+                elif makes:
+                    cure = f'write key = "{made}", which the first start makes; or {cure[6:]}'
                 yield ConfigFault(
                     location=("operator", number, "key"),
                     message=f"names a file that does not exist: {os.fspath(each.key)}",
-                    hint=f'write key = "{made}", which the first start makes; or {hint[6:]}' if makes else hint,
+                    hint=cure,
                     # With a faulty profile it is unknown whether the first start makes the file.
                     concerns=(("host", "profile"),) if registrars else (),
                 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from agtphost.config.operators import OperatorSection, operator_faults
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.operators import NEEDED, OperatorAction, OperatorRole
 from agtphost.identity import envelope
@@ -187,6 +189,18 @@ def test_a_wrong_entry_is_reported(entries: list[dict[str, str]], word: str) -> 
     """Two operators never share a name or a key; names are one line without marks that reorder text."""
     with pytest.raises(ConfigurationError, match=word):
         MemoryHost({"operator": entries})
+
+
+def test_a_certificate_that_is_not_there_yet_is_to_be_issued(tmp_path: Path) -> None:
+    """The registrar's key, which was suggested to everybody, is the administrator's: two entries never share it."""
+    state = tmp_path / "state"
+    administrator = OperatorSection.model_validate({**entry("adam"), "key": str(state / "registrar.pem")})
+    anna = OperatorSection.model_validate({**entry("anna"), "key": str(tmp_path / "anna.pem")})
+    (fault,) = operator_faults([administrator, anna], state, makes=True)
+    issuing = f"agtp cert issue client anna --ca {state}/ca.pem -o {tmp_path}/anna.pem"
+    assert fault.hint is not None and fault.hint.startswith(f"run `{issuing}`; or write the fingerprint")
+    (alone,) = operator_faults([anna], state, makes=True)
+    assert alone.hint is not None and alone.hint.startswith(f'write key = "{state}/registrar.pem"')
 
 
 class HeldCollector(PromptCollector):
