@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Call:
     """A call that is in the dispatcher."""
 
-    __slots__ = ("agent_id", "audit_id", "bound", "caller", "early", "held", "response_id", "task_id", "trace")
+    __slots__ = ("agent_id", "audit_id", "bound", "caller", "early", "held", "operator", "response_id", "task_id", "trace")
 
     def __init__(self) -> None:
         self.response_id = ""
@@ -32,6 +32,9 @@ class Call:
 
         self.caller = ""
         """Its label; empty while it is not known to be an agent's."""
+
+        self.operator = ""
+        """The name of the operator who calls as no agent; empty where none does."""
 
         self.bound: Binding | None = None
         """What is called, once that is known."""
@@ -58,7 +61,8 @@ class Call:
     @property
     def text(self) -> str:
         """Return the text that the call's lines in the log end with."""
-        called = "" if self.bound is None else f"{self.caller or 'an unnamed caller'} called {self.bound.display_name}"
+        who = self.caller or (f"the operator {self.operator}" if self.operator else "an unnamed caller")
+        called = "" if self.bound is None else f"{who} called {self.bound.display_name}"
         named = (
             ("Audit-ID", self.audit_id),
             ("Response-ID", self.response_id),

@@ -71,7 +71,7 @@ def _give_up(call: Call) -> None:
 def mark_event(event: LogEvent, call: Call) -> LogEvent:
     """Return the event with its call, in members and at the end of its text."""
     told: LogEvent = {**event, "call": call.text}
-    for name in ("audit_id", "response_id", "agent_id", "task_id", "caller"):
+    for name in ("audit_id", "response_id", "agent_id", "task_id", "caller", "operator"):
         told.setdefault(name, getattr(call, name))
     if call.bound is not None:
         told.setdefault("called", call.bound.display_name)

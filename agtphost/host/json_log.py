@@ -27,7 +27,7 @@ from twisted.logger import (
 from agtphost.host.access_log import MEMBERS as ACCESS_MEMBERS
 from agtphost.host.call_events import SUFFIX
 
-OF_CALL = ("caller", "called", "audit_id", "response_id", "agent_id", "task_id")
+OF_CALL = ("caller", "operator", "called", "audit_id", "response_id", "agent_id", "task_id")
 """Members of events that were logged in the course of a call."""
 
 LONGEST = 16_384

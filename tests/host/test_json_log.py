@@ -46,6 +46,10 @@ def test_a_call_and_an_access_line_are_members() -> None:
     assert line["message"] == "it took 3 s"
     assert (line["time"], line["caller"], line["audit_id"]) == ("1970-01-01T00:00:00.500Z", "demo", "a" * 64)
 
+    call.caller, call.operator = "", "anna"
+    line = json.loads(to_json_line(mark_event(event, call)))
+    assert line["operator"] == "anna" and "caller" not in line, "as access lines name an operator"
+
     seen: list[LogEvent] = []
     globalLogPublisher.addObserver(seen.append)
     try:

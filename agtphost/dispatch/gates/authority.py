@@ -47,7 +47,7 @@ class AnonymousGate:
         exchange.operator = exchange.caller is None and self._authorization.acts_as_operator(exchange.peer)
         exchange.person = exchange.caller is None and self._authorization.is_person(exchange.peer)
         if exchange.caller is None and (known := self._authorization.operators.find(exchange.peer)) is not None:
-            exchange.call.caller = f"the operator {known.name}"
+            exchange.call.operator = known.name
         binding = exchange.binding
         if binding is None:
             return
