@@ -233,7 +233,7 @@ def _facts(entry: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple
 
 
 def _decider(entry: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Return who decided, by name where one is known; empty where nobody did yet."""
+    """Return who decided, by name where one is known; empty for a call that waits."""
     by = str(entry.get("decided_by") or "")
     name = operator_name(entry) or names.get(by)
     return f"{name} ({by})" if name else by

@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 class Call:
     """A call that is in the dispatcher."""
 
-    __slots__ = ("agent_id", "audit_id", "bound", "caller", "early", "held", "operator", "response_id", "task_id", "trace")
+    __slots__ = (
+        "agent_id",
+        "audit_id",
+        "bound",
+        "caller",
+        "early",
+        "held",
+        "operator",
+        "response_id",
+        "task_id",
+        "trace",
+    )
 
     def __init__(self) -> None:
         self.response_id = ""

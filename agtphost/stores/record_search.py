@@ -66,7 +66,7 @@ class CountedBy(Enum):
     """See :attr:`agtphost.stores.rows.Facet.call_name`."""
 
     AGENT = "agent"
-    """Agent-ID of the caller; empty where there was none, ``(unproven)`` for all claimed ones, ``(event)`` for events."""
+    """Agent-ID of the caller; empty for none, ``(unproven)`` for claimed ones, ``(event)`` for events without one."""
 
     OPERATOR = "operator"
     """Name of the operator; empty where none called."""

@@ -44,7 +44,8 @@ def test_a_stop_ends_the_polls_of_a_feed() -> None:
     clock = Clock()
     listening, open_to_all = ListeningRequests(clock), SimpleNamespace(require_looking=lambda *_: None)
     feed = RecordFeed(NoRecords(), open_to_all, clock, listening, lambda peer, caller: True)  # type: ignore[arg-type]
-    poll = begin(feed.read(SimpleNamespace(input={"moment": "goes on", "after": 7, "wait": PATIENCE}, peer=None, caller=None)))  # type: ignore[arg-type]
+    asked = {"moment": "goes on", "after": 7, "wait": PATIENCE}
+    poll = begin(feed.read(SimpleNamespace(input=asked, peer=None, caller=None)))  # type: ignore[arg-type]
     assert not poll.called
     listening.stopService()
     assert poll.called and poll.result.result == {"records": [], "after": 7} and clock.getDelayedCalls() == []

@@ -35,7 +35,8 @@ for (const cell of document.querySelectorAll(kinds)) {
       const boxes = Array.from(range.getClientRects()).filter((box) => box.width > 0.5);
       const lines = new Set(boxes.map((box) => Math.round(box.top)));
       // A hyphen and a slash are places to break at, but not in a time.
-      if (lines.size > 1 && (!/[-\\/]/.test(match[0]) || node.parentElement.closest('.time'))) wrong.push(`broken: ${match[0]} in ${cell.localName}`);
+      const whole = node.parentElement.closest('.time') || !/[-\\/]/.test(match[0]);
+      if (lines.size > 1 && whole) wrong.push(`broken: ${match[0]} in ${cell.localName}`);
     }
   }
 }

@@ -235,6 +235,10 @@ def test_a_caller_that_was_only_named_is_unproven() -> None:
 
 def test_a_list_names_the_person_for_whom_an_agent_called() -> None:
     """The name is next to the agent's, and marks that reorder text are written out."""
-    record = {"caller_id": "a" * 64, "acting_principal_id": "anna\u202e@example.com", "identity_assurance": "certificate"}
+    record = {
+        "caller_id": "a" * 64,
+        "acting_principal_id": "anna\u202e@example.com",
+        "identity_assurance": "certificate",
+    }
     shown = flattenString(None, draw_caller(record, "desk")).result.decode()
     assert "desk</a>" in shown and " for anna\\u202e@example.com" in shown

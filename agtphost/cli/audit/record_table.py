@@ -27,8 +27,8 @@ _FORMULA = re.compile(r"(^|;)(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 """
 Where a spreadsheet reads a formula: an apostrophe is put there.
 
-It is the beginning of a cell. Where a comma is the decimal sign, a semicolon separates cells, too. Spreadsheets for East
-Asian languages take the wide signs.
+It is the beginning of a cell. Where a comma is the decimal sign, a semicolon separates cells, too. Spreadsheets for
+East Asian languages take the wide signs.
 """
 
 
