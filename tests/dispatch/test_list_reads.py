@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import StreamEvent
@@ -114,13 +115,15 @@ def test_a_list_that_is_read_again_is_counted() -> None:
     assert host.take() == [] and host.summaries.waiting == 0
 
 
-def test_each_minute_has_a_record_of_its_own() -> None:
+@pytest.mark.parametrize("takes", [True, False])
+def test_each_minute_has_a_record_of_its_own(takes: bool) -> None:
     """After a minute the next read has a record, whether summaries were written in between or not."""
     host = Listed()
     for _ in range(10):
         host.read()
         host.now += 15
-        host.take()
+        if takes:
+            host.take()
     assert host.recorded == 3
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from agtphost.identity.peer import Peer, PeerCertificate
+from agtphost.dispatch.exchange import Exchange
+from agtphost.handlers.built_in import BuiltInContext
+from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.page.person_client import PageReply, reply_of
 from agtphost.testing import MemoryHost
 from agtphost.testing.identities import key_of
@@ -161,3 +163,21 @@ def test_a_trial_uses_up_the_operators_rate_and_not_the_agents(host: MemoryHost)
     demo = next(each for each in host.directory.list_known() if each.name == "demo")
     own = Peer(address="192.0.2.2", certificate=replace(certificate(host, "demo"), agent_id=demo.agent_id))
     assert ask(host, own, CALL, "EXECUTE", "/", ("Agent-ID", demo.agent_id)).reason != "rate-limited"
+
+
+def test_a_trial_uses_no_state_of_the_agent(host: MemoryHost) -> None:
+    """For the host's own methods, too, its owner is no agent; without the trial it is the agent itself."""
+    demo = host.directory.by_id(id_of(host, "demo"))
+    assert demo is not None
+    certified = {"caller": demo, "assurance": Assurance.CERTIFICATE, "method": "EXECUTE", "path": "/", "input": {}}
+    peer = Peer(address="", certificate=certificate(host, "olga"))
+    trying = replace(peer, rights_of=demo.agent_id)
+    assert BuiltInContext(**certified, peer=peer).owner == demo.agent_id
+    tried = BuiltInContext(**certified, peer=trying).owner
+    assert tried and tried not in {each.agent_id for each in host.directory.list_known()}
+    request = Request(method="EXECUTE", path="/", query="", headers=Headers([]), body=b"", line=b"EXECUTE / AGTP/1.0")
+    owners = [
+        Exchange(request=request, peer=each, now=0.0, caller=demo, assurance=Assurance.CERTIFICATE).owner
+        for each in (peer, trying)
+    ]
+    assert owners == [demo.agent_id, tried]

@@ -174,6 +174,7 @@ def test_an_operator_replies_with_its_certificate_alone() -> None:
     ("entries", "word"),
     [
         ([entry("adam"), entry("adam", key="a" * 64)], "is the name of another operator"),
+        ([entry("adam"), entry("adam", name="Adam", key="a" * 64)], "is the name of another operator"),
         ([entry("adam"), entry("anna", key=entry("adam")["key"])], "is the key of another operator"),
         ([entry("adam", role="root")], "must be one of viewer, approver, administrator"),
         ([entry("adam", name="a\u202eb")], "visible characters"),

@@ -93,8 +93,11 @@ def test_a_viewer_is_not_shown_what_it_cannot_decide(site: Site) -> None:
 def test_where_nothing_is_written_nothing_is_done(tmp_path: Path) -> None:
     """``writes = false``: no forms, and 403 for one that is made up, without asking the host for it."""
     with served(tmp_path, more="writes = false") as site:
+        known = escalated(site, "task-shown")
+        demo = site.host.agtp_json("cert", "show", str(site.host.state / "agents/demo/agent.pem"))["agent_id"]
         browser = site.browser()
-        for path in VIEWS:
+        assert known in browser.get("/inbox").text
+        for path in (*VIEWS, f"/agents/{demo}", "/tools/mcp.files.list_files"):
             page = browser.get(path).page
             assert [form.action for form in page.forms if form.method == "POST"] == ["/leave"], path
         csrf = browser.get("/").page.form("/leave").fields["csrf"]
