@@ -340,7 +340,8 @@ class Negotiator:
     def _defer(self, pending: Pending, context: BuiltInContext) -> Answer:
         """Defer a proposal by another review period; the answer shows who deferred it, when, and why."""
         reason = parameters.text(context.input, "reason")
-        value = self._reviews.defer(pending, self._authorization.actor(context), reason)
+        operator = self._authorization.operators.record_member(context.peer)
+        value = self._reviews.defer(pending, self._authorization.actor(context), operator, reason)
         deferral = value["deferral"]
         return Answer(
             result={**self._reviews.progress(pending.proposal_id, value), "decision": "deferred", **deferral},

@@ -175,14 +175,18 @@ class Reviews:
             value = {**value, "decision": "rejected", "explanation": "The operators did not decide in time."}
         return Pending(proposal_id=item.key, owner=item.owner, version=item.version, value=value)
 
-    def defer(self, pending: Pending, actor: str, reason: str | None) -> dict[str, Any]:
+    def defer(
+        self, pending: Pending, actor: str, operator: Mapping[str, str] | None, reason: str | None
+    ) -> dict[str, Any]:
         """
         Return the value of a deferred proposal; its review period begins again.
 
-        :param actor: the operator who defers it.
+        :param actor: who defers it.
+        :param operator: as records name an operator; None for an agent.
         """
         now = self._now()
-        deferral = {"deferred_by": actor, "deferred_at": times.stamp(now / 1000), "deferred_reason": reason or ""}
+        deferral: dict[str, Any] = {"deferred_by": actor, "deferred_at": times.stamp(now / 1000)}
+        deferral |= {"deferred_reason": reason or "", **({} if operator is None else {"deferred_operator": operator})}
         return {**pending.value, "review_until": now + self._review * 1000, "deferral": deferral}
 
     def deferral_change(self, pending: Pending, value: Mapping[str, Any]) -> Change:

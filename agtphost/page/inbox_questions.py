@@ -116,6 +116,7 @@ def _escalation(entry: Mapping[str, Any]) -> Question:
     decided = decision if isinstance(decision, dict) else {}
     status = str(entry.get("status") or "pending")
     waits = status == "pending"
+    decider = _decider(decided.get("operator"), decided.get("by_name") or decided.get("by"))
     pairs = (
         ("Escalation", known),
         ("Agent", elements.brief_agent(entry.get("escalated_by"), label=entry.get("agent_label"))),
@@ -125,7 +126,7 @@ def _escalation(entry: Mapping[str, Any]) -> Question:
         ("Priority", elements.state(entry.get("priority"))),
         ("Waits for", ago(entry.get("created_at"))),
         ("Deadline", entry.get("deadline") or "-"),
-        *(_deferral(decided.get("at"), decided.get("by"), decided.get("reason")) if waits else ()),
+        *(_deferral(decided.get("at"), decider, decided.get("reason")) if waits else ()),
     )
     return Question(
         known=known,
@@ -134,7 +135,7 @@ def _escalation(entry: Mapping[str, Any]) -> Question:
         equal=_equal(entry, "escalated_by", "routed_to", "reason", "priority", "context", "decision"),
         content=(elements.facts(pairs), elements.code(entry.get("context"))),
         outcome="" if waits else status,
-        decided_by=_decider(decided.get("operator"), decided.get("by_name") or decided.get("by")),
+        decided_by=decider,
         decided_at=str(decided.get("at") or ""),
         reason=str(decided.get("reason") or ""),
     )
@@ -155,7 +156,11 @@ def _proposal(entry: Mapping[str, Any]) -> Question:
         ("Call", f"{entry.get('method', '')} {entry.get('path', '')}"),
         ("Made of", entry.get("recipe_lineage")),
         ("Decided within", lasting(float(entry.get("estimated_seconds") or 0))),
-        *_deferral(entry.get("deferred_at"), entry.get("deferred_by"), entry.get("deferred_reason")),
+        *_deferral(
+            entry.get("deferred_at"),
+            _decider(entry.get("deferred_operator"), entry.get("deferred_by")),
+            entry.get("deferred_reason"),
+        ),
     )
     return Question(
         known=known,
@@ -206,11 +211,11 @@ def _decider(operator: object, by: object) -> str:
     return str(name) if name else brief(by, 24) if by else ""
 
 
-def _deferral(at: object, by: object, why: object) -> list[tuple[str, Any]]:
+def _deferral(at: object, who: str, why: object) -> list[tuple[str, Any]]:
     """Return the earlier deferral of a decision; empty if there was none."""
     if not at:
         return []
-    return [("Deferred", f"{ago(at)} ago by {brief(by, 16)}"), ("Reason", why or "-")]
+    return [("Deferred", f"{ago(at)} ago by {who}"), ("Reason", why or "-")]
 
 
 KINDS: Sequence[Kind] = (

@@ -160,7 +160,7 @@ def test_a_proposal_is_put_off_and_then_approved(site: Site) -> None:
     form = browser.get("/inbox").page.form("/do/decide-proposal", proposal_id=known)
     after = browser.send(form, ("do", "deferred"), reason="legal looks at it")
     assert after.status == 200 and f"{known} is deferred" in after.text
-    assert "legal looks at it" in after.page.said and any(" ago by key:" in each for each in after.page.said)
+    assert "legal looks at it" in after.page.said and any(each.endswith(" ago by admin") for each in after.page.said)
     words = ("--defer", "--reason", "still", "--as", "registrar")
     told = site.host.agtp_json("contracts", "decide", known, *words)
     assert told["decision"] == "deferred" and told["deferred_reason"] == "still"
@@ -177,6 +177,7 @@ def test_an_escalation_is_put_off(site: Site) -> None:
     form = browser.get("/inbox").page.form("/do/decide", target_id=known)
     after = browser.send(form, ("do", "deferred"), reason="after lunch")
     assert after.status == 200 and "after lunch" in after.page.said
+    assert any(each.endswith(" ago by admin") for each in after.page.said)
     assert browser.send(form, ("do", "accepted")).status == 200
 
 
