@@ -152,6 +152,18 @@ class AgentAdmission(Service):
         await self._queue_recording(recording())
         return all(done) and len(done) == len(newcomers)
 
+    def explain_recorded(self, found: AgentDirectory) -> list[Problem]:
+        """Return a problem for each newcomer whose issue is on record: a later reload or a start admits it."""
+        return [
+            Problem(
+                message=f"the issue of {agent.name} ({agent.agent_id}) is on record, although nothing else changed",
+                file=agent.file,
+                hint="the next reload or start admits the agent",
+            )
+            for agent in self.find_newcomers(found)
+            if agent.issue is not None and self._states.find_recorded(agent.agent_id) is not None
+        ]
+
     def note_admitted(self, newcomers: Sequence[Agent]) -> None:
         """Log that newcomers are admitted, and report that the known agents have changed."""
         for agent in newcomers:

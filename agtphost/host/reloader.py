@@ -208,7 +208,8 @@ class Reloader:
         directory = candidate.loaded.directory
         newcomers = self._agents.find_newcomers(directory)
         if not await self._agents.record(directory):
-            raise ConfigurationError([Problem(message="the issue of an agent cannot be recorded", hint=RETRY_HINT)])
+            problem = Problem(message="the issue of an agent cannot be recorded", hint=RETRY_HINT)
+            raise ConfigurationError([problem, *self._agents.explain_recorded(directory)])
         outcome = replace(candidate.outcome, digest=candidate.digest, generation=self._number + 1)
         fields = {
             **requester.fields(),
@@ -218,7 +219,10 @@ class Reloader:
             "taken": list(outcome.applied),
             "waiting": list(outcome.waiting),
         }
-        audit_id = await self._record(ADOPTED, fields)
+        try:
+            audit_id = await self._record(ADOPTED, fields)
+        except ConfigurationError as error:
+            raise ConfigurationError([*error.problems, *self._agents.explain_recorded(directory)]) from None
         # From here to the end nothing waits, and nothing is refused.
         self._number += 1
         self._running = RunningConfiguration(

@@ -179,6 +179,19 @@ async def test_nobody_is_admitted_without_the_entry(tmp_path: Path) -> None:
         assert host.directory.by_id(DESK.agent_id) is DESK and host.entries(DESK) == 1
 
 
+@pytest_twisted.ensureDeferred
+async def test_a_refused_reload_names_the_agents_whose_issue_is_on_record(tmp_path: Path) -> None:
+    """Where the change itself cannot be recorded, the issue of its agents can be; without the entry none is named."""
+    found = AgentDirectory([DESK])
+    async with running(tmp_path) as host:
+        assert host.admission.explain_recorded(found) == []
+        assert await host.admission.record(found)
+        (problem,) = host.admission.explain_recorded(found)
+        assert DESK.agent_id in problem.message and "on record" in problem.message
+        await host.admit(DESK)
+        assert host.entries(DESK) == 1 and host.admission.explain_recorded(found) == []
+
+
 def restore_agent(value: Mapping[str, Any]) -> Agent | None:
     """As a host of the development profile, which trusts everybody, judges an item."""
     agent, problems = agent_of_item(value, production=False, trusted_issuers=TrustedIssuers())
