@@ -22,7 +22,7 @@ ACCEPTANCE: Mapping[str, Sequence[str]] = {
     "A2: rate and CPU beside SQLite; control: one round trip for each row": (
         f"{POSTGRES}_rate.py::test_a_commit_costs_little_more_than_one_to_a_file",
         f"{POSTGRES}_rate.py::test_control_a_round_trip_for_each_row_costs_more",
-        f"{POSTGRES}_messages.py::test_a_group_of_plain_records_takes_two_round_trips",
+        f"{POSTGRES}_messages.py::test_a_group_of_plain_records_takes_one_round_trip",
     ),
     "A3: killed sessions, cut COMMITs, stops of the database; controls: no lock, early answers": (
         f"{POSTGRES}_failures.py::test_killed_sessions_lose_nothing",
