@@ -9,6 +9,7 @@ from os import getuid
 from pathlib import Path
 
 SERVICE, SOCKET = "agtphost.service", "agtphost.socket"
+TEMPLATE = "agtphost@.service"
 
 
 def service_unit(directory: Path, *, state: Path | None = None, twistd: Path | None = None, user: str = "") -> str:
@@ -32,6 +33,22 @@ def service_unit(directory: Path, *, state: Path | None = None, twistd: Path | N
         twistd=str(program),
         home="yes" if hidden else "read-only",
     )
+
+
+def template_unit(directory: Path, *, state: Path, twistd: Path | None = None, user: str = "") -> str:
+    """
+    Return the text of ``agtphost@.service``, for hosts on one machine that share a store and the port of the socket.
+
+    :param state: the directory above the state directories, which are named by the instances.
+    :raises ValueError: as :func:`service_unit`.
+    """
+    text = service_unit(directory, state=state, twistd=twistd, user=user)
+    begin, name = f"\nUser={user or pwd.getpwuid(getuid()).pw_name}\n", "AGTPHOST_CLUSTER_NAME=%H-%i"
+    shared = (
+        "\n# systemd holds the port, and gives it to each instance; the one that serves accepts connections."
+        f"\nSockets={SOCKET}\nEnvironment={name} AGTPHOST_STATE_DIR={state}/%i"
+    )
+    return text.replace(begin, f"{shared}{begin}").replace(f"ReadWritePaths={state}", f"ReadWritePaths={state}/%i")
 
 
 def socket_unit(port: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import shutil
@@ -16,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.cli.units import SERVICE, SOCKET, service_unit, socket_unit
+from agtphost.cli.units import SERVICE, SOCKET, TEMPLATE, service_unit, socket_unit, template_unit
 from agtphost.client.sync import Client
-from tests import forking
+from tests import forking, postgres
 from tests.system.hosting import BIN, ETC, agtp, sample
 from tests.system.scraping import ask
 
@@ -72,6 +73,25 @@ class Manager:
                 stdout=log,
                 stderr=log,
             )
+
+    def instance(self, number: str) -> Manager:
+        """Return what systemd is to an instance of the template unit: with the same sockets."""
+        made = copy.copy(self)
+        folder = self.config.parent / number
+        folder.mkdir()
+        made.told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        made.told.bind(str(folder / "notify"))
+        made.told.settimeout(60)
+        made.log = folder / "log"
+        (name,) = re.findall(r"AGTPHOST_CLUSTER_NAME=(\S+)", (ETC / "systemd" / TEMPLATE).read_text())
+        made.environ = {
+            **self.environ,
+            "NOTIFY_SOCKET": str(folder / "notify"),
+            "WATCHDOG_USEC": "60000000",
+            "AGTPHOST_CLUSTER_NAME": name.replace("%H", "m").replace("%i", number),
+            "AGTPHOST_STATE_DIR": str(folder / "state"),
+        }
+        return made
 
     def until(self, wanted: Callable[[str], bool]) -> list[str]:
         """Every word up to the one that is wanted."""
@@ -161,6 +181,44 @@ def test_a_life_under_a_manager(tmp_path: Path) -> None:
         assert again.returncode == 2 and "CREDENTIALS_DIRECTORY is not set" in again.stderr, again.stderr
 
 
+@postgres.needed
+@pytest.mark.release
+def test_two_instances_take_turns_at_one_port(tmp_path: Path) -> None:
+    """The template unit: the port is there while one hands over to the other, and who connects then is served."""
+    server = postgres.server()
+    with managed(tmp_path) as manager:
+        with manager.config.open("a") as config:
+            config.write(f'\n[store]\nurl = "{server.url(server.schema(tmp_path))}"\n')
+        # Its listener for metrics is the sample's: each of the instances would have it.
+        manager.config.write_text(re.sub(r"\n\[metrics\]\n.*\n", "\n", manager.config.read_text()))
+        given = {"CREDENTIALS_DIRECTORY": str(manager.credentials)}
+        made = forking.run([BIN / "agtp", "store", "init"], cwd=manager.config.parent, env={**os.environ, **given})
+        assert made.returncode == 0, made.stderr
+        one, two = manager.instance("1"), manager.instance("2")
+        one.start()
+        try:
+            one.until(lambda word: "READY=1" in word)
+            states = [Path(each.environ["AGTPHOST_STATE_DIR"]) for each in (one, two)]
+            shutil.copytree(*states, ignore=shutil.ignore_patterns("host.lock"))
+            for here, other in ((one, two), (two, one), (one, two)):
+                other.start()
+                other.until(lambda word: "READY=1" in word and "STATUS=standby" in word)
+                with Client(trust=states[0] / "ca.pem") as client:
+                    uri = f"agtp://127.0.0.1:{manager.ports[0]}"
+                    assert client.call(uri, "DISCOVER", "/methods").status == 200
+                    here.process.send_signal(signal.SIGTERM)
+                    assert here.process.wait(60) == 0
+                    assert client.call(uri, "DISCOVER", "/methods").status == 200
+                other.until(lambda word: "STATUS=serving" in word)
+        finally:
+            for each in (one, two):
+                each.told.close()
+                if hasattr(each, "process"):
+                    each.process.kill()
+                    each.process.wait(60)
+            manager.process = one.process
+
+
 def test_a_host_that_hangs_is_not_alive(tmp_path: Path) -> None:
     """The control: a reactor that does not turn says nothing, and systemd ends what says nothing."""
     with managed(tmp_path) as manager:
@@ -185,6 +243,8 @@ def test_units_are_one_text() -> None:
     unit = service_unit(Path("/etc/agtphost"), state=Path("/var/lib/agtphost"), twistd=twistd, user="agtphost")
     assert (here / SERVICE).read_text() == unit
     assert (here / SOCKET).read_text() == socket_unit(4480)
+    unit = template_unit(Path("/etc/agtphost"), state=Path("/var/lib/agtphost"), twistd=twistd, user="agtphost")
+    assert (here / TEMPLATE).read_text() == unit
     with pytest.raises(ValueError, match="blanks"):
         service_unit(Path("/etc/my host"))
 
@@ -200,7 +260,10 @@ def test_systemd_takes_the_units(tmp_path: Path, broken: bool) -> None:
     unit = service_unit(Path("/etc/agtphost"), twistd=tmp_path / "twistd", user="daemon")
     (tmp_path / SERVICE).write_text(unit.replace("NoNewPrivileges", "NoNewPrivilege") if broken else unit)
     (tmp_path / SOCKET).write_text(socket_unit(4480))
-    words = ["systemd-analyze", "--no-pager", "verify", "--man=no", str(tmp_path / SERVICE), str(tmp_path / SOCKET)]
+    units = [SERVICE, SOCKET, "agtphost@1.service"]
+    shared = template_unit(Path("/etc/agtphost"), state=Path("/var/lib"), twistd=tmp_path / "twistd", user="daemon")
+    (tmp_path / units[2]).write_text(shared)
+    words = ["systemd-analyze", "--no-pager", "verify", "--man=no", *(str(tmp_path / each) for each in units)]
     verified = subprocess.run(words, capture_output=True, text=True, timeout=60)
     if broken:
         assert "'NoNewPrivilege'" in verified.stderr
