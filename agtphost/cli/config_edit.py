@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -147,8 +146,11 @@ def write_changes(changes: Sequence[FileChange]) -> Iterator[None]:
             with local_file(directory, doing="opened"):
                 descriptor = os.open(directory, os.O_RDONLY)
             stack.callback(os.close, descriptor)
-            # Some file systems lock no directory; there the comparison before each write has to do.
-            with contextlib.suppress(OSError):
+            # Some file systems lock no directory, and Windows has no such lock; there the comparison before each write
+            # has to do.
+            with contextlib.suppress(OSError, ImportError):
+                import fcntl
+
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
             for change in changes:

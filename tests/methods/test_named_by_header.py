@@ -284,7 +284,7 @@ USES: Mapping[str, frozenset[str]] = {
             *("methods/discovery/status_document.py", "methods/inspection/decisions.py", "registry/catalogue.py"),
             *("methods/inspection/access.py", "methods/oversight/confirmation.py", "mcp/front.py"),
             *("negotiation/rcns.py", "negotiation/negotiator.py", "negotiation/termination.py"),
-            "methods/discovery/visibility.py",
+            *("methods/discovery/visibility.py", "host/services.py"),
         }
     ),
     APART: frozenset(
