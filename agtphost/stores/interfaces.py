@@ -44,7 +44,12 @@ class ITransactions(Interface):
     """
 
     def begin() -> bool:
-        """Open a transaction that excludes every other writer; True if another one wrote since the last."""
+        """
+        Open a transaction that excludes every other writer; True if another one wrote since the last.
+
+        A store may learn that later: then what it is asked first, or :meth:`commit`, raises
+        :class:`agtphost.stores.rows.ConflictError`, and the next call of this returns True.
+        """
 
     def commit() -> None:
         """Make the transaction durable, or raise what is wrong with its rows if the methods that wrote them did not."""

@@ -264,6 +264,7 @@ def test_a_start_is_refused_with_a_row_that_nobody_signed(tmp_path: Path, statem
     """Whichever it is; the message names it and what to do, and so does a verification."""
     host = busy(sqlite_store(tmp_path))
     damage(host.store, statement.replace("'{", "CAST('{").replace("}'", "}' AS BLOB)"))
+    host.store.reopen()
     table = "lifecycle" if "lifecycle" in statement else "held"
     with pytest.raises(StateContradiction, match=f"{table}: .*audit verify.*accept-store"):
         Host(host.store)
