@@ -23,7 +23,7 @@ from agtphost.audit.drafts import LedgerUnavailable
 from agtphost.audit.verify import verify_records
 from agtphost.audit.writer import GroupWriter
 from agtphost.stores import Selection, StoreError
-from agtphost.stores.rows import ConflictError
+from agtphost.stores.rows import CheckpointRow, ConflictError
 from tests import postgres
 from tests.audit.drafting import KEYS, draft, group_writer, sealed
 from tests.audit.test_ledger import running, soon
@@ -185,6 +185,23 @@ def test_a_lost_answer_to_commit_is_found_out(url: str, proxy: Proxy) -> None:
     assert len(acknowledged) == 3 * CUTS
     writer._store.close()  # type: ignore[attr-defined]
     check(url, acknowledged)
+
+
+def test_a_lost_answer_without_a_record_has_the_store_read_again(url: str, proxy: Proxy) -> None:
+    """No record tells whether the transaction of a checkpoint is stored, so nothing in memory counts any more."""
+    store = opened(through(url, proxy))
+    sealed(group_writer(store), draft())
+    once = iter(["answered"])
+    proxy.cut = lambda octets: next(once, "") if is_commit(octets) else ""
+    assert not store.begin()
+    store.put_checkpoint(CheckpointRow(1, 0, "note", 0))
+    with pytest.raises(StoreError):
+        store.commit()
+    store.rollback()
+    assert store.begin()
+    assert store.checkpoint().note == "note"
+    store.rollback()
+    store.close()
 
 
 @pytest.mark.parametrize("control", [False, True], ids=["", "control"])

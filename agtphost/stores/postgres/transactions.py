@@ -203,6 +203,8 @@ class Transactions:
         self.session.patience = _GROUP_SECONDS
         sent = steady()
         known, moved = self._known, (self.last, self.issued_at, self._known.news + 1)
+        # Where this fails, it may be done all the same: then the row is another one than this host knows.
+        self.forget()
         if self._unsent:
             self._unsent = False
             self._commit_unsent(known, moved)
