@@ -29,7 +29,8 @@ class Proxy:
         self.cut: Callable[[bytes], str] = lambda octets: ""
         """Called with what a client sends: ``drop`` forwards it and closes the client's connection, ``answered`` waits
         for the answer first, ``silence`` forwards it and gives no answer, ``late`` closes the client's connection and
-        forwards it when :attr:`release` is set."""
+        forwards it when :attr:`release` is set, ``part`` forwards what is before COMMIT and nothing afterwards, as of
+        a client that is frozen or cut off."""
         self.cuts = 0
         self.release = threading.Event()
         self.refused = threading.Semaphore(0)
@@ -67,6 +68,9 @@ class Proxy:
                 if how == "late":
                     client.shutdown(socket.SHUT_RDWR)
                     self.release.wait()
+                if how == "part":
+                    server.sendall(octets[: octets.index(b"COMMIT")])
+                    return
                 server.sendall(octets)
                 if how in ("drop", "late"):
                     client.shutdown(socket.SHUT_RDWR)

@@ -61,10 +61,32 @@ PUBLISH: Final = (
 )
 """The row of the store stays locked until the end, so that no other host takes the lease in between."""
 
+END_PARTIAL: Final = (
+    b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_locks USING (pid) CROSS JOIN store "
+    b"WHERE datname = current_database() AND database = datid AND relation = 'store'::regclass "
+    b"AND mode IN ('RowShareLock', 'RowExclusiveLock') AND state = 'active' AND wait_event = 'ClientRead' AND " + HELD
+)
+"""
+Ends sessions that have the row of the store locked and got only a part of a message.
+
+PostgreSQL waits for the rest without a limit: ``idle_in_transaction_session_timeout`` and ``statement_timeout`` do not
+hold within a message.
+"""
+
 TAKE: Final = (
     "UPDATE store SET term = term + 1, holder = ?, beat = clock_timestamp() WHERE term = ? AND (holder IN ('', ?) OR "
     "beat < clock_timestamp() - make_interval(secs => ?)) RETURNING term"
 )
+
+
+def _fence(term: int, holder: str) -> tuple[int, bytes]:
+    """Return the parameters of :data:`HELD`."""
+    return term, sha256(escape(holder).encode()).hexdigest().encode()
+
+
+def _end_partial(session: Session, term: int, holder: str) -> None:
+    """Run :data:`END_PARTIAL`, which does nothing where the row of the store has another term or holder."""
+    session.command(LIMITS + END_PARTIAL % _fence(term, holder))
 
 
 @implementer(ILease)
@@ -120,6 +142,7 @@ class PostgresLease:
             mine = seen.holder is not None and seen.holder.is_same_host(self.me)
             if not (mine or seen.is_over):
                 return False
+            self._run(lambda session: _end_partial(session, seen.term, seen.text))
             held = (
                 *(self.me.to_text(now), seen.term, seen.text if mine else ""),
                 0.0 if seen.holder is None else seen.holder.takeover_after,
@@ -162,15 +185,16 @@ class PostgresLease:
         with self._lock:
             if not self.term:
                 return
-            kept = self._run(lambda session: session.command(LIMITS + KEEP % (beat, *self._fence())))
+            kept = self._run(lambda session: session.command(LIMITS + KEEP % (beat, *_fence(self.term, self._held))))
         if not kept.ntuples:
             self.end(None)
         self.clock_ahead = compare_clocks(began, float(kept.get_value(0, 0)), time.time())
         self.note_commit(sent)
 
-    def _fence(self) -> tuple[int, bytes]:
-        """Return the parameters of :data:`HELD`."""
-        return self.term, sha256(escape(self._held).encode()).hexdigest().encode()
+    def end_partial(self, session: Session) -> None:
+        """End sessions that keep the lock for the rest of a message which this host does not send any more."""
+        if self.term:
+            _end_partial(session, self.term, self._held)
 
     def require_held(self, term: int, holder: str) -> None:
         """
@@ -218,7 +242,7 @@ class PostgresLease:
     def write_published(self, text: str) -> None:
         """Replace the numbers of what was published, under this host's term."""
         with self._lock:
-            given = (text, self.term, self._fence()[1].decode())
+            given = (text, self.term, _fence(self.term, self._held)[1].decode())
             done = self._run(lambda session: session.run_together([(PUBLISH, given)]))
         if not done.command_tuples:
             self.end(None)
@@ -254,7 +278,7 @@ class PostgresLease:
                 self._reported = ""
             if self.term:
                 with suppress(DatabaseError):
-                    self._run(lambda session: session.command(LIMITS + GIVE_UP % self._fence()))
+                    self._run(lambda session: session.command(LIMITS + GIVE_UP % _fence(self.term, self._held)))
             self.term = 0
             self._held = ""
             self.confirmed = -math.inf

@@ -4,7 +4,8 @@ The transactions of the one connection that writes.
 Theory of operation. A transaction that reads begins with the lock on the one row of table ``store``, so what it reads
 stays true until it commits. One that only writes, as for a group of plain records, takes a single message: its first
 statement changes that row if the row is as this host left it, and otherwise fails; so the lock is held for the time of
-the message alone.
+the message alone. Within a message no limit of time of PostgreSQL holds, so a session that got a part of one is ended
+by the host that connects again or takes over.
 
 The row says how many transactions there were, so a writer notices those of another one, and it has a fencing token, the
 term: a host from which another one took the store over cannot commit any more.
@@ -179,6 +180,9 @@ class Transactions:
         self.session = self._queue.session = self._dial()
         if not before.prepares:
             self.session.prepare_nothing()
+        # A server that has not noticed the end of the old session would keep the lock for it.
+        with suppress(DatabaseError):
+            self._lease.end_partial(self.session)
 
     def forget(self) -> None:
         """Make the next transaction read everything."""
