@@ -78,6 +78,30 @@ def test_a_transaction_reads_what_it_wrote(url: str, monkeypatch: pytest.MonkeyP
         assert store.last_number() == 0
 
 
+@pytest.mark.parametrize("end", ["rollback", "reopen"])
+def test_nothing_of_a_transaction_outlives_its_end(url: str, end: str) -> None:
+    """What waits to be sent is forgotten, and no later read or transaction sends it."""
+    with closing(opened(url)) as store:
+        sealed(group_writer(store), draft())
+        assert not store.begin()
+        store.put_reservations([reservation(b"n")])
+        getattr(store, end)()
+        assert not store._transactions.is_open
+        store.begin()
+        store.commit()
+        assert store.reservations([b"n" * 32]) == {}
+        assert not store._transactions.is_open
+
+
+def test_a_record_that_is_not_there_has_the_store_read_again(url: str) -> None:
+    """The answer changes the row of the store, so that a late message fails; what the host knew of it is over."""
+    with closing(opened(url)) as store:
+        sealed(group_writer(store), draft())
+        assert not store.holds(bytes(32))
+        assert store.begin()
+        store.rollback()
+
+
 def test_a_statement_that_fails_commits_nothing_of_its_message(url: str) -> None:
     """The error is that of the statement, not of the COMMIT behind it; and the session goes on."""
     with closing(opened(url)) as store:
