@@ -11,12 +11,13 @@ import pytest
 from psycopg import connect
 
 from agtphost.stores import StoreError
+from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.pipeline import MOST_PREPARED, Pipeline
-from agtphost.stores.rows import ReservationRow
+from agtphost.stores.rows import ConflictError, ReservationRow
 from agtphost.testing.stores import row
 from tests import postgres
 from tests.audit.drafting import draft, group_writer, sealed
-from tests.stores.test_postgres import opened
+from tests.stores.test_postgres import change, opened
 from tests.stores.test_postgres import url as url
 
 pytestmark = postgres.needed
@@ -87,10 +88,50 @@ def test_nothing_of_a_transaction_outlives_its_end(url: str, end: str) -> None:
         store.put_reservations([reservation(b"n")])
         getattr(store, end)()
         assert not store._transactions.is_open
-        store.begin()
+        assert store.begin() == (end == "reopen")
         store.commit()
         assert store.reservations([b"n" * 32]) == {}
         assert not store._transactions.is_open
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["reads", "writes"])
+def test_a_transaction_meets_what_another_program_wrote(url: str, reads: bool) -> None:
+    """It fails at its first read, or at its end where it has none; the next one reads everything."""
+    with closing(opened(url)) as store:
+        sealed(group_writer(store), draft())
+        assert not store.begin()
+        store.put_reservations([reservation(b"n")])
+        change(url, statements.COUNT_NEWS)
+        with pytest.raises(ConflictError):
+            store.last_state_change() if reads else store.commit()
+        store.rollback()
+        assert store.begin()
+        assert store.reservations([b"n" * 32]) == {}
+        store.rollback()
+
+
+def test_a_transaction_finds_its_own_record(url: str) -> None:
+    """The question is part of the transaction, although nothing of it was sent before."""
+    with closing(opened(url)) as store:
+        sealed(group_writer(store), draft())
+        store.begin()
+        assert not store.holds(bytes(32))
+        store.put_reservations([reservation(b"n")])
+        store.rollback()
+        assert store.reservations([b"n" * 32]) == {}
+        assert not store.begin()
+        store.rollback()
+
+
+def test_upkeep_that_fails_leaves_no_transaction_open(url: str) -> None:
+    """The next group is written as if nothing had happened."""
+    with closing(opened(url)) as store:
+        writer = group_writer(store)
+        sealed(writer, draft())
+        with pytest.raises(StoreError, match="SQLSTATE 22012"), store._own_transaction():
+            store._execute("SELECT 1 / 0")
+        assert not store._transactions.is_open
+        sealed(writer, draft())
 
 
 def test_a_record_that_is_not_there_has_the_store_read_again(url: str) -> None:
