@@ -251,7 +251,6 @@ class Transactions:
         try:
             self._lock()
         finally:
-            self.forget()
             self.rollback()
         raise self._conflict()
 
