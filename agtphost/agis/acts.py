@@ -32,6 +32,7 @@ class Lexicon:
 
     classes: dict[str, frozenset[str]]
     methods: dict[str, frozenset[str]]
+    readings: dict[str, frozenset[str]]
     contrary: dict[str, frozenset[str]]
     """The acts that exclude each act."""
 
@@ -136,6 +137,7 @@ def lexicon() -> Lexicon:
     return Lexicon(
         classes=classes,
         methods={name: _set(text) for name, text in lists["methods"].items()},
+        readings={name: _set(text) for name, text in lists["readings"].items()},
         contrary=_contrary_acts(opposites),
         allied=_allied_acts(opposites),
         agreements=frozenset(tuple(pair.split(":")) for pair in lists["agreements"]["pairs"].split()),

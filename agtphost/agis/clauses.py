@@ -369,8 +369,9 @@ class _ClauseReader:
             return form == "third" and not after and closer not in _ENDS, False
         if form == "base":
             vague = (noun or lemma in grammar["adjectives"]) and after not in grammar["determiners"]
-            vague = vague and self._known.nominal(after) is None
-            return vague, vague
+            headed = bool({*self._tokens[at + 2 : at + 3]} & _PREPOSITIONS)  # "order lookup by date".
+            attribute = self._known.nominal(after) is not None
+            return vague and (headed or not attribute), vague and not attribute
         has = next((at for at, each in enumerate(self._tokens[:_SPAN]) if each in {"HAS", "HAVE"}), None)
         disputed = has is not None and self._form(self._tokens[min(has + 1, len(self._tokens) - 1)]) == "past"
         if noun and (self._form(after) == "past" or disputed):
@@ -426,11 +427,11 @@ class _ClauseReader:
         after = tuple(rest[1:])
         if tokens[at] in _BE or "BE" in tokens[at : at + 4] or "GET" in tokens[at : at + 4]:
             return self._participle(rest[0], form, subject, after, may)
-        if form == "base" and not (may and self._later) and (may or self._is_self(subject)):
+        own = self._is_self(subject)
+        if form == "base" and not (may and self._later) and (may or own):
             verb = self._lemma(rest[0])
-            return Act(
-                verb=self._known.phrase(verb, after) or verb, sure=not self._later, form="base", around=after[:_SPAN]
-            )
+            sure = not self._later and (own or not subject)  # "members can post".
+            return Act(verb=self._known.phrase(verb, after) or verb, sure=sure, form="base", around=after[:_SPAN])
         return None
 
     def _participle(

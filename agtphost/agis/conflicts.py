@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from agtphost.agis.acts import Lexicon
 from agtphost.agis.clauses import Act, find_acts
+from agtphost.agis.second_readings import SecondReadings
 from agtphost.agis.words import Effect
 
 _FIRM = frozenset(
@@ -91,6 +93,9 @@ class _Judge:
         self._method = method
         self._statement = statement
         self._acts = [self._with_money(act) for act in acts]
+        self._readings = SecondReadings(
+            known=known, method=method, acts=self._acts, words=re.findall("[A-Z]+", statement.upper())
+        )
 
     def _with_money(self, act: Act) -> Act:
         """
@@ -119,6 +124,8 @@ class _Judge:
         for act in self._acts:
             conflict = self._conflict(act, agrees)
             if conflict is not None:
+                if conflict.sure and self._readings.has_another(act):
+                    conflict = replace(conflict, sure=False)
                 found.append(conflict)
                 if conflict.sure:
                     break

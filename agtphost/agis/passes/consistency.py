@@ -26,15 +26,20 @@ _STORE = re.compile(r"\b(?:into|from|in|of) the \S+ (?:table|index|queue|collect
 """Stores of a computer, but also of a kitchen, a waiting room or a museum."""
 
 _INTERNAL = re.compile(
-    r"\b(?:record|document|entry|entries|item|message|value|key)s?\b.{0,40} (?:into|from|in|of) the \S+"
-    r" (?:table|index|queue|collection|cache)\b"
-    # "The columns of a table" may be what a service is about; "a row of the users table" is how it works.
+    r"\b(?:inserts?|writes?) .{0,40} into the \S+ (?:table|database)\b"
     r"|\b(?:rows?|columns?|records?) (?:of|in|into|from|to) (?:the |a |an )?(?!(?:the|an?|one|each|this|its)\b)\S+"
-    r" (?:database|table)\b"
+    r" database\b"
     r"|\bcalls the \S+ (?:API|service|function|endpoint)\b"
     r"|\b(?:sends|makes|issues|performs) (?:a |an |the )?(?:HTTP|REST|API|RPC) (?:call|request)\b",
     re.IGNORECASE,
 )
+"""How a service works. Tables, queues, indexes and collections may also be what it is about."""
+
+_CALLERS = frozenset(
+    {"CALL", "CHECK", "EXECUTE", "INVOKE", "MONITOR", "PING", "PROBE", "PROXY", "RUN", "TEST", "TRIGGER"}
+)
+"""Methods that may be about calls and services."""
+
 _DATABASE = re.compile(r"\b(?:into|from|in|to) (?:the|a) (?:\S+ )?database\b|\bstored procedure\b", re.IGNORECASE)
 _ADVERBS = re.compile(r"\b[a-z]{5,}+(?<=ly)\b")
 
@@ -50,10 +55,10 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _findings(subject: Subject, endpoint: AgisEndpoint, intent: str) -> Iterator[Finding]:
     at = endpoint.place("semantic", "intent")
     found = _INTERNAL.search(intent)
-    if found is not None:
+    if found is not None and endpoint.verb not in _CALLERS:
         message = f"the intent describes the system's internals ({found[0]!r})"
         yield subject.finding("6-internal", endpoint.name, at, message, "describe the agent's goal")
-    elif (found := _STORE.search(intent) or _DATABASE.search(intent)) is not None:
+    elif (found := found or _STORE.search(intent) or _DATABASE.search(intent)) is not None:
         message = f"the intent may describe the system's internals ({found[0]!r})"
         yield subject.finding("6-doubtful", endpoint.name, at, message, "describe the agent's goal")
     conflict = find_conflict(endpoint.verb, skeleton(intent), lexicon())
