@@ -54,12 +54,14 @@ def require_within(needs: Needs, settings: NegotiationSettings) -> None:
     """
     known = sorted(settings.data_classes)
     if not is_within(needs, settings):
+        # Data of a class that [[data_class]] lacks stays out of scope with unclassified = true.
+        cure = "or to set [policies.synthesis] unclassified" if not needs.data_classes else "in [[data_class]]"
         raise Refusal(
             Reason.OUT_OF_SCOPE,
             "The endpoints that would answer the proposal work with data outside of this host's data classes.",
             remedy="Propose for a data class of the manifest's data_manifest."
             if known
             else "Call the endpoints individually, or ask the operator to declare data_classes of the endpoints "
-            "or to set [policies.synthesis] unclassified.",
+            f"{cure}.",
             details={"data_classes": known},
         )

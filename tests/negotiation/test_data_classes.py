@@ -52,6 +52,14 @@ def test_the_operator_may_negotiate_what_declares_no_data() -> None:
     assert (answer.status, body_of(answer)["reason"]) == (262, "credentials-missing")
 
 
+@pytest.mark.parametrize("unclassified", [False, True])
+def test_the_remedy_for_an_undeclared_class_is_to_declare_it(unclassified: bool) -> None:
+    """``unclassified = true`` does not admit data of a class that the host lacks, so no refusal proposes it."""
+    remedy = refused(host("rooms", data_classes=[], unclassified=unclassified).propose(BOOK_ROOM))["remedy"]
+    assert "[[data_class]]" in remedy and "unclassified" not in remedy
+    assert "unclassified" in refused(host(data_classes=[]).propose(BOOK_ROOM))["remedy"]
+
+
 def test_the_classes_of_steps_decide_and_not_those_of_the_proposal() -> None:
     """A proposal that calls sensitive data by the name of open data is no way around credentials."""
     sensitive = host("secrets")
