@@ -48,6 +48,20 @@ def require_refusal(response: Any, status: int, reason: str) -> dict[str, Any]:
     return body
 
 
+@each_row(
+    "body",
+    [
+        {"method": "SUMMARIZE", "parameters": {"source": "x"}},
+        {"method": "SUMMARIZE", "parameters": {}},
+        {"method": "QUOTE", "parameters": {"method": "SUMMARIZE", "parameters": {"source": "x"}}},
+    ],
+)
+def test_the_quoted_method_is_not_that_of_an_envelope(body: dict[str, Any]) -> None:
+    """METH-020: QUOTE has parameters of the envelope's names; a body that names another method is no envelope."""
+    answered = document(market().ask("QUOTE", "/", body))
+    assert answered["reason"] == "cost-not-declared", answered
+
+
 @pytest.mark.parametrize("path", ["/", "/cart"])
 def test_a_call_is_estimated_and_not_made(path: str) -> None:
     """METH-020, AGTP-054: header and body say what the endpoint declares; its handler is not called."""

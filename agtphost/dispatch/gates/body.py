@@ -77,10 +77,11 @@ def _decode_json(body: bytes, read: Callable[[bytes], Any]) -> Any:
         ) from None
 
 
-def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def unwrap(value: Any, method: str = "") -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """
     Take the envelope off.
 
+    :param method: the request's method; the parameters of QUOTE have an envelope's names, but another method.
     :return: ``(parameters, context)``.
     :raises Refusal: 400 where the body is not an object, or the envelope's members are not.
     """
@@ -88,6 +89,8 @@ def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         raise Refusal(Reason.MALFORMED_BODY, "The body is not a JSON object.")
     if len(value) == 1 and type(parameters := value.get("parameters")) is dict:
         return parameters or _EMPTY, _EMPTY
+    if method == "QUOTE" and value.get("method", method) != method:
+        return value, _EMPTY
     wrapped = "parameters" in value or "method" in value or value.keys() == {"context"}
     if not wrapped or not value.keys() <= ENVELOPE:
         # Also ``{session_id, context}``: the parameters of SUSPEND, and of every method that accepts a context.
@@ -245,7 +248,7 @@ class BodyGate:
                 value = request.enclosed.enclose(content)
             else:
                 value = decode(body, exchange.media_type, yaml=self._yaml)
-            exchange.parameters, exchange.context = unwrap(value)
+            exchange.parameters, exchange.context = unwrap(value, exchange.method)
             if len(body) >= jsontext.LONG and request.enclosed is None:  # A short one is as soon written anew.
                 exchange.parameter_text = _text_of(exchange, value)
             named = CORRELATING if exchange.parameters is not value else _correlating_names(binding)
