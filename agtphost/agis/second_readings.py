@@ -42,7 +42,7 @@ class SecondReadings:
             or self._only_names_the_result(act)
         )
 
-    def _in(self, verb: str, name: str) -> bool:
+    def _is_listed(self, verb: str, name: str) -> bool:
         return verb in self.known.readings[name]
 
     def _names_method(self, words: Iterable[str]) -> bool:
@@ -59,9 +59,9 @@ class SecondReadings:
 
     def _is_figurative(self, act: Act) -> bool:
         """Return whether a verb of removal moves something: "drops a parcel at the door", "burns files to a disc"."""
-        if self._in(self.method, "out_of_sight") and act.verb in ("DELETE", "REMOVE"):
+        if self._is_listed(self.method, "out_of_sight") and act.verb in ("DELETE", "REMOVE"):
             return True  # "Deletes a project logically".
-        if act.passive or not self._in(act.verb, "moving"):
+        if act.passive or not self._is_listed(act.verb, "moving"):
             return False
         return not self.known.readings["destinations"].isdisjoint(act.around) or self._gives(act)
 
@@ -105,15 +105,15 @@ class SecondReadings:
         if known.is_a(act.verb, "destroys"):
             return own and not known.is_a(act.verb, "erases")
         if known.is_a(act.verb, "pays"):
-            return self.method == "SEND" and self._in(act.verb, "remitting")
-        return own or known.is_a(act.verb, "makes") or self._in(self.method, "acting_tellers")
+            return self.method == "SEND" and self._is_listed(act.verb, "remitting")
+        return own or known.is_a(act.verb, "makes") or self._is_listed(self.method, "acting_tellers")
 
     def _is_of_payer(self, act: Act) -> bool:
         """Return whether an act ends a debt or a holding: "retires a loan", "liquidates a position"."""
         known = self.known
         if not known.is_a(self.method, "pays") or not known.is_a(act.verb, "destroys"):
             return False
-        return not known.is_a(act.verb, "erases") or self._in(act.verb, "of_debts")
+        return not known.is_a(act.verb, "erases") or self._is_listed(act.verb, "of_debts")
 
     def _is_of_reader(self, act: Act) -> bool:
         """Return whether an act leads to reading: "raises a question", "opens the settings", "are ordered by date"."""
@@ -124,9 +124,9 @@ class SecondReadings:
             return True
         if act.passive and known.is_a(act.verb, "makes"):
             return True  # "Orders are ordered by date", "events are added as they come".
-        if self._in(act.verb, "approaching") and not act.passive:
+        if self._is_listed(act.verb, "approaching") and not act.passive:
             return act.verb != "OPEN" or act.around[:1] in (("THE",), ("UP",))  # Not "opens an account".
-        return self._in(act.verb, "deciding") and known.is_a(method, "analyses")
+        return self._is_listed(act.verb, "deciding") and known.is_a(method, "analyses")
 
     def _only_names_the_result(self, act: Act) -> bool:
         """Return whether an act that reads may be about a method's result: "retrieves a URL with a token"."""
@@ -136,4 +136,4 @@ class SecondReadings:
         named = any(
             self.known.form(word)[1] == self.method and self.known.form(word)[0] not in forms for word in self.words
         )
-        return named or (self._in(self.method, "with_result") and self._in(act.verb, "returning"))
+        return named or (self._is_listed(self.method, "with_result") and self._is_listed(act.verb, "returning"))
