@@ -237,7 +237,7 @@ def _outside_services(
     ending = ExpiryWatch(reactor, lambda: generations.core.services, services.lasting.directory.list_known)
     yield ending
     draining = DrainDelay(reactor, config.limits.drain_delay)
-    quic = quic_service(reactor, loaded, listening, services.lasting.transports)
+    quic = quic_service(reactor, loaded, services.evidence.held, listening, services.lasting.transports)
     look = vitals_reader(services, lambda: generations.core.connected, listening, ending, draining, quic)
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)

@@ -22,7 +22,7 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.errors import ConfigurationError
-from agtphost.host.newest_key import find_unstored, put_statement, put_token_key
+from agtphost.host.newest_key import find_unstored, put_reset_secret, put_statement, put_token_key
 from agtphost.host.periodic import PeriodicService
 from agtphost.identity import files, key_history
 from agtphost.identity.key_history import HostKey, Succession
@@ -160,12 +160,12 @@ class FileRotation(PeriodicService):
                 event = StreamEvent(
                     chain=HOST_CHAIN, event_type=key_history.EVENT, fields=key_history.event_fields(link)
                 )
-                changes = (
-                    put_statement(link),
-                    put_token_key(key, new, self._config.host.server_id, end.timestamp()),
-                )
+                server_id = self._config.host.server_id
+                changes = [put_statement(link), put_token_key(key, new, server_id, end.timestamp())]
+                if self._config.quic.enabled:
+                    changes.append(put_reset_secret(self._held, key, new, server_id))
                 await self._ledger.submit(
-                    Draft(chain=HOST_CHAIN, payload={}, events=(event,), changes=changes, performed=True)
+                    Draft(chain=HOST_CHAIN, payload={}, events=(event,), changes=tuple(changes), performed=True)
                 )
                 self._linked = link
             if _ends_too_soon(link):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import Service
@@ -12,7 +13,9 @@ from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 
 from agtphost.adapters.mcp.server import McpServer
+from agtphost.audit.state import StateTable
 from agtphost.config import Config
+from agtphost.host.newest_key import find_reset_secret
 from agtphost.host.transports import OfferedTransports
 from agtphost.http.http_service import HTTP_LIMITS
 from agtphost.iagtp import IDispatcher
@@ -59,15 +62,12 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
 
 
 def quic_service(
-    reactor: Any, loaded: LoadedHost, listening: ListeningService, offered: OfferedTransports
+    reactor: Any, loaded: LoadedHost, held: StateTable, listening: ListeningService, offered: OfferedTransports
 ) -> QuicListeningService | None:
     """
     Return the service that listens for QUIC, if ``[quic]`` is enabled; its connections count with those of TLS.
 
-    Each reader of a stateless reset's token can end its connection, and a host that does not know a connection sends
-    the token to any sender. So the secret is shared with no other host that serves, which may have the same certificate
-    (RFC 9000 section 21.11), but with a standby that takes over.
-
+    :param held: has the secret of stateless resets from before the newest signing key.
     :param offered: takes the ports once both are bound.
     :raises agtphost.errors.ConfigurationError: aioquic is another than this host knows.
     """
@@ -77,10 +77,12 @@ def quic_service(
     from agtphost.protocols.quic.listener import QuicListeningService
 
     assert loaded.key is not None, "a host that listens has a key"
-    secret = loaded.key.derive(f"quic stateless reset {config.host.server_id}")
+    find_secret = partial(find_reset_secret, held, loaded.key, config.host.server_id)
     factory = listening.factory
     assert isinstance(factory, AGTPServerFactory)
-    service = QuicListeningService(config.quic, loaded.tls, factory, listening, reactor, config.listen.address, secret)
+    service = QuicListeningService(
+        config.quic, loaded.tls, factory, listening, reactor, config.listen.address, find_secret
+    )
     # A port that cannot be bound is logged by the service, and stated nowhere.
     ports: list[Deferred[Any]] = [listening.when_listening(), service.when_listening()]
     bound = gatherResults(ports, consumeErrors=True)

@@ -3,7 +3,8 @@ The state items of the newest signing key, and the check of a host's key against
 
 The statement of two keys is put in the transaction of the event ``signing-key-rotated``. A host that starts with an
 earlier key, such as one that stood by without learning of the rotation, would sign records that count for nothing. The
-same transaction puts the key of the continuation tokens that were made before.
+same transaction puts the key of the continuation tokens that were made before, and the secret of stateless resets of
+QUIC, which clients know tokens of.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ TOKEN_KEY = "continuation-key"
 """The kind of state item; its only item has the key :data:`NEWEST`."""
 
 
+RESET_KEY = "quic-reset-key"
+"""The kind of state item; its only item has the key :data:`NEWEST`."""
+
+
 class OtherKey(StoreError):
     """A host would sign with another key than its store expects."""
 
@@ -65,6 +70,36 @@ def find_token_key(held: StateTable, key: SigningKey | None, server_id: str) -> 
     with suppress(ValueError):
         return unseal_key(continuation_key(key, server_id), item.value["sealed"])
     return None
+
+
+def find_reset_secret(held: StateTable, key: SigningKey, server_id: str) -> bytes:
+    """
+    Return the secret of a host's stateless resets, the same after a restart and after other signing keys.
+
+    Each reader of a stateless reset's token can end its connection, and a host that does not know a connection sends
+    the token to any sender. So the secret is shared with no other host that serves, which may have the same certificate
+    (RFC 9000 section 21.11), but with a standby that takes over. It is no more than what who sees the packets of a
+    connection over TCP can end it with, so that a rotation does not change it.
+    """
+    return _unseal_reset_secret(held, key, server_id) or key.derive(f"quic stateless reset {server_id}")
+
+
+def put_reset_secret(held: StateTable, old: SigningKey, new: SigningKey, server_id: str) -> Change:
+    """Return the change that lets a process with the new key end the connections of QUIC that it does not know."""
+    # A rotation that was not completed is repeated, and has sealed it with the new key.
+    secret = _unseal_reset_secret(held, new, server_id) or find_reset_secret(held, old, server_id)
+    return Change(kind=RESET_KEY, key=NEWEST, value={"sealed": seal_key(_reset_seal(new, server_id), secret)})
+
+
+def _unseal_reset_secret(held: StateTable, key: SigningKey, server_id: str) -> bytes | None:
+    if (item := held.get(RESET_KEY, NEWEST)) is not None:
+        with suppress(ValueError):
+            return unseal_key(_reset_seal(key, server_id), item.value["sealed"])
+    return None
+
+
+def _reset_seal(key: SigningKey, server_id: str) -> bytes:
+    return key.derive(f"quic stateless reset seal {server_id}")
 
 
 def find_unstored(held: StateTable, key: SigningKey | None) -> Succession | None:

@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
+from agtphost.audit.state import StateTable
 from agtphost.host.listener import listening_service, quic_service
+from agtphost.host.newest_key import put_reset_secret
 from agtphost.host.transports import OfferedTransports
 from agtphost.identity import certificates, files
 from agtphost.identity.keys import SigningKey
 from agtphost.protocols import ServerTLS
 from agtphost.protocols.quic.core import reset_token
+from agtphost.stores.rows import ItemRow
+from agtphost.vocabulary import jsontext
 from tests.host.test_expiry_watch import load_without_checks
 from tests.host.test_quic_warnings import TOML
 from tests.protocols.links import FakeDispatcher
@@ -39,15 +43,15 @@ def renew(folder: Path) -> None:
     (folder / "server.pem").write_bytes(authority.certificate_pem)
 
 
-def token_of(folder: Path, key: SigningKey, server_id: str = "host.test") -> bytes:
+def token_of(folder: Path, key: SigningKey, server_id: str = "host.test", held: StateTable | None = None) -> bytes:
     """Return the token of a connection ID, as a host makes it after each start."""
     config, clock = load_without_checks(folder), Clock()
     config = config.model_copy(update={"host": config.host.model_copy(update={"server_id": server_id})})
     loaded: Any = SimpleNamespace(config=config, tls=ServerTLS.load(config.tls), key=key)
     listening = listening_service(clock, config, loaded.tls, FakeDispatcher())
-    service = quic_service(clock, loaded, listening, OfferedTransports())
+    service = quic_service(clock, loaded, held or StateTable(), listening, OfferedTransports())
     assert service is not None
-    return reset_token(service.endpoint._secret, CONNECTION_ID)
+    return reset_token(service.endpoint.secret, CONNECTION_ID)
 
 
 def test_another_host_with_the_same_certificate_has_other_tokens(folder: Path) -> None:
@@ -64,3 +68,14 @@ def test_a_standby_has_the_same_tokens(folder: Path) -> None:
     before = token_of(folder, key)
     renew(folder)
     assert token_of(folder, key) == before
+
+
+def test_other_signing_keys_leave_the_tokens(folder: Path) -> None:
+    """A host that is killed after rotations ends connections from before, also where one was done twice."""
+    held, first, second, third = StateTable(), *(SigningKey.generate() for _ in range(3))
+    before = token_of(folder, first)
+    for old, new in ((first, second), (first, second), (second, third), (second, third)):
+        change = put_reset_secret(held, old, new, "host.test")
+        held.apply([ItemRow(change.kind, change.key, b"", 1, None, jsontext.encode(change.value))])
+        assert token_of(folder, new, held=held) == before
+    assert token_of(folder, second, held=held) != before, "only the newest key can read it"

@@ -79,6 +79,19 @@ def test_what_was_acknowledged_outlives_a_kill(host: Host) -> None:
     assert set(acknowledged) <= recorded(host)
 
 
+def test_a_killed_host_ends_connections_from_before_its_rotations(host: Host) -> None:
+    """Their clients know the stateless resets that it sends with the signing key of today, and connect again."""
+    with sync.Client.of(host.config, quic=True) as client:
+        assert client.call("DESCRIBE").status == 200
+        assert all(host.agtp_json("key", "rotate")["adopted"] for _ in range(2))
+        [before] = [each.connection for found in client.client._calls._pool._entries.values() for each in found]
+        assert before.reusable
+        host.kill()
+        with running(host.config):
+            assert client.call("DESCRIBE").status == 200
+        assert not before.reusable
+
+
 class Translator(threading.Thread):
     """An address translator that may forget: it then sends what comes from its client from another address."""
 

@@ -7,6 +7,7 @@ import socket
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from aioquic.buffer import Buffer  # type: ignore[attr-defined]
@@ -104,20 +105,25 @@ class QuicEndpoint(DatagramProtocol):
     """
     The UDP port of a listener. Its connections are those of the TLS listener's factory, with one count for both.
 
-    :param secret: of stateless resets, the same after a restart.
+    :param find_secret: returns that of stateless resets, the same after a restart, once the port is open.
     :raises OSError: the directory of traces cannot be made.
     """
 
     noisy = False
 
     def __init__(
-        self, section: QuicSection, tls: ServerTLS, factory: AGTPServerFactory, clock: Any, secret: bytes
+        self,
+        section: QuicSection,
+        tls: ServerTLS,
+        factory: AGTPServerFactory,
+        clock: Any,
+        find_secret: Callable[[], bytes],
     ) -> None:
         self._section = section
         self._tls = tls
         self._factory = factory
         self._clock = clock
-        self._secret = secret
+        self._find_secret = find_secret
         self._traces = QlogDirectory(section.qlog) if section.qlog is not None else None
         self._tokens = QuicRetryTokenHandler()
         self._handshakes = handshakes_of(clock)
@@ -141,6 +147,11 @@ class QuicEndpoint(DatagramProtocol):
             window=wire.header_line + wire.header_block + READ_AHEAD,
             strict_request_line=factory.strict,
         )
+
+    @cached_property
+    def secret(self) -> bytes:
+        """The secret of stateless resets."""
+        return self._find_secret()
 
     @property
     def links(self) -> int:
@@ -242,7 +253,7 @@ class QuicEndpoint(DatagramProtocol):
         self._budget = second, spent + 1
         self.counts.resets += 1
         noise = os.urandom(MOST_RESET - 16)
-        self.transmit(bytes((noise[0] & 0x3F | 0x40,)) + noise[1:] + reset_token(self._secret, connection_id), addr)
+        self.transmit(bytes((noise[0] & 0x3F | 0x40,)) + noise[1:] + reset_token(self.secret, connection_id), addr)
 
     # New connections
 
@@ -368,7 +379,7 @@ class QuicEndpoint(DatagramProtocol):
             own,
             asks_certificate=asks,
             streams=self._section.streams,
-            secret=self._secret,
+            secret=self.secret,
             original=original,
             retried=retried,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import Service
@@ -30,7 +31,7 @@ class QuicListeningService(Service):
 
     :param listening: the TLS listener.
     :param address: an IP address of this machine.
-    :param secret: of stateless resets.
+    :param find_secret: returns that of stateless resets, once the service listens.
     :raises ConfigurationError: if the installed aioquic cannot be used, or the directory of traces cannot be made.
     """
 
@@ -44,7 +45,7 @@ class QuicListeningService(Service):
         listening: ListeningService,
         reactor: Any,
         address: str,
-        secret: bytes,
+        find_secret: Callable[[], bytes],
     ) -> None:
         if fault := find_fault():
             raise ConfigurationError([Problem(message=f"[quic] enabled: {fault}", hint="pip install 'agtphost[quic]'")])
@@ -56,7 +57,7 @@ class QuicListeningService(Service):
         self._fault: Problem | None = None
         self._bound: list[Deferred[int]] = []
         try:
-            self.endpoint = QuicEndpoint(section, tls, factory, reactor, secret)
+            self.endpoint = QuicEndpoint(section, tls, factory, reactor, find_secret)
         except OSError as error:
             why = f"[quic] qlog: {section.qlog} cannot be made: {explain(error)}"
             raise ConfigurationError([Problem(message=why, hint="name a directory that this user may make")]) from error

@@ -46,7 +46,7 @@ class QuicHost(Host):
 
     async def __aenter__(self) -> QuicHost:
         self.quic = QuicListeningService(
-            self.section, self.tls, self.factory, self.service, self.reactor, "127.0.0.1", b"s" * 32
+            self.section, self.tls, self.factory, self.service, self.reactor, "127.0.0.1", lambda: b"s" * 32
         )
         self.quic.startService()
         await super().__aenter__()

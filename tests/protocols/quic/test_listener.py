@@ -29,8 +29,9 @@ def exchange(site: Site, port: int, identity: Identity) -> bytes:
 
 
 def service_of(host: Host, **section: int) -> QuicListeningService:
+    settings = QuicSection(enabled=True, **section)
     return QuicListeningService(
-        QuicSection(enabled=True, **section), host.tls, host.factory, host.service, host.reactor, "127.0.0.1", b"s" * 32
+        settings, host.tls, host.factory, host.service, host.reactor, "127.0.0.1", lambda: b"s" * 32
     )
 
 

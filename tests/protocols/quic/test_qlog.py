@@ -93,5 +93,5 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     section = QuicSection(enabled=True, qlog=tmp_path / "file" / "traces")
     nothing: Any = None
     with pytest.raises(ConfigurationError) as caught:
-        QuicListeningService(section, nothing, nothing, nothing, nothing, "127.0.0.1", b"")
+        QuicListeningService(section, nothing, nothing, nothing, nothing, "127.0.0.1", bytes)
     assert "[quic] qlog: " in str(caught.value) and "name a directory" in str(caught.value)
