@@ -15,7 +15,7 @@ from agtphost.client.delivery import Delivery
 from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
-from agtphost.client.tcp_attempts import ATTEMPT_DELAY
+from agtphost.client.tcp_attempts import ATTEMPT_DELAY, interleave
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.wire.codec import Limits
 
@@ -236,7 +236,7 @@ class HeardSocket(socket.socket):
 
 async def _dial(loop: asyncio.AbstractEventLoop, destination: Destination) -> socket.socket:
     """Open a TCP connection to one of the addresses of a name; see :mod:`agtphost.client.tcp_attempts`."""
-    places = await loop.getaddrinfo(destination.host, destination.port, type=socket.SOCK_STREAM)
+    places = interleave(await loop.getaddrinfo(destination.host, destination.port, type=socket.SOCK_STREAM))
     failure: OSError | None = None
     attempts: set[asyncio.Task[socket.socket]] = set()
     try:

@@ -151,10 +151,11 @@ def connect(
 
 
 def _open_tcp(destination: Destination, deadline: Deadline) -> socket.socket:
-    seconds = deadline.remaining(f"connecting to {destination}")
+    doing = f"connecting to {destination}"
+    deadline.remaining(doing)
     try:
         with contextlib.closing(TcpAttempts(destination, deadline.clock)) as attempts:
-            channel = attempts.connect(seconds)
+            channel = attempts.connect(deadline.remaining(doing))  # Finding the addresses may have taken most of it.
     except (OSError, UnicodeError) as error:
         raise tls.cannot_connect(error, destination) from error
     if channel is None:

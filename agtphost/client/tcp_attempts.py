@@ -7,6 +7,8 @@ import math
 import os
 import selectors
 import socket
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from agtphost.client.deadline import Clock
@@ -14,6 +16,17 @@ from agtphost.client.requests import Destination
 
 ATTEMPT_DELAY = 0.25
 """Seconds after which the next address is tried besides (RFC 8305 section 5): the one before may never answer."""
+
+
+def interleave(places: Sequence[Any]) -> list[Any]:
+    """
+    Return what ``getaddrinfo`` found, with an address of another family after each where there is one (RFC 8305).
+
+    Else a name with several addresses of a family that leads nowhere would cost a pause for each.
+    """
+    preferred = [each for each in places if each[0] == places[0][0]]
+    others = [each for each in places if each[0] != places[0][0]]
+    return [each for pair in zip_longest(preferred, others) for each in pair if each is not None]
 
 
 class TcpAttempts:
@@ -26,7 +39,7 @@ class TcpAttempts:
 
     def __init__(self, destination: Destination, clock: Clock) -> None:
         found = socket.getaddrinfo(destination.host, destination.port, type=socket.SOCK_STREAM)
-        self._places: list[Any] = list(found)
+        self._places = interleave(found)
         self._clock = clock
         self._next_at = clock()
         self.channels: list[socket.socket] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.client import aio_connection, blocking_connection
+from agtphost.client import aio_connection, blocking_connection, tcp_attempts
 from agtphost.client.deadline import Deadline
 from agtphost.client.errors import CannotConnect, Timeout
 from agtphost.client.requests import Destination
@@ -74,7 +74,8 @@ def dial_rival() -> socket.socket:
 @pytest.fixture
 def resolve_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def resolve_to(*places: Any) -> None:
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place) for place in places]
+        families = [socket.AF_INET6 if ":" in place[0] else socket.AF_INET for place in places]
+        found = [(family, socket.SOCK_STREAM, 0, "", place) for family, place in zip(families, places, strict=True)]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: list(found))
 
     return resolve_to
@@ -101,6 +102,33 @@ def test_the_error_is_that_of_the_first_address(
         resolve_to(first, first)
         with pytest.raises((CannotConnect, ConnectionRefusedError)):
             dial()
+
+
+@pytest.mark.parametrize("dial", [dial_blocking, dial_asyncio, dial_rival])
+def test_addresses_of_two_families_take_turns(
+    dial: Callable[[], socket.socket], resolve_to: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A family that leads nowhere costs one pause, however many addresses of it a name has (RFC 8305 section 4)."""
+    for module in (tcp_attempts, aio_connection):
+        monkeypatch.setattr(module, "ATTEMPT_DELAY", 10 * PATIENCE)
+    with closed_place() as closed, silent_place() as silent, socket.create_server(("127.0.0.1", 0)) as server:
+        mapped = [(f"::ffff:{host}", port) for host, port in (closed, silent)]
+        resolve_to(*mapped, server.getsockname())
+        with dial() as channel:
+            assert channel.getpeername() == server.getsockname()
+
+
+def test_the_search_for_addresses_is_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call whose time is over once they are found connects no more."""
+    now = [0.0]
+
+    def find_slowly(*_: Any, **__: Any) -> Any:
+        now[0] += 5
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", server.getsockname())]
+
+    monkeypatch.setattr(socket, "getaddrinfo", find_slowly)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(Timeout):
+        blocking_connection._open_tcp(NAME, Deadline(lambda: now[0], 4))
 
 
 def test_silence_of_all_addresses_ends_with_the_time_of_the_call(resolve_to: Callable[..., None]) -> None:
