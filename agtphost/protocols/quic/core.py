@@ -140,7 +140,8 @@ class ServerCore(BoundedConnection):
         self._challenged_at = -math.inf
         self._asked: tuple[Any, float] = None, 0.0  # the newest path that was asked, and since when
         self._active: Any = None  # the path that packets were sent on last
-        self._former_due = -math.inf  # when the path before that may be asked
+        self._former: Any = None  # the path before that, which was not asked yet
+        self._former_due = -math.inf  # when it may be asked
         self._measured: str | None = None  # the address that round trips and congestion are measured of
         self.packets_lost = 0
         """Packets that the client did not acknowledge in time."""
@@ -299,10 +300,11 @@ class ServerCore(BoundedConnection):
             self._challenged, self._challenged_at = path, now
             if self._asked[0] is not path:
                 self._asked = path, now
-        former, self._active = self._active, path
-        is_left = self._handshake_complete and former in others and former.is_validated
+        if path is not self._active:
+            self._former, self._active = self._active, path
+        is_left = self._handshake_complete and self._former in others and self._former.is_validated
         if is_left and now >= self._former_due and not self.is_closing:
-            found += self._ask_former_path(former, now)
+            found += self._ask_former_path(self._former, now)
         return found
 
     def _ask_former_path(self, former: Any, now: float) -> list[tuple[bytes, Any]]:
@@ -313,7 +315,7 @@ class ServerCore(BoundedConnection):
         """
         if self._is_full:
             return []
-        self._former_due = now + FORMER_PAUSE
+        self._former, self._former_due = None, now + FORMER_PAUSE
         if former.peer_cid is None and self._peer_cid_available:
             former.peer_cid = self._peer_cid_available.pop(0)
         peer_cid = (former.peer_cid or self._peer_cid).cid

@@ -18,6 +18,7 @@ from twisted.internet.defer import succeed
 from agtphost.client import CannotConnect
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.quic import datagrams
+from agtphost.protocols.quic.core import FORMER_PAUSE
 from agtphost.protocols.quic.link import QuicLink
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, RESET_SECONDS, Code
 from tests.client.quic.sessions import SessionClient, credentials_of
@@ -368,6 +369,33 @@ def test_packets_that_another_address_forwards_take_no_connection_away(site: Sit
     network.run(lambda: any(each.addr == thief and each.is_validated for each in link.core._network_paths))
     host.dispatcher.answer(b"x" * 3_000)
     assert client.wait(number, seconds=1)[0].endswith(b"x" * 3_000)
+
+
+def test_an_address_before_that_may_not_be_asked_yet_is_asked_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who forwards packets again within the pause has the connection until its end, not until the client speaks."""
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher())
+    client = QuicClient(network, site).connect()
+    number, thief = client.call(), ("203.0.113.9", 5)
+    network.pass_time(1)
+    [link] = host.endpoint._links
+    carry, forwards = network.carry, [False]
+
+    def take(octets: bytes, origin: Any, to: Any) -> None:
+        carry(octets, thief if to == HOST and forwards[0] else origin, to)
+
+    monkeypatch.setattr(network, "carry", take)
+    network.receivers[thief] = lambda octets, _: client._receive(octets, HOST) if forwards[0] else None
+    for forwards[0] in (True, False, True):
+        client.core.send_ping(0)
+        client.flush()
+        network.pass_time(1)
+        assert (link.address == thief[0]) is forwards[0]
+    forwards[0] = False
+    host.dispatcher.answer(b"x" * 3_000)
+    assert client.wait(number, seconds=FORMER_PAUSE)[0].endswith(b"x" * 3_000)
 
 
 def test_a_client_with_another_port_for_each_datagram_costs_few_datagrams(
