@@ -254,6 +254,7 @@ FLOODS: dict[str, Callable[[QuicClient, int], None]] = {
     "pings whose packet numbers leave gaps": lambda client, count: later(client, count, b""),
     "acknowledgements of packets that were never sent": partial(repeated, b"\x02" + number(1 << 40) + b"\0\0\0"),
     "many acknowledgements": partial(repeated, b"\x02\x05\0\0\5" * (MOST_FRAMES // 2 - 1)),
+    "acknowledgements with counts of ECN": partial(repeated, b"\x03\x05\0\0\5\1\0\0"),
     "keys that are new with each packet": update_keys,
     "challenges of the path": lambda client, count: send(client, b"".join(b"\x1a" + os.urandom(8) for _ in range(99))),
     "answers to challenges": lambda client, count: send(client, b"".join(b"\x1b" + os.urandom(8) for _ in range(99))),

@@ -598,6 +598,21 @@ def test_client_may_move(site: Site) -> None:
     assert host.factory.connections == 1
 
 
+@pytest.mark.parametrize("before, after", [("127.0.0.1", "203.0.113.9"), ("203.0.113.9", "127.0.0.1")])
+def test_a_client_is_local_only_while_it_is(site: Site, before: str, after: str) -> None:
+    """Where a call may come from this machine alone, a connection that began there and moved makes none."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site, address=(before, 40_000)).connect()
+    client.wait(client.call())
+    client.rebind((after, 40_001))
+    client.wait(client.call())
+    network.pass_time(2)
+    client.wait(client.call())
+    peers = host.dispatcher.peers
+    assert [each.loopback for each in (peers[0], peers[-1])] == [before == "127.0.0.1", after == "127.0.0.1"]
+
+
 def test_a_client_that_moves_where_there_is_no_room_is_closed(site: Site) -> None:
     """A new address counts as a new connection of it would: one that has its share gets none by moving, either."""
     network = Network()
