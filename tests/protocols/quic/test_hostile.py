@@ -14,7 +14,7 @@ from aioquic import tls
 from aioquic.buffer import Buffer
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import StopSendingReceived
-from aioquic.quic.packet import QuicPacketType, QuicProtocolVersion, pull_quic_header
+from aioquic.quic.packet import QuicErrorCode, QuicPacketType, QuicProtocolVersion, pull_quic_header
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from agtphost.protocols import ConnectionLimits
@@ -77,6 +77,22 @@ def test_sparse_frames_hold_no_more_than_the_windows(site: Site) -> None:
     assert client.closed is not None  # more than the connection's window
     assert held < 2 << 20
     assert is_answered(network, site)
+
+
+def test_a_connection_has_four_windows_of_a_stream(site: Site) -> None:
+    """Octets of three requests that wait behind gaps leave room for another call; more than four are a fault."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.1)
+    most = host.endpoint._settings.window - 1
+    for number in (32, 36, 40):
+        frame(client, 0x0E, number, most, 1, octets=b"x")
+    assert client.wait(client.call())[0].startswith(OK) and client.closed is None
+    for number in (44, 48):
+        frame(client, 0x0E, number, most, 1, octets=b"x")
+    network.run(lambda: client.closed)
+    assert client.closed is not None and client.closed.error_code == QuicErrorCode.FLOW_CONTROL_ERROR
 
 
 @pytest.mark.parametrize(
