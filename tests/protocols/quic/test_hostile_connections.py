@@ -225,6 +225,24 @@ def test_handshakes_that_end_early_press_as_those_that_are_open(site: Site) -> N
     assert host.endpoint.counts.retries == retries
 
 
+def test_failed_handshakes_of_proven_addresses_press_nobody(site: Site) -> None:
+    """They count for their addresses, which have no more than their share; others are asked for no proof for them."""
+    network = Network()
+    host = QuicHost(network, site, half_open=2)
+    patience = host.factory.limits.handshake_timeout
+    for count in range(4):
+        client = QuicClient(network, site, address=(f"203.0.113.{count}", 50_000))
+        if count >= 2:
+            network.pass_time(0.025)  # It has got a Retry, and not the host's part of the handshake.
+        client.close()
+        client._timer.cancel()
+        network.pass_time(patience / 2 if count == 1 else 0.05)
+    assert host.endpoint.counts.handshakes == {"broken": 4} and host.endpoint.counts.retries == 2
+    network.pass_time(patience / 2)
+    QuicClient(network, site).connect()
+    assert host.endpoint.counts.retries == 2
+
+
 def test_half_a_client_hello_is_forgotten(site: Site) -> None:
     """A handshake of which only the beginning ever arrives ends after its time, and nothing of it is left."""
     network = Network()

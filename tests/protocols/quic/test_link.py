@@ -428,6 +428,21 @@ def test_idle_connection_is_closed(site: Site) -> None:
     assert host.endpoint.links == 0
 
 
+def test_a_connection_whose_call_runs_is_not_idle(site: Site) -> None:
+    """A call may take longer than the idle timeout, as over TLS, where its client keeps the way open with PING."""
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher(), ConnectionLimits(idle_timeout=60))
+    client = QuicClient(network, site).connect()
+    call = client.call()
+    for number in range(8):
+        client.core.send_ping(number)
+        client.flush()
+        network.pass_time(10)
+        host.factory.sweep()
+    host.dispatcher.answer()
+    assert client.wait(call)[0].startswith(OK)
+
+
 @pytest.mark.parametrize("round_trip", [0.7, 1.0, 2.0])
 def test_a_client_may_move_to_a_slow_network(site: Site, round_trip: float) -> None:
     """Its proof has the time that a path of unknown length needs: a call is answered after a few round trips."""
