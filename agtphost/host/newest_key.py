@@ -78,8 +78,8 @@ def find_reset_secret(held: StateTable, key: SigningKey, server_id: str) -> byte
 
     Each reader of a stateless reset's token can end its connection, and a host that does not know a connection sends
     the token to any sender. So the secret is shared with no other host that serves, which may have the same certificate
-    (RFC 9000 section 21.11), but with a standby that takes over. It is no more than what who sees the packets of a
-    connection over TCP can end it with, so that a rotation does not change it.
+    (RFC 9000 section 21.11), but with a standby that takes over. A rotation does not change it: who has it can end the
+    connections whose packets it sees, as anybody can who sees those of a connection over TCP.
     """
     return _unseal_reset_secret(held, key, server_id) or key.derive(f"quic stateless reset {server_id}")
 
