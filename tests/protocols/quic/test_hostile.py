@@ -79,6 +79,19 @@ def test_sparse_frames_hold_no_more_than_the_windows(site: Site) -> None:
     assert is_answered(network, site)
 
 
+@pytest.mark.parametrize("surplus", [0, 1])
+def test_a_request_has_one_window_before_it_is_accepted(site: Site, surplus: int) -> None:
+    """One more octet is a fault, although the connection has room for it."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.1)
+    frame(client, 0x0E, 0, host.endpoint._settings.window - 1 + surplus, 1, octets=b"x")
+    network.pass_time(1)
+    codes = [] if client.closed is None else [client.closed.error_code]
+    assert codes == [QuicErrorCode.FLOW_CONTROL_ERROR] * surplus
+
+
 def test_a_connection_has_four_windows_of_a_stream(site: Site) -> None:
     """Octets of three requests that wait behind gaps leave room for another call; more than four are a fault."""
     network = Network()

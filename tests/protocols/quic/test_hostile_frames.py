@@ -28,7 +28,7 @@ from agtphost.wire.quic.connection import (
     MOST_GAPS,
 )
 from tests.client.quic.sessions import SessionClient, call_of, credentials_of
-from tests.protocols.links import ask
+from tests.protocols.links import FakeDispatcher, ask
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, logged_failures, quic_site
 from tests.protocols.quic.test_hostile import OK, frame, is_answered
@@ -126,6 +126,23 @@ def test_frames_of_a_packet_are_few(site: Site, kind: int, octets: bytes, count:
     closed = None if client.closed is None else (client.closed.error_code, client.closed.frame_type)
     assert closed == ((0x0A, kind) if more else None)
     assert is_answered(network, site)
+
+
+def test_all_requests_of_a_client_may_end_in_one_packet(site: Site) -> None:
+    """A frame for each of the most streams that a host may allow is no fault."""
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher(), streams=128)
+    client = QuicClient(network, site).connect()
+    calls = [client.call(ends=False) for _ in range(128)]
+    network.run(lambda: host.endpoint.streams == 128)
+    network.pass_time(1)
+    network.carried.clear()
+    for each in calls:
+        client.core.send_stream_data(each, b"", end_stream=True)
+    client.flush()
+    assert len(network.carried) == 1
+    network.pass_time(1)
+    assert client.closed is None and host.endpoint.streams == 128
 
 
 def test_loss_and_another_order_leave_few_gaps(site: Site) -> None:
