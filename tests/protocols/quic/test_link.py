@@ -338,6 +338,23 @@ def test_what_lasts_as_long_as_the_connection_outlives_a_stream(site: Site) -> N
     network.run(lambda: parted)
 
 
+def test_a_greeting_counts_for_the_whole_connection(site: Site) -> None:
+    """What a host says once on each connection, such as its methods, it does not say on each stream."""
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher())
+    client = QuicClient(network, site).connect()
+    seen = []
+    for _ in range(2):
+        call = client.call()
+        network.run(lambda: host.dispatcher.waiting)
+        seen.append(host.dispatcher.peers[-1].greeted)
+        host.dispatcher.peers[-1].greeted = True
+        host.dispatcher.answer()
+        client.wait(call)
+        network.pass_time(1)  # The first stream is over once its answer is acknowledged.
+    assert seen == [False, True]
+
+
 def test_long_answer_waits_for_its_reader(site: Site) -> None:
     """An answer of 4 MiB is held back until the client reads, and then is whole."""
     network = Network()
