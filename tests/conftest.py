@@ -62,6 +62,7 @@ OPERATORS = "handlers"
 
 FIRST = (
     "attacks",
+    "models",
     "page",
     "stores",
     "cluster",
@@ -73,6 +74,7 @@ FIRST = (
     "test_collection",
     "test_static",
     "adapters",
+    "methods",
 )
 """What a worker begins with, as it takes longest: small modules fill up what time is left at the end."""
 

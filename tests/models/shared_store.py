@@ -78,8 +78,7 @@ class World(NamedTuple):
 
     answers: tuple[str, ...] = ()  # what callers were told is recorded
     absent: tuple[str, ...] = ()  # what they were told is not
-    # How many of these may still happen.
-    crashes: int = 1
+    crashes: int = 1  # how many of these may still happen
     cuts: int = 1
     expiries: int = 1
     broken: str = ""  # the rule that the last step violated
@@ -109,8 +108,6 @@ class Model:
             if state == REFUSED and tried < 2 and kind != "revoke":
                 yield f"client repeats {place}", request(world, place, NEW)
 
-    # Who serves
-
     def _lease(self, world: World, number: int, process: Process) -> Steps:
         free = world.holder == -1 or not world.lease or "take without WHERE" in self._mutants
         if process.term == 0 and free and world.lock == -1 and world.term < 3:
@@ -132,8 +129,6 @@ class Model:
         trusting = trusting and world.processes[world.holder].term == world.term
         if number == world.holder and world.lease and not trusting:
             yield "lease ends", world._replace(lease=False)
-
-    # What a process does for a request
 
     def _work(self, world: World, number: int, process: Process) -> Steps:
         if process.term == 0:
@@ -244,8 +239,6 @@ class Model:
             world = world._replace(lock=-1)
         return change(world._replace(crashes=world.crashes - 1), number, Process(alive=False))
 
-    # The database
-
     def _database(self, world: World) -> Steps:
         for message in world.messages:
             process = world.processes[message.sender]
@@ -303,6 +296,14 @@ def is_awaited(world: World, message: Message) -> bool:
     """Return whether its sender waits for the answer to a message."""
     process = world.processes[message.sender]
     return process.transaction == SENT and message.what == make_message(world, message.sender, process).what
+
+
+def mirror(world: World) -> World:
+    """Return a world in which the hosts have exchanged their numbers, which mean nothing."""
+    one, other = world.processes
+    holder, lock = (-1 if each < 0 else 1 - each for each in (world.holder, world.lock))
+    messages = tuple(each._replace(sender=1 - each.sender) for each in world.messages)
+    return world._replace(processes=(other, one), holder=holder, lock=lock, messages=messages)
 
 
 def make_stale(world: World) -> World:
@@ -365,7 +366,7 @@ MUTANTS = {
 
 def explore(kinds: tuple[str, ...], mutant: str = "", until: str = "") -> tuple[int, dict[str, list[str]]]:
     """
-    Visit every world that can be reached, those first that take the fewest steps.
+    Visit every world that can be reached, those first that take the fewest steps; of two mirrored ones only one.
 
     :param kinds: the requests.
     :param until: a rule; its first violation ends the search.
@@ -384,7 +385,7 @@ def explore(kinds: tuple[str, ...], mutant: str = "", until: str = "") -> tuple[
                 break
             continue
         for name, after in model.steps(world):
-            if after not in came:
+            if after not in came and mirror(after) not in came:
                 came[after] = world, name
                 waiting.append(after)
     return len(came), found
