@@ -122,6 +122,7 @@ def test_a_cell_of_a_spreadsheet_has_no_line_end_and_no_control_character() -> N
         (" +1", "' +1"),
         ("QUERY /a;=1+1;b", "QUERY /a;'=1+1;b"),
         ("/a; @b;c;\uff0b1", "/a;' @b;c;'\uff0b1"),
+        ('/a; "=1+1;b', '"/a;\' ""=1+1;b"'),
         ("a=1; b-c", "a=1; b-c"),
     ],
 )

@@ -23,12 +23,12 @@ COLUMNS = (
     "person",
 )
 
-_FORMULA = re.compile(r"(^|;)(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])")
+_FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20])')
 """
 Where a spreadsheet reads a formula: an apostrophe is put there.
 
-It is the beginning of a cell. Where a comma is the decimal sign, a semicolon separates cells, too. Spreadsheets for
-East Asian languages take the wide signs.
+It is the beginning of a cell. Where a comma is the decimal sign, a semicolon separates cells, too, and quotes after it
+are taken away. Spreadsheets for East Asian languages take the wide signs.
 """
 
 
