@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agtphost.cli.exchange import carrier_options, refusal, result_of
+from agtphost.cli.exchange import carrier_options, failure_of, refusal, result_of
 from agtphost.cli.failures import CommandError, NoConnection, WrongInput, configuration_error, local_file
 from agtphost.cli.host_config import NO_HOST, find_config, load_config
 from agtphost.cli.options import Connection
+from agtphost.cli.output import print_note
 from agtphost.cli.reload import request_reload
 from agtphost.cli.target import Target, resolve
-from agtphost.client.errors import CannotConnect, ConnectionLost, Timeout
+from agtphost.client.errors import CannotConnect, ClientError, InvalidCall
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import files
@@ -121,11 +122,12 @@ def apply_changes(changes: Sequence[FileChange], where: Connection) -> Mapping[s
                 return None
             if not reply.ok:
                 raise _to_error(reply)
-    except (Timeout, ConnectionLost) as error:
+    except ClientError as error:
+        # The files stay: a renewed certificate cures a host whose expired one the client refuses.
         listed = ", ".join(str(change.file) for change in changes)
         raise NoConnection(
             f"{listed}: changed; whether the host has applied it is unknown: {error.explanation}",
-            "Run `agtp reload`.",
+            "Run `agtp reload`, or send SIGHUP to the host.",
         ) from None
     return result_of(reply)
 
@@ -135,8 +137,8 @@ def write_changes(changes: Sequence[FileChange]) -> Iterator[None]:
     """
     Write changes, and write the old content again if the block raises a ``CommandError``.
 
-    Until the block ends, other commands wait that change files in the same directories. They find then that the file
-    is another, where both would have written, and the later one would have dropped what the earlier one wrote.
+    Until the block ends, other commands wait that change files in the same directories, and say so. They find then that
+    the file is another, where both would have written, and the later one would have dropped what the earlier one wrote.
 
     :raises agtphost.cli.failures.CommandError: a file has changed since it was read, or cannot be written.
     """
@@ -151,15 +153,22 @@ def write_changes(changes: Sequence[FileChange]) -> Iterator[None]:
             with contextlib.suppress(OSError, ImportError):
                 import fcntl
 
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    print_note(f"note: waiting for another command that changes files in {directory}")
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
             for change in changes:
                 change.write()
                 written.append(change)
             yield
         except CommandError:
-            for change in written:
-                change.undo()
+            for change in reversed(written):
+                try:
+                    change.undo()
+                except WrongInput as error:
+                    print_note(f"note: {change.file} keeps what it has: {error}")
             raise
 
 
@@ -172,6 +181,8 @@ def _ask_to_reload(target: Target) -> Reply | None:
             return request_reload(client, target)
         except CannotConnect:
             return None
+        except InvalidCall as error:  # Nothing was sent.
+            raise failure_of(error) from None
 
 
 def _to_error(reply: Reply) -> CommandError:
@@ -220,6 +231,4 @@ def _replace(file: Path, expected: bytes, content: bytes) -> None:
         if file.read_bytes() != expected:
             raise WrongInput(f"{file} was changed by another program just now", "Run the command again.")
         now = file.stat()
-        files.replace(file, content, now.st_mode & 0o7777)
-        if file.stat().st_uid != now.st_uid or file.stat().st_gid != now.st_gid:
-            os.chown(file, now.st_uid, now.st_gid)
+        files.replace(file, content, now.st_mode & 0o7777, owner=(now.st_uid, now.st_gid))

@@ -68,14 +68,18 @@ def write_once(path: Path, octets: bytes, mode: int) -> None:
     _flush_directory(path.parent)
 
 
-def replace(path: Path, octets: bytes, mode: int) -> None:
+def replace(path: Path, octets: bytes, mode: int, *, owner: tuple[int, int] | None = None) -> None:
     """
     Give ``path`` new content, durably; readers see the old or the new, never a part.
 
-    :raises OSError: it could not be written; the old content stays.
+    :param owner: user and group that the file gets; None for those of this process.
+    :raises OSError: it could not be written, or the owner not be set; the old content stays.
     """
     temporary = _write_beside(path, octets, mode)
     try:
+        made = temporary.stat()
+        if owner is not None and owner != (made.st_uid, made.st_gid):
+            os.chown(temporary, *owner)
         temporary.replace(path)
     except OSError:
         temporary.unlink()
