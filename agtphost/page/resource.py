@@ -319,7 +319,7 @@ class PageResource(Resource):
                 request, note_pages.malformed_page("The form has too many fields."), path, admitted.session
             )
         elif path == "/enter":
-            await self._enter(request, fields, admitted.shown)
+            await self._enter(request, fields, admitted)
         elif admitted.session is None or is_forged(admitted.session, fields.get("csrf", "")):
             log.warn(
                 "a form sent to {path} from {address} lacks the token of its session",
@@ -333,10 +333,8 @@ class PageResource(Resource):
         else:
             await self._act(request, path, fields, admitted.session)
 
-    async def _enter(
-        self, request: BoundedRequest, fields: Mapping[str, str], shown: BrowserCertificate | None
-    ) -> None:
-        address = _address(request)
+    async def _enter(self, request: BoundedRequest, fields: Mapping[str, str], admitted: _AdmittedPageRequest) -> None:
+        address, shown = _address(request), admitted.shown
         try:
             if note_pages.CERTIFICATE in fields:
                 cookie, _ = await enter_by_certificate(self._entrance, self._dispatcher, shown, address)
@@ -351,6 +349,9 @@ class PageResource(Resource):
                 return
             await self._show(request, note_pages.enter_page(str(error), error.status, shown), "/enter", None)
             return
+        if admitted.session is not None:
+            # The browser forgets its cookie now, so that the person who entered before could not end it any more.
+            self._entrance.end_session(admitted.session)
         _redirect(request, "/", set_cookie(cookie))
 
     async def _act(self, request: BoundedRequest, path: str, fields: Mapping[str, str], session: PageSession) -> None:

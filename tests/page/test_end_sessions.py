@@ -50,6 +50,17 @@ def test_one_command_ends_every_session_and_every_unused_link(site: Site) -> Non
     assert plain.stdout == "ended: 1 sessions and 0 unused links\n"
 
 
+def test_entering_again_ends_the_session_that_the_browser_had(site: Site) -> None:
+    """A link that is refused ends nothing; after a good one, the earlier cookie opens nothing."""
+    browser, thief = site.browser(), site.stranger()
+    earlier = {"Cookie": browser.cookie}
+    assert browser.enter("https://localhost/enter#wrong").status == 403
+    assert thief.ask("GET", "/agents", headers=earlier).status == 200
+    browser.enter(site.link())
+    assert browser.get("/agents").status == 200
+    assert thief.ask("GET", "/agents", headers=earlier).status == 401
+
+
 def test_only_an_administrator_ends_sessions(site: Site) -> None:
     """Neither a viewer nor an agent; and not together with --open."""
     browser = site.browser()
