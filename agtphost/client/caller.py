@@ -183,9 +183,15 @@ class Caller:
     The identity and memory of one client.
 
     :raises agtphost.client.errors.InvalidCall: for files and identifiers that cannot be used.
+    :raises TypeError: for options that no client has.
     """
 
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
+        unknown = sorted(options.keys() - ClientOptions.__optional_keys__)
+        if unknown:
+            # Without a misspelt trust or cert a client would make other calls than its owner meant.
+            known = ", ".join(sorted(ClientOptions.__optional_keys__))
+            raise TypeError(f"a client has no option {', '.join(unknown)}; its options are {known}")
         self._plain = options.get("plain_parameters", False)
         self.confirm = options.get("confirm")
         self.definitions: OrderedDict[tuple[Destination, bool], tuple[float, tuple[Definition, ...]]] = OrderedDict()

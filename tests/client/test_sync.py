@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agtphost.client import Reply
+from agtphost.client.aio import Client as AsyncClient
 from agtphost.client.sync import Client
 from agtphost.wire.headers import Headers
 
@@ -97,3 +98,10 @@ def test_a_closed_client_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) ->
         hosts.answers["first.test"].set()
         assert call.result(SECONDS) == 200
     assert hosts.links[0].closed
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_option_that_no_client_has_is_an_error(kind: Any) -> None:
+    """A misspelt ``trust`` or ``cert`` would make calls that the client's owner did not mean."""
+    with pytest.raises(TypeError, match=r"a client has no option cacert; its options are agent_id, .* trust"):
+        kind(cacert="ca.pem")
