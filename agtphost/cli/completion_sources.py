@@ -147,6 +147,22 @@ def _servers(context: click.Context, incomplete: str) -> Iterator[tuple[str, str
         yield server["name"], "MCP server"
 
 
+def _upstreams(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    from agtphost.cli.upstream.sections import LISTS
+
+    tree = _Here(context).tree
+    for protocol, (section, key) in LISTS.items():
+        for entry in tree.get(section, {}).get(key, ()):
+            yield f"{protocol}.{entry['name']}", ""
+    yield from _servers(context, incomplete)
+
+
+def _pages(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    from agtphost.cli.docs import list_pages
+
+    yield from ((name, "") for name in list_pages())
+
+
 def _methods(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     from agtphost.vocabulary.catalog import Catalog
 
@@ -196,5 +212,11 @@ KINDS: tuple[tuple[str, Words], ...] = (
 )
 """Parts of metavars, each with the function that completes it."""
 
-NAMED: dict[str | None, Words] = {"identity": _identities, "filter_operator": _operators, "filter_reason": _reasons}
+NAMED: dict[str | None, Words] = {
+    "identity": _identities,
+    "filter_operator": _operators,
+    "filter_reason": _reasons,
+    "upstream": _upstreams,
+    "page": _pages,
+}
 """Names of parameters whose metavar does not tell what completes them, each with the function that does."""

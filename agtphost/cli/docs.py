@@ -18,7 +18,8 @@ _GENERATED = ("index", "changelog", "contributing")
 """Pages of the site without content."""
 
 
-def _pages() -> dict[str, Path]:
+def list_pages() -> dict[str, Path]:
+    """Return the files of the documentation's pages, by the names of the pages."""
     folder = shipped.folder("docs")
     found = {path.stem: path for path in sorted(folder.glob("*.rst")) if path.stem not in _GENERATED}
     extending = {f"extending/{path.stem}": path for path in sorted((folder / "extending").glob("*.rst"))}
@@ -44,7 +45,7 @@ def command(page: str | None, as_json: bool) -> None:
       agtp docs
       agtp docs first-minutes
     """
-    pages = _pages()
+    pages = list_pages()
     if page is None:
         listed = [{"page": name, "title": _title(path), "file": str(path)} for name, path in pages.items()]
         print_entries(listed, ("page", "title"), as_json)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
-from agtphost.cli.completion_sources import _Here, _tools
+from agtphost.cli import root
+from agtphost.cli.completion_sources import VARIABLE, _Here, _tools
 
 
 def context_of(folder: Path, url: str) -> click.Context:
@@ -31,3 +33,27 @@ def test_the_store_is_the_one_that_the_configuration_names(tmp_path: Path, url: 
 def test_tools_of_the_configuration_complete_where_the_store_is_no_file(tmp_path: Path) -> None:
     context = context_of(tmp_path, "postgresql://agtp@db.example.com/agtp")
     assert list(_tools(context, "files.")) == [("files.read_file", "tool")]
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "expected"),
+    [
+        (("upstream", "remove"), "", ["mcp.files", "files"]),
+        (("upstream", "remove"), "f", ["files"]),
+        (("upstream", "add"), "", []),
+        (("docs",), "operat", ["operations", "operators"]),
+    ],
+)
+def test_arguments_whose_metavar_names_no_kind_are_completed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    incomplete: str,
+    expected: list[str],
+) -> None:
+    """An upstream is removed by a name of host.toml, and a page of the documentation is shown by its name."""
+    file = str(context_of(tmp_path, "sqlite:").params["config"])
+    monkeypatch.setenv(VARIABLE, "bash_complete")
+    asked = ShellComplete(root.agtp, {}, "agtp", VARIABLE)
+    given = [*words, *(["--config", file] if words[0] == "upstream" else [])]
+    assert [item.value for item in asked.get_completions(given, incomplete)] == expected

@@ -147,10 +147,10 @@ def _secrets_written(servers: Sequence[ServerEntry], folder: Path) -> Iterator[C
 
 
 @click.command("remove")
-@click.argument("name", metavar="[PROTOCOL.]NAME")
+@click.argument("upstream", metavar="[PROTOCOL.]NAME")
 @click.option("--dry-run", is_flag=True, help="Show the change of host.toml, and write nothing.")
 @host_options
-def remove_command(name: str, dry_run: bool, where: Connection, as_json: bool) -> None:
+def remove_command(upstream: str, dry_run: bool, where: Connection, as_json: bool) -> None:
     """
     Remove an upstream from host.toml.
 
@@ -164,7 +164,7 @@ def remove_command(name: str, dry_run: bool, where: Connection, as_json: bool) -
       agtp upstream remove a2a.helper --dry-run
       agtp upstream remove files --json
     """
-    protocol, name = split_name(name)
+    protocol, name = split_name(upstream)
 
     def change(text: str) -> str:
         index = index_of(text, protocol, name)
