@@ -1,4 +1,4 @@
-"""The ``agtp tools`` group: the tools of a host's MCP servers (core v08 section 7.2.8, core v08 appendix D)."""
+"""The ``agtp tools`` group: all that ``DISCOVER /tools`` lists (core v08 section 7.2.8, core v08 appendix D)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
 from agtphost.cli.output import print_document, print_json, print_note, print_table, visible, visible_line
 from agtphost.cli.target import Target, resolve
-from agtphost.client.tools import OTHER_COMMANDS, execute, execute_listed, payload_type_of
+from agtphost.client.tools import execute, execute_listed, payload_type_of
 from agtphost.vocabulary.media_types import MCP_TOOLS
 from agtphost.vocabulary.reasons import Reason
 
@@ -41,7 +41,7 @@ NO_SUCH_TOOL = (Reason.UNKNOWN_TOOL, Reason.TOOLS_NOT_LISTED, Reason.UNSUPPORTED
 
 @click.group(cls=VerbGroup)
 def command() -> None:
-    """List, call and approve the tools of a host's MCP servers."""
+    """List, call and approve the tools of a host's MCP servers, A2A agents, ACP servers and plugins."""
 
 
 @command.command()
@@ -59,8 +59,7 @@ def ls(where: Connection, as_json: bool) -> None:
     with open_client(target) as client:
         listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
         described = None if as_json else client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})
-    # Actions of A2A agents and ACP servers are in the same list, but have their own commands.
-    listed = [tool for tool in entries_of(listed, "tools") if payload_type_of(tool) not in OTHER_COMMANDS]
+    listed = entries_of(listed, "tools")
     if as_json:
         print_json(listed)
         return
@@ -79,12 +78,10 @@ def ls(where: Connection, as_json: bool) -> None:
 
 
 def _explain_empty_list(described: Any) -> str:
-    """Return why the list is empty: the host has no MCP server, or this caller may call no tool."""
+    """Return why the list is empty: the host hosts nothing that has tools, or this caller may call none."""
     hosted = described.get("hosted_protocols", []) if isinstance(described, dict) else None
-    if isinstance(hosted, list) and not any(isinstance(e, dict) and e.get("protocol") == "MCP" for e in hosted):
-        others = ", ".join(sorted({str(e.get("protocol")) for e in hosted if isinstance(e, dict)}))
-        called = f"; what it hosts of {visible(others)} is called with agtp call: agtp call - DISCOVER /tools"
-        return f"the host has no tools: it hosts no MCP server{called if others else ''}"
+    if isinstance(hosted, list) and not hosted:
+        return "the host has no tools: it hosts no MCP server, A2A agent or ACP server"
     return "none of the host's tools may be called by this caller now"
 
 

@@ -10,13 +10,10 @@ from agtphost.client.errors import ProtocolBroken, ToolFailed
 from agtphost.client.reply import SHORT, Reply
 from agtphost.client.terminal import escape
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.media_types import A2A, ACP_RUN, MCP_TOOLS
+from agtphost.vocabulary.media_types import MCP_TOOLS
 
 ACTION = "mcp.tools.call"
 """The action of the tools of MCP servers, which these calls are for (core v08 appendix D)."""
-
-OTHER_COMMANDS = frozenset({A2A, ACP_RUN})
-"""Payload types that lists have besides tools: those of A2A agents and ACP servers, which have other commands."""
 
 _SHOWN = 60
 """Characters of a text in a repr."""

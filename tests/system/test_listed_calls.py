@@ -333,10 +333,13 @@ def test_what_cards_offer_is_called_by_its_card(host: Host) -> None:
 
 
 def test_what_agtp_tools_ls_lists_agtp_tools_call_calls(host: Host) -> None:
-    """Tools of plugins among them; what is unknown is refused as ever."""
+    """Tools of plugins and actions of A2A agents among them; what is unknown is refused as ever."""
     listed = {each["name"]: each for each in host.agtp_json("tools", "ls")}
-    assert {*CALLABLE, "files"} <= {name.partition(".")[0] for name in listed}
-    assert "helper.a2a.message.send" not in listed
+    with asking(host) as client:
+        assert {*listed} == {*tools(client, host.uri)} >= {*ARGUMENTS}
+    sent = host.agtp_json("tools", "call", "helper.a2a.message.send", f"message:={json.dumps(MESSAGE['message'])}")
+    assert "task" in sent["result"] and sent["verified"], sent
+    assert "helper.a2a.message.send" in host.agtp("tools", "ls").stdout
     with asking(host) as client:
         for name in (f"{each}.sort" for each in CALLABLE):
             succeeds(client, host, f"ls {name}", listed[name]["path"], execute_listed(listed[name], TITLES))
