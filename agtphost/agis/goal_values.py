@@ -2,8 +2,10 @@
 Values for an endpoint's parameters that a goal names (AGIS v01 section 12, step 4).
 
 A value is proposed only if it is unambiguous: it follows the parameter's name or a phrase of its hints, or it is the
-only member of its enumeration, or the only word that matches its pattern or format and no other parameter's value. It
-must match the parameter's schema. Nothing is guessed from meaning, and the reader of the proposal decides.
+only member of its enumeration, or the only word that matches its pattern or format and no other parameter's value. A
+parameter named ``path`` or ``file`` takes the only file name of a goal, and dates named ``start`` and ``end`` those
+behind "from" and "to". A value must match the parameter's schema. Nothing is guessed from meaning, and the reader of
+the proposal decides.
 """
 
 from __future__ import annotations
@@ -32,6 +34,16 @@ _SLOT = re.compile(r"\{[^{}]{1,40}\}|<[^<>]{1,40}>|\b[A-Z]{1,20}\b", re.ASCII)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?", re.ASCII)
 _MAIL = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,190}\.[A-Za-z]{2,24}", re.ASCII)
 _URI = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S{1,500}", re.ASCII)
+_FILE = re.compile(
+    r"(?:[\w.-]{1,100}/){0,16}[\w-][\w.-]{1,100}\.(?!(?:com|net|org)\Z)[A-Za-z][A-Za-z0-9]{0,7}", re.ASCII
+)
+"""A relative or absolute path of a file with an extension; names of hosts and versions are not."""
+
+_FILE_NAMES: Final = frozenset({"file", "filename", "filepath", "path"})
+_BEGIN_NAMES: Final = frozenset({"after", "begin", "checkin", "from", "since", "start"})
+_BEGIN_PHRASES: Final = ("from DATE", "since DATE")
+_END_NAMES: Final = frozenset({"before", "checkout", "end", "till", "to", "until"})
+_END_PHRASES: Final = ("to DATE", "till DATE", "until DATE")
 _ORDINARY: Final = ("word", "Word", "the", "2")
 """A pattern that matches one of these cannot distinguish a value from other words of a goal."""
 
@@ -65,7 +77,8 @@ def goal_values(
         ways = (
             (named, _find_by_name(name, schema, words)),
             (named, _find_by_hint(words, (hints or {}).get(name, ()))),
-            (shaped, _find_by_shape(schema, words)),
+            (named, _find_by_hint(words, _range_phrases(name, schema))),
+            (shaped, _find_by_shape(name, schema, words)),
         )
         for found, way in ways:
             values = _valid_values(way, schema)
@@ -144,13 +157,27 @@ def _find_by_hint(words: Sequence[str], phrases: Any) -> Iterator[str]:
                 yield words[place]
 
 
-def _find_by_shape(schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
-    """Yield the words that match the enumeration, the pattern or the format."""
+def _range_phrases(name: str, schema: Mapping[str, Any]) -> Sequence[str]:
+    """
+    Return the phrases of a date whose name says which end of a range it is: ``from DATE`` for ``start_date``.
+
+    ``arrival`` and ``departure`` do not say it: the arrival begins a stay and ends a flight.
+    """
+    if schema.get("format") not in ("date", "date-time"):
+        return ()
+    begins, ends = (not names.isdisjoint(_parts(name)) for names in (_BEGIN_NAMES, _END_NAMES))
+    return () if begins is ends else _BEGIN_PHRASES if begins else _END_PHRASES
+
+
+def _find_by_shape(name: str, schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
+    """Yield the words that match the enumeration, the pattern or the format, or are files where the name says file."""
     enumerated = _enum_values(schema)
     if enumerated:
         yield from (word for word in words if word in enumerated)
         return
     takes = _pattern(schema) or _FORMATS.get(str(schema.get("format")))
+    if takes is None and not schema.keys() & {"pattern", "format"} and not _FILE_NAMES.isdisjoint(_parts(name)):
+        takes = _is_file
     if takes is not None:
         yield from (word for word in words if takes(word))
 
@@ -182,6 +209,10 @@ def _is_date(word: str) -> bool:
         return len(word) == len("2027-01-31") and bool(date.fromisoformat(word))
     except ValueError:
         return False
+
+
+def _is_file(word: str) -> bool:
+    return _FILE.fullmatch(word.removeprefix("/")) is not None
 
 
 def _is_moment(word: str) -> bool:

@@ -17,6 +17,7 @@ ROOM: dict[str, Any] = {
 }
 HINTS = {"party_size": ["for N people", "table for N"], "arrival": ["from DATE"], "departure": ["to {date}"]}
 TEXT = {"text": {"type": "string"}}
+DATES = {"start_date": ROOM["arrival"], "end": ROOM["arrival"]}
 PATH = {"path": {"type": "string"}}
 
 NAMED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -39,6 +40,36 @@ NAMED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "a quotation behind the name": ('read path "welcome"', PATH, {"path": "welcome"}),
     "a compound of ordinary words": ("echo the text well-known to all, and say it's it", TEXT, {}),
     "a name in camel case": ("cancel order number 4711", {"orderNumber": {"type": "string"}}, {"orderNumber": "4711"}),
+    "a file for the only parameter that is one": ("read welcome.txt", PATH, {"path": "welcome.txt"}),
+    "a file below a folder": (
+        "show notes/welcome.txt now.",
+        {"file_name": TEXT["text"]},
+        {"file_name": "notes/welcome.txt"},
+    ),
+    "two files": ("compare welcome.txt and notes.txt", PATH, {}),
+    "one file for two parameters": ("copy welcome.txt", {"source_path": TEXT["text"], "target_path": TEXT["text"]}, {}),
+    "a file for what is no path": ("read welcome.txt", TEXT, {}),
+    "neither a host, an address, a number nor an abbreviation is a file": (
+        "read from example.com, https://a.example/b.txt, ada@b.txt, 1.5 and v1.2, e.g. now",
+        PATH,
+        {},
+    ),
+    "a range of dates": (
+        "report from 2027-03-01 to 2027-03-05",
+        DATES,
+        {"start_date": "2027-03-01", "end": "2027-03-05"},
+    ),
+    "a range in other words": (
+        "what happened since 2027-03-01 until 2027-03-05",
+        {"from": ROOM["arrival"], "to": ROOM["arrival"]},
+        {"from": "2027-03-01", "to": "2027-03-05"},
+    ),
+    "a range of what names neither end": (
+        "fly from 2027-03-01 to 2027-03-05",
+        {"departure_date": ROOM["arrival"], "arrival_date": ROOM["arrival"]},
+        {},
+    ),
+    "a range of places": ("drive from Oslo to Bergen", DATES, {}),
     "a boolean": ("urgent = true", {"urgent": {"type": "boolean"}}, {"urgent": True}),
     "a decimal": ("amount: 19.90", {"amount": {"type": "number"}}, {"amount": 19.9}),
     "an address of mail": (
