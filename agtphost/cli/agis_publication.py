@@ -93,8 +93,8 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
     else:
         document = normal.to_canonical(_fetch_document(where, uri or HERE, built_ins))
         left_out = dict.fromkeys(document.get("left_out", ()), "left out by the host")
-    texts = _texts(document, normal.as_json if form == "json" else normal.as_yaml)
-    files = _write(texts, output)
+    texts = split_texts(document, normal.as_json if form == "json" else normal.as_yaml)
+    files = write_texts(texts, output)
     if as_json:
         found = {"document": document} if output is None else {"file": files[0], "files": files}
         print_json({"endpoints": len(document["endpoints"]), "left_out": left_out, **found})
@@ -107,7 +107,7 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
     print_note(f"{len(document['endpoints'])} endpoints{target}")
 
 
-def _texts(document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], str]) -> list[bytes]:
+def split_texts(document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], str]) -> list[bytes]:
     """Return the text of a document, or of the several documents that it is split into."""
     from agtphost.agis.document_split import TooLarge, split_document
 
@@ -117,7 +117,7 @@ def _texts(document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], st
         raise WrongInput(f"cannot make an AGIS document: {error}") from None
 
 
-def _write(texts: Sequence[bytes], output: Path | None) -> list[str]:
+def write_texts(texts: Sequence[bytes], output: Path | None) -> list[str]:
     """Write each text to a file; number the files if there are several."""
     if output is None:
         if len(texts) > 1:

@@ -13,7 +13,7 @@ from agtphost.agis.document_split import TooLarge, split_document
 from agtphost.agis.findings import Severity
 from agtphost.agis.validation import validate
 from agtphost.cli import agis_publication
-from agtphost.cli.agis_publication import _export_files, _texts, _write
+from agtphost.cli.agis_publication import _export_files, split_texts, write_texts
 from agtphost.cli.failures import WrongInput
 from agtphost.config import load
 from tests.rows import each_row
@@ -58,16 +58,16 @@ def test_several_files_are_numbered(
 ) -> None:
     """One file has the name that was given; several are all written or none, and standard output takes one alone."""
     output = tmp_path / "service.agis"
-    assert _write(_texts(document, normal.as_json), output) == [str(output)]
+    assert write_texts(split_texts(document, normal.as_json), output) == [str(output)]
     most = len(output.read_bytes()) // 2
     render = split_document
     monkeypatch.setattr("agtphost.agis.document_split.split_document", lambda *given: render(*given, most))
-    texts = agis_publication._texts(document, normal.as_json)
+    texts = agis_publication.split_texts(document, normal.as_json)
     with pytest.raises(WrongInput, match="at most 4 MiB"):
-        _write(texts, None)
+        write_texts(texts, None)
     (tmp_path / "service-2.agis").touch()
     with pytest.raises(WrongInput, match=r"service-2\.agis exists"):
-        _write(texts, output)
+        write_texts(texts, output)
     assert not (tmp_path / "service-1.agis").exists()
     (tmp_path / "service-2.agis").unlink()
-    assert _write(texts, output) == [str(tmp_path / f"service-{n}.agis") for n in range(1, len(texts) + 1)]
+    assert write_texts(texts, output) == [str(tmp_path / f"service-{n}.agis") for n in range(1, len(texts) + 1)]
