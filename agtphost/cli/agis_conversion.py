@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -320,6 +320,34 @@ def _tell_errors(file: str, verdict: Verdict) -> None:
     for finding in verdict.findings:
         if finding.severity.value == "error":
             echo(visible(report.line(file, finding)), Colour.BAD, err=True)
+
+
+def split_texts(document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], str]) -> list[bytes]:
+    """Return the text of a document, or of the several documents that it is split into."""
+    from agtphost.agis.document_split import TooLarge, split_document
+
+    try:
+        return split_document(document, render)
+    except TooLarge as error:
+        raise WrongInput(f"cannot make an AGIS document: {error}") from None
+
+
+def write_texts(texts: Sequence[bytes], output: Path | None) -> list[str]:
+    """Write each text to a file; number the files if there are several."""
+    if output is None:
+        if len(texts) > 1:
+            most = f"these endpoints need {len(texts)} documents of at most 4 MiB each"
+            raise WrongInput(most, "Name a file with -o: NAME.agis becomes NAME-1.agis, NAME-2.agis, ...")
+        return []
+    files = [output]
+    if len(texts) > 1:
+        files = [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, len(texts) + 1)]
+    present = [file for file in files if file.exists()] if len(files) > 1 else []
+    if present:
+        raise WrongInput(f"{present[0]} exists", "Choose another name, or move the file away.")
+    for file, text in zip(files, texts, strict=True):
+        write_new(file, text)
+    return [str(file) for file in files]
 
 
 def _deliver(value: Mapping[str, Any], output: Path | None, as_json: bool) -> None:

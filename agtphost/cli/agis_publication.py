@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agis_conversion import refusal_of
+from agtphost.cli.agis_conversion import refusal_of, split_texts, write_texts
 from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
 from agtphost.cli.failures import WrongInput, catalog_error
 from agtphost.cli.options import HERE, Connection, connection_options, import_options, json_option
 from agtphost.cli.output import print_file, print_json, print_note, visible
-from agtphost.cli.plain_files import output_option, read_octets, write_new
+from agtphost.cli.plain_files import output_option, read_octets
 
 if TYPE_CHECKING:
     from agtphost.agis.document import AgisDocument
@@ -105,34 +105,6 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
         print_note(f"left out: {name}: {why}")
     target = "" if output is None else f", written to {', '.join(files)}"
     print_note(f"{len(document['endpoints'])} endpoints{target}")
-
-
-def split_texts(document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], str]) -> list[bytes]:
-    """Return the text of a document, or of the several documents that it is split into."""
-    from agtphost.agis.document_split import TooLarge, split_document
-
-    try:
-        return split_document(document, render)
-    except TooLarge as error:
-        raise WrongInput(f"cannot make an AGIS document: {error}") from None
-
-
-def write_texts(texts: Sequence[bytes], output: Path | None) -> list[str]:
-    """Write each text to a file; number the files if there are several."""
-    if output is None:
-        if len(texts) > 1:
-            most = f"these endpoints need {len(texts)} documents of at most 4 MiB each"
-            raise WrongInput(most, "Name a file with -o: NAME.agis becomes NAME-1.agis, NAME-2.agis, ...")
-        return []
-    files = [output]
-    if len(texts) > 1:
-        files = [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, len(texts) + 1)]
-    present = [file for file in files if file.exists()] if len(files) > 1 else []
-    if present:
-        raise WrongInput(f"{present[0]} exists", "Choose another name, or move the file away.")
-    for file, text in zip(files, texts, strict=True):
-        write_new(file, text)
-    return [str(file) for file in files]
 
 
 @click.command(epilog="Exit status: 0 the document conforms, 1 it does not, 2 wrong usage.")

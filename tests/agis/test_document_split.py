@@ -12,8 +12,9 @@ from agtphost.agis import normal
 from agtphost.agis.document_split import TooLarge, split_document
 from agtphost.agis.findings import Severity
 from agtphost.agis.validation import validate
-from agtphost.cli import agis_publication
-from agtphost.cli.agis_publication import _export_files, split_texts, write_texts
+from agtphost.cli import agis_conversion
+from agtphost.cli.agis_conversion import split_texts, write_texts
+from agtphost.cli.agis_publication import _export_files
 from agtphost.cli.failures import WrongInput
 from agtphost.config import load
 from tests.rows import each_row
@@ -62,7 +63,7 @@ def test_several_files_are_numbered(
     most = len(output.read_bytes()) // 2
     render = split_document
     monkeypatch.setattr("agtphost.agis.document_split.split_document", lambda *given: render(*given, most))
-    texts = agis_publication.split_texts(document, normal.as_json)
+    texts = agis_conversion.split_texts(document, normal.as_json)
     with pytest.raises(WrongInput, match="at most 4 MiB"):
         write_texts(texts, None)
     (tmp_path / "service-2.agis").touch()
