@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.agis.document import VERSION, AgisDocument, AgisEndpoint
-from agtphost.agis.document_reader import MAX_OCTETS, Tree
+from agtphost.agis.document_reader import Tree
 from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.normal import as_yaml
 from agtphost.agis.passes import completeness, consistency, method_class, method_syntax, path_syntax
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.passes.suggestions import PROHIBITED
-from agtphost.agis.validation import Verdict, validate, validate_value
+from agtphost.agis.validation import Verdict, validate_value
 from agtphost.agis.words import Effect, parts, words
 from agtphost.contract.openapi.names import QUALIFIERS
 from agtphost.contract.openapi.prose import strip_html
@@ -110,15 +110,6 @@ class DraftDocument:
     def validate(self) -> Verdict:
         """Return the validator's verdict, which is required before publication (AGIS v01 appendix C)."""
         return validate_value(self.document)
-
-    def validate_text(self, text: str) -> Verdict:
-        """
-        Return the verdict on the written document; one that is too large for readers does not conform.
-
-        :param text: the text of this document.
-        """
-        octets = text.encode("utf-8")
-        return validate(octets) if len(octets) > MAX_OCTETS else self.validate()
 
     def text(self, source: str) -> str:
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
 from agtphost.cli.failures import HostRefused, WrongInput
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
-from agtphost.cli.output import print_json, print_note, visible
+from agtphost.cli.output import print_file, print_json, print_note, visible
 from agtphost.cli.plain_files import output_option, read_octets, write_new
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
@@ -368,24 +369,34 @@ def _write(text: str, output: Path | None, as_json: bool) -> None:
 
 
 def _deliver_draft(drafted: DraftDocument, source: str, form: str, output: Path | None, as_json: bool) -> None:
-    """Write a draft for review, and check it as it must be checked before publication (AGIS v01 appendix C)."""
+    """
+    Write a draft for review, and check it as it must be checked before publication (AGIS v01 appendix C).
+
+    A draft with more than 4 MiB is written as several documents, which readers take.
+    """
     from agtphost.agis import normal
 
-    text = drafted.text(source) if form == "yaml" else normal.as_json(drafted.document)
-    verdict = drafted.validate_text(text)
+    def render(document: Mapping[str, Any]) -> str:
+        part = replace(drafted, document=dict(document))
+        return part.text(source) if form == "yaml" else normal.as_json(part.document)
+
+    texts = split_texts(drafted.document, render)
+    files = write_texts(texts, output)
+    verdict = drafted.validate()
     if as_json:
-        if output is not None:
-            write_new(output, text.encode("utf-8"))
         findings = [
             {"rule": each.rule.name, "place": each.place, "message": each.message}
             for each in verdict.findings
             if each.severity.value == "error"
         ]
         reviews = [{"place": each.place, "member": each.member, "note": each.note} for each in drafted.reviews]
-        where = {"document": drafted.document} if output is None else {"file": str(output)}
+        where = {"file": files[0], "files": files} if files else {"document": drafted.document}
         print_json({"conforms": verdict.conforms, "reviews": reviews, "errors": findings, **where})
     else:
-        _write(text, output, as_json)
+        if files:
+            print_note(f"wrote {', '.join(files)}")
+        else:
+            print_file(texts[0])
         for review in drafted.reviews if form == "json" else ():
             print_note(f"review: {review.line}")
     if not verdict.conforms:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from agtphost.agis import normal
 from agtphost.agis.document_split import TooLarge, split_document
@@ -16,6 +18,7 @@ from agtphost.cli import agis_conversion
 from agtphost.cli.agis_conversion import split_texts, write_texts
 from agtphost.cli.agis_publication import _export_files
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.root import agtp
 from agtphost.config import load
 from tests.rows import each_row
 from tests.system.hosting import sample
@@ -72,3 +75,25 @@ def test_several_files_are_numbered(
     assert not (tmp_path / "service-1.agis").exists()
     (tmp_path / "service-2.agis").unlink()
     assert write_texts(texts, output) == [str(tmp_path / f"service-{n}.agis") for n in range(1, len(texts) + 1)]
+
+
+@each_row("form", ["yaml", "json"])
+def test_a_large_draft_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """``from-mcp`` of many tools writes documents that conform, with every tool once and its REVIEW lines."""
+    most, split = 16_384, split_document
+    monkeypatch.setattr("agtphost.agis.document_split.split_document", lambda *given: split(*given, most))
+    properties = {f"member_{number}": {"type": "string"} for number in range(100)}
+    tools = [{"name": f"read_shelf_{number}", "inputSchema": {"properties": properties}} for number in range(20)]
+    (tmp_path / "tools.json").write_text(json.dumps({"tools": tools}))
+    command = ["agis", "from-mcp", str(tmp_path / "tools.json"), "--to", form, "-o", str(tmp_path / f"{form}.agis")]
+    ran = CliRunner().invoke(agtp, [*command, "--json"])
+    assert ran.exit_code == 0, ran.output
+    files = [Path(file) for file in json.loads(ran.stdout)["files"]]
+    assert files == [tmp_path / f"{form}-{number}.agis" for number in range(1, len(files) + 1)] and len(files) > 1
+    found: list[tuple[str, str]] = []
+    for file in files:
+        verdict = validate(file.read_bytes())
+        assert len(file.read_bytes()) <= most and verdict.conforms and verdict.document is not None
+        found += [(each.method, each.path) for each in verdict.document.endpoints]
+        assert form == "json" or file.read_text().count("# REVIEW intent") == len(verdict.document.endpoints)
+    assert len(found) == len({*found}) == len(tools)

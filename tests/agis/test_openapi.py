@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agtphost.agis import validate
+from agtphost.agis.document_split import split_document
 from agtphost.agis.from_openapi import from_openapi, read_openapi
 from agtphost.agis.illustrative import from_illustrative
 from agtphost.agis.to_openapi import to_openapi
@@ -175,15 +176,15 @@ def test_many_methods_of_one_path_come_back() -> None:
     assert from_openapi(read_openapi(json.dumps(exported).encode())).validate().conforms
 
 
-def test_what_is_too_large_to_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document that has become larger than documents may be does not conform, whatever is in it."""
-    monkeypatch.setattr("agtphost.agis.drafts.MAX_OCTETS", 4_000)
-    monkeypatch.setattr("agtphost.agis.document_reader.MAX_OCTETS", 4_000)
-    for form in ("yaml", "json"):
-        done = agis("from-openapi", "-", "--to", form, text=PETS)
-        assert done.exit_code == 1 and "it has more than 4000 octets" in done.stderr
-    told = json.loads(agis("from-openapi", "-", "--json", text=PETS).output)
-    assert told["conforms"] is False and told["errors"][0]["rule"] == "AGIS-P1-unreadable"
+def test_what_is_too_large_to_be_read_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output takes one document alone, and files are numbered."""
+    split = split_document
+    monkeypatch.setattr("agtphost.agis.document_split.split_document", lambda *given: split(*given, 4_000))
+    for more in (["--to", "yaml"], ["--to", "json"], ["--json"]):
+        done = agis("from-openapi", "-", *more, text=PETS)
+        assert done.exit_code == 2 and "Name a file with -o" in done.stderr
+    made = json.loads(agis("from-openapi", "-", "-o", str(tmp_path / "pets.agis"), "--json", text=PETS).output)
+    assert made["file"] == made["files"][0] == str(tmp_path / "pets-1.agis") and len(made["files"]) > 1
 
 
 def test_a_value_that_looks_like_a_reference_is_none() -> None:
