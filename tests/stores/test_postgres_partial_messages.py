@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
+import psycopg
 import pytest
 
 from agtphost.stores import StoreError
+from agtphost.stores.postgres.lease import PostgresLease
 from tests import postgres
 from tests.audit.drafting import draft, group_writer, sealed
 from tests.stores.postgres_proxy import Proxy
@@ -72,3 +77,83 @@ def test_a_host_that_was_cut_off_within_a_message_goes_on(url: str, proxy: Proxy
     (second,) = sealed(writer, draft())
     check(url, [first.audit_id, second.audit_id])
     store.close()
+
+
+@contextmanager
+def sent_in_part(url: str, proxy: Proxy, lease: PostgresLease) -> Iterator[Callable[[], None]]:
+    """Open a store, write a record, and yield what sends a part of the next one and waits until that has the lock."""
+    store: Any = place_of(through(url, proxy)).open_store(create=False, server_id="agtp.test", lease=lease)
+    writer = group_writer(store)
+    sealed(writer, draft())
+
+    def write() -> None:
+        with suppress(StoreError):
+            sealed(writer, draft())
+
+    sending = threading.Thread(target=write)
+
+    def send() -> None:
+        send_part(proxy)
+        sending.start()
+        until(lambda: postgres.server().run(WAITS, url=url))
+
+    yield send
+    store._transactions.session.hang_up()
+    sending.join()
+    store.close()
+
+
+def test_a_host_that_kept_its_lease_sends_the_rest_of_its_message(
+    url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standby that froze after its look, at a lease that was over, ends nothing of a host that wrote since."""
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take()
+    with sent_in_part(url, proxy, one) as send:
+        age(url, 11)
+        look = other._look
+
+        def look_and_freeze() -> Any:
+            seen = look()
+            one.keep()
+            send()
+            return seen
+
+        monkeypatch.setattr(other, "_look", look_and_freeze)
+        assert not other.take()
+        assert postgres.server().run(WAITS, url=url)
+    other.give_up()
+
+
+def test_a_host_that_lost_its_lease_ends_no_message_of_the_next_one(url: str, proxy: Proxy) -> None:
+    """It connects again before it learns that another host has the store."""
+    one, other = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert one.take()
+    one._session, session = None, one._session
+    assert session is not None
+    age(url, 11)
+    assert other.take()
+    with sent_in_part(url, proxy, other) as send:
+        send()
+        one.end_partial(session)
+        assert postgres.server().run(WAITS, url=url)
+    session.close()
+
+
+def test_sessions_that_got_their_whole_message_are_not_ended(url: str) -> None:
+    """An administrator's transaction, and a statement that waits for it, hold a lock of the same table."""
+    lease = lease_of(url, host("a"))
+    assert lease.take()
+    statement = "SELECT FROM store FOR UPDATE"
+    with psycopg.connect(url) as idle, psycopg.connect(url) as active:
+        idle.execute(statement)
+        waiting = threading.Thread(target=active.execute, args=(statement,))
+        waiting.start()
+        until(lambda: postgres.server().run("SELECT 1 FROM pg_locks WHERE NOT granted"))
+        assert lease._session is not None
+        lease.end_partial(lease._session)
+        idle.execute("SELECT 1")
+        idle.rollback()
+        waiting.join()
+        active.execute("SELECT 1")
+    lease.give_up()

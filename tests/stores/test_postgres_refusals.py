@@ -396,6 +396,24 @@ async def test_a_row_of_the_store_that_is_edited_while_a_host_runs_is_named(
         assert not ledger.healthy
 
 
+def test_a_host_that_may_end_no_session_takes_the_lease(strict: StrictServer, url: str) -> None:
+    """The sessions of a host that froze within a message are not ended then, and the log says why."""
+    function = "FUNCTION pg_terminate_backend(int, bigint)"
+    strict.run(f"REVOKE EXECUTE ON {function} FROM public")
+    try:
+        with capturedLogs() as logged:
+            store = opened(url)
+            writer = group_writer(store)
+            sealed(writer, draft())
+            store.reopen()
+            sealed(writer, draft())
+            store.close()
+        texts = [formatEvent(event) for event in logged]
+        assert len(texts) == 2 and all("SQLSTATE 42501" in text for text in texts), texts
+    finally:
+        strict.run(f"GRANT EXECUTE ON {function} TO public")
+
+
 # A connection pooler
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Any, Final
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.stores.interfaces import ILease
@@ -29,6 +30,8 @@ from agtphost.stores.postgres.processes import FORGET, write_process
 from agtphost.stores.postgres.schema_files import require_usable
 from agtphost.stores.postgres.statements import limit_transaction
 from agtphost.vocabulary.times import steady
+
+log = Logger()
 
 LIMITS: Final = limit_transaction(STATEMENT_SECONDS, IDLE_SECONDS)
 """They hold for one transaction, which a message with several statements is, too."""
@@ -73,6 +76,9 @@ PostgreSQL waits for the rest without a limit: ``idle_in_transaction_session_tim
 hold within a message.
 """
 
+SILENT: Final = b" AND (holder = '' OR beat < clock_timestamp() - make_interval(secs => %f))"
+"""Condition that the lease is over at this moment, as in :data:`TAKE`: its holder may have written since a look."""
+
 TAKE: Final = (
     "UPDATE store SET term = term + 1, holder = ?, beat = clock_timestamp() WHERE term = ? AND (holder IN ('', ?) OR "
     "beat < clock_timestamp() - make_interval(secs => ?)) RETURNING term"
@@ -84,9 +90,18 @@ def _fence(term: int, holder: str) -> tuple[int, bytes]:
     return term, sha256(escape(holder).encode()).hexdigest().encode()
 
 
-def _end_partial(session: Session, term: int, holder: str) -> None:
+def _end_partial(session: Session, term: int, holder: str, condition: bytes = b"") -> None:
     """Run :data:`END_PARTIAL`, which does nothing where the row of the store has another term or holder."""
-    session.command(LIMITS + END_PARTIAL % _fence(term, holder))
+    session.command(LIMITS + END_PARTIAL % _fence(term, holder) + condition)
+
+
+@contextmanager
+def _log_failure() -> Iterator[None]:
+    """Log why sessions could not be ended, for which the user may have no right; the lock may be free all the same."""
+    try:
+        yield
+    except DatabaseError as error:
+        log.error("sessions that may have the store locked were not ended: {why}", why=str(error))
 
 
 @implementer(ILease)
@@ -142,11 +157,11 @@ class PostgresLease:
             mine = seen.holder is not None and seen.holder.is_same_host(self.me)
             if not (mine or seen.is_over):
                 return False
-            self._run(lambda session: _end_partial(session, seen.term, seen.text))
-            held = (
-                *(self.me.to_text(now), seen.term, seen.text if mine else ""),
-                0.0 if seen.holder is None else seen.holder.takeover_after,
-            )
+            hold = 0.0 if seen.holder is None else seen.holder.takeover_after
+            with _log_failure():
+                silent = b"" if mine else SILENT % hold
+                self._run(lambda session: _end_partial(session, seen.term, seen.text, silent))
+            held = (self.me.to_text(now), seen.term, seen.text if mine else "", hold)
             term = self._take(held)
         if term:
             self.term = term
@@ -194,7 +209,8 @@ class PostgresLease:
     def end_partial(self, session: Session) -> None:
         """End sessions that keep the lock for the rest of a message which this host does not send any more."""
         if self.term:
-            _end_partial(session, self.term, self._held)
+            with _log_failure():
+                _end_partial(session, self.term, self._held)
 
     def require_held(self, term: int, holder: str) -> None:
         """

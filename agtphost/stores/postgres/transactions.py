@@ -181,8 +181,7 @@ class Transactions:
         if not before.prepares:
             self.session.prepare_nothing()
         # A server that has not noticed the end of the old session would keep the lock for it.
-        with suppress(DatabaseError):
-            self._lease.end_partial(self.session)
+        self._lease.end_partial(self.session)
 
     def forget(self) -> None:
         """Make the next transaction read everything."""
