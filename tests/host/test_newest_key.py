@@ -9,11 +9,23 @@ import pytest
 import pytest_twisted
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
-from agtphost.host.newest_key import NEWEST, SIGNING_KEY, check_signing_key, find_unstored, put_statement
+from agtphost.audit.state import StateTable
+from agtphost.host.newest_key import (
+    NEWEST,
+    SIGNING_KEY,
+    check_signing_key,
+    find_token_key,
+    find_unstored,
+    put_statement,
+    put_token_key,
+)
 from agtphost.identity import key_history
 from agtphost.identity.key_history import HostKey, Succession, succeed, waiting_key
 from agtphost.identity.keys import SigningKey
+from agtphost.methods.continuation import LIFE, continuation_key
 from agtphost.stores import StoreError
+from agtphost.stores.rows import ItemRow
+from agtphost.vocabulary import jsontext
 from tests.audit.drafting import sqlite_store
 from tests.dispatch.test_durable_sessions import started
 from tests.identity.samples import key_of
@@ -107,3 +119,23 @@ async def test_a_history_of_files_is_taken_over_once(tmp_path: Path) -> None:
         item = host.held.get(SIGNING_KEY, NEWEST)
         assert item is not None and item.value == first.statement
         assert find_unstored(host.held, key) is None
+
+
+def test_tokens_of_the_key_before_the_newest_are_read_until_they_end() -> None:
+    """
+    Also where a rotation was repeated. Only a process with the newest key reads their key; those of a key before that,
+    after two rotations within ten minutes, are read only by the process that made them.
+    """
+    now = [1_800_000_000.0]
+    held = StateTable(lambda: now[0])
+    for old, new in ((0, 1), (0, 1), (1, 2), (1, 2)):
+        change = put_token_key(KEYS[old], KEYS[new], "x", now[0])
+        assert change.expires_at is not None
+        held.apply([ItemRow(change.kind, change.key, b"", 1, change.expires_at, jsontext.encode(change.value))])
+        assert find_token_key(held, KEYS[new], "x") == continuation_key(KEYS[old], "x")
+        assert find_token_key(held, KEYS[old], "x") is None
+        assert find_token_key(held, KEYS[new], "y") is None and find_token_key(held, None, "x") is None
+    now[0] += LIFE - 1
+    assert find_token_key(held, KEYS[2], "x") is not None
+    now[0] += 2
+    assert find_token_key(held, KEYS[2], "x") is None

@@ -104,6 +104,7 @@ def test_a_transaction_meets_what_another_program_wrote(url: str, reads: bool) -
         change(url, statements.COUNT_NEWS)
         with pytest.raises(ConflictError):
             store.last_state_change() if reads else store.commit()
+        assert store._transactions.is_open == reads
         store.rollback()
         assert store.begin()
         assert store.reservations([b"n" * 32]) == {}
