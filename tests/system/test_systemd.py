@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import shutil
@@ -183,6 +184,13 @@ def test_a_life_under_a_manager(tmp_path: Path) -> None:
 
 @postgres.needed
 @pytest.mark.release
+def ask_status(manager: Manager, instance: Manager) -> str:
+    """Return the state that ``agtp status`` shows of an instance."""
+    words = [BIN / "agtp", "status", "--json", "--config", str(manager.config)]
+    shown = forking.run(words, cwd=manager.config.parent, env=instance.environ)
+    return str(json.loads(shown.stdout)["state"])
+
+
 def test_two_instances_take_turns_at_one_port(tmp_path: Path) -> None:
     """The template unit: the port is there while one hands over to the other, and who connects then is served."""
     server = postgres.server()
@@ -199,10 +207,12 @@ def test_two_instances_take_turns_at_one_port(tmp_path: Path) -> None:
         try:
             one.until(lambda word: "READY=1" in word)
             states = [Path(each.environ["AGTPHOST_STATE_DIR"]) for each in (one, two)]
-            shutil.copytree(*states, ignore=shutil.ignore_patterns("host.lock"))
+            shutil.copytree(*states)
             for here, other in ((one, two), (two, one), (one, two)):
                 other.start()
                 other.until(lambda word: "READY=1" in word and "STATUS=standby" in word)
+                # The port is one, so the state directory tells whose state a command asks for.
+                assert [ask_status(manager, each) for each in (here, other)] == ["ready", "standby"]
                 with Client(trust=states[0] / "ca.pem") as client:
                     uri = f"agtp://127.0.0.1:{manager.ports[0]}"
                     assert client.call(uri, "DISCOVER", "/methods").status == 200
