@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from agtphost.stores import StoreError
@@ -31,6 +32,7 @@ from tests.audit.drafting import draft, group_writer, sealed
 from tests.programmes import length
 from tests.rows import each_row
 from tests.stores.test_postgres import change, place_of
+from tests.system.hosting import until
 
 pytestmark = postgres.needed
 
@@ -183,6 +185,24 @@ def test_a_beat_counts_from_when_it_was_sent(url: str, monkeypatch: pytest.Monke
     one.keep()
     assert one.confirmed == sent
     one.give_up()
+
+
+def test_a_commit_counts_from_when_it_was_sent(url: str) -> None:
+    """The lease counts from a time before the database wrote it, also where the answer took long."""
+    lease = lease_of(url, host("a"))
+    assert lease.take()
+    with closing(place_of(url).open_store(create=False, server_id="agtp.test", lease=lease)) as store:
+        writer = group_writer(store)
+        sealed(writer, draft())
+        with psycopg.connect(url) as other:
+            other.execute("SELECT FROM store FOR UPDATE")
+            sending = threading.Thread(target=sealed, args=(writer, draft()))
+            sending.start()
+            until(lambda: postgres.server().run("SELECT 1 FROM pg_locks WHERE NOT granted"))
+            waited = steady()
+            other.rollback()
+            sending.join()
+        assert lease.confirmed < waited
 
 
 def test_a_host_that_was_killed_takes_its_own_lease_back(url: str) -> None:
