@@ -167,7 +167,7 @@ def test_the_header_wins_over_the_payload(host: Host) -> None:
 
 
 def test_upstreams_are_described_with_their_state(host: Host) -> None:
-    """AGTP-278: DESCRIBE answers what A2A agents can do; the manifest names them."""
+    """AGTP-278: DESCRIBE answers what A2A agents can do; the manifest names them, and commands list what they call."""
     with client(host) as agtp:
         shown = agtp.call(host.uri, "DESCRIBE", "/", {"capability_domains": "tools"}).result
         entries = {entry["path"]: entry for entry in shown["hosted_protocols"]}
@@ -176,7 +176,7 @@ def test_upstreams_are_described_with_their_state(host: Host) -> None:
         listed = {tool["name"]: tool for tool in agtp.call(host.uri, "DISCOVER", "/tools").result}
         assert "guarded.a2a.message.send" not in listed
         assert listed["helper.a2a.message.send"]["payload_type"] == A2A
-    assert {tool["name"].partition(".")[0] for tool in host.agtp_json("tools", "ls")} == {"files"}
+    assert {tool["name"].partition(".")[0] for tool in host.agtp_json("tools", "ls")} == {"files", "helper"}
 
 
 def test_the_task_is_known_after_a_restart(tmp_path: Path) -> None:
