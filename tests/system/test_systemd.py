@@ -182,8 +182,6 @@ def test_a_life_under_a_manager(tmp_path: Path) -> None:
         assert again.returncode == 2 and "CREDENTIALS_DIRECTORY is not set" in again.stderr, again.stderr
 
 
-@postgres.needed
-@pytest.mark.release
 def ask_status(manager: Manager, instance: Manager) -> str:
     """Return the state that ``agtp status`` shows of an instance."""
     words = [BIN / "agtp", "status", "--json", "--config", str(manager.config)]
@@ -191,6 +189,8 @@ def ask_status(manager: Manager, instance: Manager) -> str:
     return str(json.loads(shown.stdout)["state"])
 
 
+@postgres.needed
+@pytest.mark.release
 def test_two_instances_take_turns_at_one_port(tmp_path: Path) -> None:
     """The template unit: the port is there while one hands over to the other, and who connects then is served."""
     server = postgres.server()
