@@ -227,8 +227,7 @@ def test_a_commit_that_arrives_late_is_refused(
     assert proxy.cuts == 1
     proxy.release.set()
     if control:
-        while len(list(reader.every_audit_id())) < 2:
-            time.sleep(0.01)
+        until(lambda: len(list(reader.every_audit_id())) == 2)
     else:
         assert proxy.refused.acquire(timeout=60)
         assert [each.hex() for each in reader.every_audit_id()] == [first.audit_id]
