@@ -65,6 +65,11 @@ RESTART: Mapping[str, frozenset[str]] = {
 }
 """By table, the keys that wait for a restart."""
 
+STANDBY_RESTART: Mapping[str, frozenset[str]] = {
+    name: RESTART[name] for name in ("host", "store", "log", "cluster", "metrics")
+}
+"""The same for a host on standby: what it uses while it waits. All else is made when it takes over."""
+
 
 def waits(table: str, key: str) -> bool:
     """
@@ -77,10 +82,13 @@ def waits(table: str, key: str) -> bool:
     return keys == WHOLE or (below.partition(".")[0] or key) in keys
 
 
-def merge_reloadable(read: Config, running: Config) -> tuple[Config, list[str], list[str]]:
+def merge_reloadable(
+    read: Config, running: Config, restart: Mapping[str, frozenset[str]] = RESTART
+) -> tuple[Config, list[str], list[str]]:
     """
     Merge a configuration that was read into that of a running host.
 
+    :param restart: by table, the keys that cannot change.
     :return: the configuration to take, which has the running one's values where they cannot change; the tables that it
         takes; and the keys that wait.
     """
@@ -92,7 +100,7 @@ def merge_reloadable(read: Config, running: Config) -> tuple[Config, list[str], 
             continue
         new, old = getattr(read, name), getattr(running, name)
         values[name] = value = new
-        keys = RESTART.get(name, frozenset())
+        keys = restart.get(name, frozenset())
         if keys == WHOLE:
             values[name] = value = old
             if new != old:

@@ -17,12 +17,10 @@ from agtphost.cluster.process_reports import ProcessReporter
 from agtphost.config import Config
 from agtphost.config.loader import MAX_OCTETS
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.reload_plan import inventory
+from agtphost.host.reload_plan import CONFIGURATION, inventory
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import HostProcess
 from agtphost.vocabulary import tomltext
-
-CONFIGURATION: Final = "configuration"
 
 OWN: Final = frozenset({"agents' files"})
 """Kinds of files in which hosts differ: an agent that is admitted while they run has files at one of them."""

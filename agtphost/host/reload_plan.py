@@ -24,8 +24,11 @@ from agtphost.identity.provisioning import HOSTED
 from agtphost.protocols import ServerTLS
 from agtphost.vocabulary.regular_files import read_octets
 
+CONFIGURATION = "configuration"
+"""The kind of ``host.toml`` itself."""
+
 RELOADABLE = (
-    *("configuration", "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
+    *(CONFIGURATION, "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
     *("TLS files", "HTTPS files", "organizations' keys"),
 )
 """Kinds that a reload applies; handlers only with ``[endpoints] reload``."""
@@ -52,7 +55,7 @@ def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str,
     catalog = config.catalog
     https = [path for each in surfaces(config) for path in (each.section.certificate, each.section.key)]
     return {
-        "configuration": [config.file],
+        CONFIGURATION: [config.file],
         "catalog": [*_as_list(catalog.path), *catalog.versions, *catalog.profiles],
         "recipes": _as_list(config.recipes.file),
         "endpoints": _glob(config.endpoints.directory, "*.toml"),
@@ -201,7 +204,7 @@ def plan_reload(
     left: list[str] = []
     for kind in RELOADABLE:
         names = sorted(newcomers) if kind == "agents" else changed_files(before, now, kind)
-        if kind == "configuration":
+        if kind == CONFIGURATION:
             # A changed comment in the file changes no table.
             names = list(keys.applied)
         if names:
@@ -214,9 +217,7 @@ def plan_reload(
         left.append(_name_kind("agents whose files are gone", sorted(gone)))
     named = tuple(each.partition(" (")[0] for each in (*taken, *left))
     unchanged = tuple(
-        kind
-        for kind in (*RELOADABLE, *NEEDS_RESTART)
-        if kind not in named and (kind == "configuration" or now.get(kind))
+        kind for kind in (*RELOADABLE, *NEEDS_RESTART) if kind not in named and (kind == CONFIGURATION or now.get(kind))
     )
     return ReloadOutcome(applied=tuple(taken), waiting=tuple(left), unchanged=unchanged)
 

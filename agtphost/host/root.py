@@ -154,11 +154,12 @@ class HostService(Service):
 
     def _end_wait(self, taken: bool) -> None:
         assert self._standby is not None
-        standby = self._standby
-        self._loaded, self._standby = standby.loaded, None
+        standby, self._standby = self._standby, None
         if taken and self.running:
             log.info("this host takes over")
             with self._report_failures(), standby.keep_alive():
+                standby.take_changed_files()
+                self._loaded = standby.loaded
                 self._serve()
         elif self._lease is not None:
             self._lease.give_up()

@@ -15,15 +15,18 @@ from agtphost.cluster.heartbeat import START_SECONDS
 from agtphost.cluster.readiness import StandbyResource
 from agtphost.cluster.standby import CannotTakeOver, Sighting, Standby
 from agtphost.config import Config, load
-from agtphost.config.reloadable_keys import merge_reloadable
+from agtphost.config.reloadable_keys import STANDBY_RESTART, merge_reloadable
 from agtphost.config.surfaces import METRICS
 from agtphost.errors import ConfigurationError
+from agtphost.host.file_rotation import stamps
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
+from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, Inventory, inventory
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.surfaces import standby_service
+from agtphost.identity.keys import SigningKey
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import STANDBY, holder_here
 from agtphost.stores.settings import locate_store
@@ -41,6 +44,10 @@ def lease_of(config: Config) -> ILease | None:
     return locate_store(config.store).lease(me, config.host.server_id)
 
 
+def _kid(key: SigningKey | None) -> str | None:
+    return None if key is None else key.public.kid
+
+
 class StandbyHost:
     """
     A host on standby: its probes, its notices to the service manager, and its wait for the lease.
@@ -54,10 +61,11 @@ class StandbyHost:
         self.loaded = loaded
         """What the host starts with when it takes over."""
 
+        self._files = self._seen = inventory(loaded.config, loaded.tls)
         self._environ = environ
         self._manager = ServiceManagerNotifier(reactor, environ, lambda: True)
         offload = partial(deferToThreadPool, reactor, reactor.getThreadPool())
-        self._standby = Standby(reactor, lease, self._check_key, offload, self._report)
+        self._standby = Standby(reactor, lease, self._check, offload, self._report)
         self._probes = standby_service(reactor, loaded.config, METRICS, StandbyResource(lambda: self._standby.last))
         self._pod_label = build_pod_label(loaded.config, reactor, environ, serving=False)
         self._reporter = build_reporter(reactor, lease, lambda: self.loaded, STANDBY)
@@ -105,25 +113,70 @@ class StandbyHost:
 
         Modules that were imported are not imported again: for changed code, restart this host.
         """
-        running = self.loaded.config
+        read = self._read_again()
+        if read is not None:
+            self.loaded, self._files = read
+            self._seen = self._files
+            self._reporter.renew()
+            log.info("the configuration was read again; it counts once this host takes over")
+
+    def take_changed_files(self) -> None:
+        """
+        Read the configuration again if its files have changed: a takeover serves what a start would serve.
+
+        The one that was read before stays if the changed one has problems, or another signing key: this host took the
+        lease with the key that it has.
+        """
+        changed = self._find_changes(self._files)
+        if HANDLERS in changed:
+            log.warn("modules of the handlers have changed; restart this host to import them again")
+        if not changed - {HANDLERS}:
+            return
+        read = self._read_again()
+        if read is None:
+            log.error("this host serves what it read before; correct the files, and then reload")
+        elif _kid(read[0].key) != _kid(self.loaded.key):
+            log.error("not taken: the signing key is another one; this host serves what it read before")
+        else:
+            self.loaded, self._files = read
+            log.info("read again, because it has changed: {kinds}", kinds=", ".join(sorted(changed)))
+
+    def _find_changes(self, before: Inventory) -> set[str]:
+        """Return the kinds of files that have changed since an inventory."""
+        present = inventory(self.loaded.config, self.loaded.tls)
+        return {kind for kind in present if present[kind] != before.get(kind)}
+
+    def _read_again(self) -> tuple[LoadedHost, Inventory] | None:
+        """Return what a start would read, with the files' stamps from before; report problems, and return None."""
+        running = self.loaded
+        file = stamps([running.config.file])
         try:
-            config, _, waiting = merge_reloadable(load(running.file, self._environ), running)
-            self.loaded = load_host(config, self._environ)
+            read = load(running.config.file, self._environ)
+            config, _, waiting = merge_reloadable(read, running.config, STANDBY_RESTART)
+            # From before the files are read: one that changes during that differs at the next look.
+            files = {**inventory(config, running.tls), CONFIGURATION: file}
+            loaded = load_host(config, self._environ)
         except ConfigurationError as error:
             for problem in error.problems:
                 log.error("not taken: {problem}", problem=str(problem))
-            return
+            return None
         for key in waiting:
             log.warn("{key} waits for a restart of this host", key=key)
-        self._reporter.renew()
-        log.info("the configuration was read again; it counts once this host takes over")
+        return loaded, files
 
-    def _check_key(self) -> None:
+    def _check(self) -> None:
         """
-        Check that this host signs with the key of the host that serves; blocks.
+        Report anew if files have changed, and check that this host signs with the key of the one that serves; blocks.
 
         :raises agtphost.stores.StoreError: it has another key, or the store cannot be read.
         """
+        changed = self._find_changes(self._seen)
+        if changed:
+            self._seen = inventory(self.loaded.config, self.loaded.tls)
+            self._reporter.renew()
+            log.info(
+                "changed since this host read them: {kinds}; a takeover reads them", kinds=", ".join(sorted(changed))
+            )
         config = self.loaded.config
         with closing(locate_store(config.store).open_reader()) as reader:
             try:

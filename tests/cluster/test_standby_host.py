@@ -17,7 +17,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.stores.lease import LONGEST_LEASE
 from tests import postgres
 from tests.cluster.hosts import cluster, gone, probe, probed
-from tests.system.hosting import Host, agtp, until
+from tests.system.hosting import Host, agtp, free_port, until
 from tests.system.raw_link import RawLink
 
 pytestmark = postgres.needed
@@ -234,6 +234,44 @@ def test_a_standby_reads_its_configuration_again(tmp_path: Path) -> None:
             assert link.ask("ECHO", "/repeat", {"text": "x"}).status == 200
 
 
+def test_a_takeover_starts_with_the_files_as_they_are_then(tmp_path: Path) -> None:
+    """What was taken away by a reload of the other host stays away; a listener that is new is opened."""
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        host, gateway = group.stand_by("b"), free_port()
+        endpoint = group.folder / "endpoints" / "text.toml"
+        endpoint.write_text(endpoint.read_text().replace('path = "/text"', 'path = "/repeat"'))
+        with group.config.open("a") as file:
+            file.write(f'\n[gateway]\nlisten = "tcp:{gateway}:interface=127.0.0.1"\n')
+        assert group.hosts["a"].stop() == 0
+        with RawLink(host.wait()) as link:
+            assert link.ask("ECHO", "/repeat", {"text": "x"}).status == 200
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 404
+        assert httpx.get(f"http://127.0.0.1:{gateway}/agents").status_code == 401
+        assert "read again, because it has changed: configuration, endpoints" in host.output
+
+
+def test_a_takeover_with_files_that_have_problems_keeps_what_was_read(tmp_path: Path) -> None:
+    """It is reported; neither a mistake nor another signing key makes a takeover fail."""
+    with cluster(tmp_path, "a", "b", "c", takeover_after=LONGEST_LEASE) as group:
+        host = group.stand_by("b")
+        endpoint = group.folder / "endpoints" / "text.toml"
+        sound = endpoint.read_text()
+        endpoint.write_text(sound.replace("handlers.text.echo", "handlers.text.absent"))
+        assert group.hosts["a"].stop() == 0
+        with RawLink(host.wait()) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+        assert "not taken: " in host.output and "this host serves what it read before" in host.output
+        endpoint.write_text(sound)
+        later = group.stand_by("c")
+        key = group.state("c") / "signing.key"
+        key.unlink()
+        SigningKey.generate().save(key)
+        assert host.stop() == 0
+        with RawLink(later.wait()) as link:
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+        assert "the signing key is another one; this host serves what it read before" in later.output
+
+
 def test_a_takeover_that_fails_gives_the_lease_up(tmp_path: Path) -> None:
     """A port that is in use ends the host with status 1, and another host can take over immediately."""
     with cluster(tmp_path, "a", "b", "c", takeover_after=LONGEST_LEASE) as group:
@@ -301,6 +339,13 @@ def test_cluster_status_compares_the_hosts(tmp_path: Path) -> None:
         assert {host["version"] for host in found.values()} == {__version__}
         assert {"configuration", "endpoints", "handlers", "signing key"} <= set(found["a"]["settings"])
         assert found["b"]["place"].endswith(str(group.state("b")))
+        # A standby shows the files that a takeover would read; the host that serves, those that it has read.
+        endpoint = group.folder / "endpoints" / "text.toml"
+        endpoint.write_text(endpoint.read_text().replace('path = "/text"', 'path = "/repeat"'))
+        until(lambda: "changed since this host read them: endpoints" in group.hosts["b"].output)
+        until(lambda: hosts()["b"]["differs"] == ["endpoints"])
+        group.hosts["a"].process.send_signal(signal.SIGHUP)
+        until(lambda: hosts()["b"]["differs"] == [])
         assert group.hosts["b"].stop() == 0
         assert set(hosts()) == {"a"}
         group.stand_by("b", config=group.variant("b"))
