@@ -12,11 +12,14 @@ from agtphost.cli.failures import WrongInput
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
-from agtphost.cli.output import print_json, print_table, visible
+from agtphost.cli.output import print_json, print_note, print_table, visible
 from agtphost.stores import StoreError
-from agtphost.stores.lease import SERVING, ProcessSighting
+from agtphost.stores.lease import SERVING, STANDBY, ProcessSighting
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.quantities import lasting
+
+SIGNING_KEY = "signing key"
+"""The kind of file in which a host that takes over may not differ."""
 
 
 @click.group(cls=VerbGroup)
@@ -59,6 +62,12 @@ def status(config: Path | None, as_json: bool) -> None:
     click.echo(f"serving  {visible(described['serving'] or 'no host')}, with term {described['term']}")
     click.echo("")
     print_table(("HOST", "STATE", "VERSION", "SINCE", "DIFFERS IN", "PLACE"), map(_to_cells, rows))
+    for row in rows:
+        if row["state"] == STANDBY and SIGNING_KEY in row["differs"]:
+            print_note(
+                f"{row['name']} cannot take over, because its signing key is not that of the host that serves: copy "
+                "the key, its .pub and the directory keys of the state to it"
+            )
 
 
 def _to_rows(found: Sequence[ProcessSighting], holder: str | None) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import Any
 from twisted.application.service import IService, MultiService
 from twisted.logger import Logger
 
+from agtphost.cluster.process_reports import ProcessReporter
 from agtphost.host import a2a_front, gateway, mcp_front, registry_http
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
@@ -105,17 +106,20 @@ def assemble(
     host = OrderedServices()  # type: ignore[no-untyped-call]
     ledger = services.evidence.ledger
     manager = ServiceManagerNotifier(reactor, environ, lambda: ledger.healthy or ledger.low)
+    reporter = None
+    if services.evidence.lease is not None:
+        reporter = build_reporter(reactor, services.evidence.lease, lambda: generations.core.services.loaded, SERVING)
     for service in (
         # It stops last, so that the service manager gets its watchdog notices until everything is written.
         manager,
-        *_record_services(services, generations, agents),
+        *_record_services(services, generations, agents, reporter),
         factory,
         _worker_processes(services, generations),
         # These stop together: a server that ignores SIGTERM takes seconds, and there may be many.
         _group(making.servers.service, making.cancellations.service),
         services.lasting.delegated.service,
         orchestration_service(services, lambda: generations.core.connected),
-        *_outside_services(services, generations, manager, remarks),
+        *_outside_services(services, generations, manager, remarks, reporter),
         # Before the listeners wait for their answers.
         listening,
         # After the port accepts; it stops first, so that no new connection comes while the others end.
@@ -148,7 +152,9 @@ def _build_admission(services: HostServices, generations: Generations) -> AgentA
     )
 
 
-def _record_services(services: HostServices, generations: Generations, agents: AgentAdmission) -> Iterator[Any]:
+def _record_services(
+    services: HostServices, generations: Generations, agents: AgentAdmission, reporter: ProcessReporter | None
+) -> Iterator[Any]:
     """Yield the services that maintain what is on record, the ledger first."""
     config, evidence, directory, propagation = (
         services.config,
@@ -160,8 +166,7 @@ def _record_services(services: HostServices, generations: Generations, agents: A
     yield LedgerService(ledger, evidence.check_key)
     if evidence.heartbeat is not None:
         yield evidence.heartbeat
-    if evidence.lease is not None:
-        reporter = build_reporter(services.reactor, evidence.lease, lambda: generations.core.services.loaded, SERVING)
+    if reporter is not None:
         generations.after_turn(lambda core: reporter.renew())
         yield reporter
     yield evidence.clock_watch
@@ -207,7 +212,11 @@ def _record_services(services: HostServices, generations: Generations, agents: A
 
 
 def _outside_services(
-    services: HostServices, generations: Generations, manager: ServiceManagerNotifier, remarks: RemarkLog
+    services: HostServices,
+    generations: Generations,
+    manager: ServiceManagerNotifier,
+    remarks: RemarkLog,
+    reporter: ProcessReporter | None,
 ) -> Iterator[IService]:
     """Yield the services that take outside events: signals, changed files, connections."""
     config, loaded, reactor, front = services.config, services.loaded, services.reactor, generations.front
@@ -219,8 +228,9 @@ def _outside_services(
         shown.publication.drop_forms()
         services.lasting.continuations.adopt(continuation_key(loaded.key, config.host.server_id))
 
+    changed = (lambda: None) if reporter is None else reporter.renew
     yield FileRotation(
-        reactor, config, loaded.tls, loaded.key, services.evidence.ledger, services.evidence.held, adopt_key
+        reactor, config, loaded.tls, loaded.key, services.evidence.ledger, services.evidence.held, adopt_key, changed
     )
     grants = GrantWatch(remarks.write)
 

@@ -62,6 +62,7 @@ class FileRotation(PeriodicService):
     :param tls: the host's certificates, authorities and revocation lists.
     :param key: the signing key; None where the host signs nothing.
     :param adopted: called with the succession once everything signs with the new key.
+    :param changed: called after files of either kind have been adopted.
     """
 
     name = "rotation"
@@ -76,6 +77,7 @@ class FileRotation(PeriodicService):
         ledger: Ledger,
         held: StateTable,
         adopted: Callable[[Succession], None],
+        changed: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(reactor, LOOK_EVERY)
         self._reactor = reactor
@@ -85,6 +87,7 @@ class FileRotation(PeriodicService):
         self._ledger = ledger
         self._held = held
         self._adopted = adopted
+        self._changed = changed
         self._seen: dict[Path, Stamp] = {}
         self._faults: tuple[str, ...] = ()
         self._faulty_since = 0.0
@@ -142,6 +145,7 @@ class FileRotation(PeriodicService):
         for fault in faults:
             log.error("a revocation list went out of use: {why}", why=fault)
         log.info("the changed TLS files are in use: {changed}", changed=", ".join(changed))
+        self._changed()
 
     # The signing key
 
@@ -182,6 +186,7 @@ class FileRotation(PeriodicService):
         key.follow(new, link)
         self._ledger.adopt(new)
         self._adopted(link)
+        self._changed()
         log.info("records are signed with {new} from now on, which follows {old}", new=link.new.kid, old=link.old.kid)
 
 

@@ -346,6 +346,14 @@ def test_cluster_status_compares_the_hosts(tmp_path: Path) -> None:
         until(lambda: hosts()["b"]["differs"] == ["endpoints"])
         group.hosts["a"].process.send_signal(signal.SIGHUP)
         until(lambda: hosts()["b"]["differs"] == [])
+        done = agtp("key", "rotate", cwd=group.folder, environ=group.environ("a"))
+        assert f"b, on standby at {found['b']['place']}, cannot take over until it has the new key" in done.stderr
+        until(lambda: hosts()["b"]["differs"] == ["signing key"])
+        warned = agtp("cluster", "status", cwd=group.folder)
+        assert "b cannot take over, because its signing key is not that of the host that serves" in warned.stderr
+        for name in ("signing.key", "signing.pub"):
+            shutil.copy2(group.state("a") / name, group.state("b") / name)
+        shutil.copytree(group.state("a") / "keys", group.state("b") / "keys", dirs_exist_ok=True)
         assert group.hosts["b"].stop() == 0
         assert set(hosts()) == {"a"}
         group.stand_by("b", config=group.variant("b"))

@@ -13,8 +13,12 @@ from agtphost.cli.options import Connection, connection_options
 from agtphost.cli.output import print_json, print_note, print_summary, print_table
 from agtphost.cli.target import signing_keys
 from agtphost.client.local_host import LocalHost
+from agtphost.config import Config
 from agtphost.identity.key_history import DIRECTORY, read_history, waiting_key
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.stores import StoreError
+from agtphost.stores.lease import STANDBY, ProcessSighting
+from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.foreign_errors import explain
 
 
@@ -34,6 +38,8 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
 
     A running host adopts it within seconds and without a restart, a stopped host at its next start. A record signed by
     both keys links them. The old public key is kept in state/keys, and both are published. Old records stay verifiable.
+
+    Hosts that stand by on the same store need the new key before they can take over; they are named.
 
     \b
     Examples:
@@ -56,12 +62,27 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
             raise WrongInput(why, "Start the host, or remove that file.") from None
     adopted = _wait_for_adoption(waiting, wait)
     fields = {"old_kid": old.kid, "new_kid": new.kid, "public_key": new.public.text, "adopted": adopted}
+    standbys = _find_standbys(config)
     if as_json:
-        print_json(fields)
+        print_json({**fields, "standbys": [{"name": each.name, "place": each.place} for each in standbys]})
         return
     print_summary(fields)
     if not adopted:
         print_note("no running host has adopted the key yet; the host adopts it at its next start")
+    for each in standbys:
+        print_note(
+            f"{each.name}, on standby at {each.place}, cannot take over until it has the new key: copy {path}, "
+            f"{path.with_suffix('.pub').name} and {config.host.state_dir / DIRECTORY} to it"
+        )
+
+
+def _find_standbys(config: Config) -> list[ProcessSighting]:
+    """Return the hosts that stand by on the same store; none where it cannot be asked."""
+    try:
+        return [each for each in locate_store(config.store).processes() if each.is_alive and each.state == STANDBY]
+    except StoreError as error:
+        print_note(f"hosts that stand by need the new key to take over; which ones there are is unknown: {error}")
+        return []
 
 
 def _wait_for_adoption(waiting: Path, seconds: int) -> bool:
