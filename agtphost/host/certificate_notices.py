@@ -25,7 +25,6 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
-from agtphost.host.file_rotation import Stamp, stamps
 from agtphost.host.notice_queue import REVOKED, NoticeQueue
 from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import IAgentDirectory, ILedger
@@ -36,6 +35,7 @@ from agtphost.identity.revocation import RevocationError
 from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary import times
 from agtphost.vocabulary.quotas import ITEM_KINDS
+from agtphost.vocabulary.regular_files import Stamp, stamps
 
 PUBLISHED = "certificate-revocation"
 """The kind of state item that marks a revocation as published."""

@@ -7,7 +7,7 @@ used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from agtphost.identity import files, key_history
 from agtphost.identity.key_history import HostKey, Succession
 from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
 from agtphost.protocols.tls import PreparedTLS, ServerTLS
+from agtphost.vocabulary.regular_files import Stamp, stamps
 
 LOOK_EVERY = 0.5
 """Seconds between two checks. A revoked certificate counts for one second at most: a list of 100,000 is read in 0.3."""
@@ -38,21 +39,7 @@ INCOMPLETE_SECONDS = 2.0
 MARGIN = 2.0
 """Seconds of the old key's use that must remain when the files of the new one are put in place."""
 
-Stamp = tuple[int, int, int] | None
-
 log = Logger()
-
-
-def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
-    """Return a stamp of each file that changes with its content; None for a missing file."""
-    found: dict[Path, Stamp] = {}
-    for path in paths:
-        try:
-            status = path.stat()
-            found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
-        except OSError:
-            found[path] = None
-    return found
 
 
 class FileRotation(PeriodicService):

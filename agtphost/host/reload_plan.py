@@ -17,12 +17,11 @@ from typing import Any
 from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
 from agtphost.errors import Problem
-from agtphost.host.file_rotation import Stamp, stamps
 from agtphost.host.modules import PROCESS, OperatorFiles
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.provisioning import HOSTED
 from agtphost.protocols import ServerTLS
-from agtphost.vocabulary.regular_files import read_octets
+from agtphost.vocabulary.regular_files import Stamp, read_octets, stamps
 
 CONFIGURATION = "configuration"
 """The kind of ``host.toml`` itself."""

@@ -18,7 +18,6 @@ from agtphost.config import Config, load
 from agtphost.config.reloadable_keys import STANDBY_RESTART, merge_reloadable
 from agtphost.config.surfaces import METRICS
 from agtphost.errors import ConfigurationError
-from agtphost.host.file_rotation import stamps
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
@@ -30,6 +29,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import STANDBY, holder_here
 from agtphost.stores.settings import locate_store
+from agtphost.vocabulary.regular_files import stamps
 
 log = Logger()
 

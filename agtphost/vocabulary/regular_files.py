@@ -1,4 +1,4 @@
-"""Files that an operator names: read what may be a pipe or a device by mistake, and write long ones next to a host."""
+"""Files that an operator names: read what may be a pipe or a device by mistake, notice changes, write long ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,22 @@ only one commit did in two runs, and 12 commits in a third run next to other wor
 
 _PASSED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Descriptors that a shell passes by name: ``agtp check <(...)``."""
+
+
+Stamp = tuple[int, int, int] | None
+"""Time of change, size and inode of a file; None for a missing one."""
+
+
+def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
+    """Return a stamp of each file that changes with its content; None for a missing file."""
+    found: dict[Path, Stamp] = {}
+    for path in paths:
+        try:
+            status = path.stat()
+            found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except OSError:
+            found[path] = None
+    return found
 
 
 def read_octets(path: Path, most: int = -1) -> bytes:
