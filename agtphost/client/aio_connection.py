@@ -17,6 +17,7 @@ from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.tcp_attempts import ATTEMPT_DELAY, interleave
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class AsyncioConnection(asyncio.Protocol):
         self.has_served = False
         """Whether it has served a call before."""
 
-        self.presented: tls.Stamp = None
+        self.presented: Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
         self.ending = False

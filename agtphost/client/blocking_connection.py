@@ -17,6 +17,7 @@ from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.tcp_attempts import TcpAttempts
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
 
 _READ = 65536
@@ -38,7 +39,7 @@ class BlockingConnection:
         self.has_served = False
         """Whether it has served a call before."""
 
-        self.presented: tls.Stamp = None
+        self.presented: Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
     @property

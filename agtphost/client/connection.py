@@ -34,6 +34,7 @@ from agtphost.client.requests import PreparedCall
 from agtphost.client.terminal import escape
 from agtphost.client.tls_context import HandshakeNotes
 from agtphost.vocabulary.foreign_errors import split
+from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
 
 DRAIN_OCTETS = 1 << 20
@@ -87,7 +88,7 @@ class TwistedConnection(Protocol):
         self.has_served = False
         """Whether it has served a call before."""
 
-        self.presented: tls.Stamp = None
+        self.presented: Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
         self.ready: Deferred[TwistedConnection] = Deferred(lambda _: self.abort())

@@ -15,7 +15,8 @@ from agtphost.client.errors import ClientError
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
-from agtphost.client.tls import PresentedCertificate, Stamp, TLSSettings
+from agtphost.client.tls import PresentedCertificate, TLSSettings
+from agtphost.vocabulary.regular_files import Stamp
 
 CONNECT_SECONDS = 10.0
 """For name, TCP and TLS together."""

@@ -24,6 +24,7 @@ from agtphost.client.terminal import escape
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.identity.peer import PeerCertificate
 from agtphost.vocabulary.foreign_errors import explain, split, to_sentence
+from agtphost.vocabulary.regular_files import Stamp, stamps
 
 _TRUST_REMEDY = "Give the CA that issued it (--cacert), or have the server's certificate replaced."
 
@@ -57,10 +58,6 @@ _ALERTS = {
 _VERSION_WORDS = ("protocol version", "unsupported protocol", "wrong version number", "no protocols")
 
 
-Stamp = tuple[int, int, int] | None
-"""What changes when a file is replaced: its time, its size and its number; None for no file."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLSSettings:
     """The certificates that a client trusts and shows; connections are shared only between equal settings."""
@@ -91,13 +88,7 @@ class TLSSettings:
 
     def stamp(self) -> Stamp:
         """Return the stamp of the client certificate's file; None where there is none."""
-        if self.cert is None:
-            return None
-        try:
-            status = self.cert.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+        return None if self.cert is None else stamps([self.cert])[self.cert]
 
     def peer_certificate(self) -> PeerCertificate | None:
         """

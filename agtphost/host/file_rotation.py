@@ -82,8 +82,9 @@ class FileRotation(PeriodicService):
         self._linked: Succession | None = None
 
     def startService(self) -> None:
-        """Note the present files, store a statement from before there were items, and start checking."""
-        self._seen = stamps(self._tls.files.files)
+        """Start to look for files that differ from those read; store a statement from before there were items."""
+        # Not those that are there now: a list may have changed since, which is long ago where this host stood by.
+        self._seen = dict(self._tls.read)
         link = find_unstored(self._held, self._key)
         if link is not None:
             draft = Draft(chain=HOST_CHAIN, payload={}, changes=(put_statement(link),), performed=True)

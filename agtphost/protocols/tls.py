@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cryptography import x509
@@ -42,7 +43,7 @@ from agtphost.identity.chain_verification import (
 from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, RevokedLinks
 from agtphost.protocols.own_certificates import OwnCertificate, OwnCertificates
 from agtphost.vocabulary.foreign_errors import original_of, split
-from agtphost.vocabulary.regular_files import read_octets
+from agtphost.vocabulary.regular_files import Stamp, read_octets, stamps
 
 log = Logger()
 
@@ -90,11 +91,21 @@ class ServerTLS:
     :param files: read by :meth:`load` and :meth:`prepare` only.
     :param prepared: what was made of them.
     :param mandates: for whom each ``client_authority`` speaks, in their order.
+    :param read: stamps of the files, from before they were read.
     """
 
-    def __init__(self, files: TLS, prepared: PreparedTLS, mandates: Sequence[Mandate] = ()) -> None:
+    def __init__(
+        self,
+        files: TLS,
+        prepared: PreparedTLS,
+        mandates: Sequence[Mandate] = (),
+        read: Mapping[Path, Stamp] = MappingProxyType({}),
+    ) -> None:
         self.files = files
         self._mandates = mandates
+        self.read = read
+        """Stamps of the files that were read first; one that differs by now has to be read again."""
+
         self.revocations = Revocations(required=files.crl_required)
         """Who is revoked, for the check on every request; follows each reload."""
 
@@ -110,7 +121,8 @@ class ServerTLS:
 
         :raises ConfigurationError: naming each file that is wrong.
         """
-        return cls(files, _prepare(files, mandates, forgiving=False), mandates)
+        read = stamps(files.files)
+        return cls(files, _prepare(files, mandates, forgiving=False), mandates, read)
 
     def prepare(self) -> PreparedTLS:
         """
@@ -133,7 +145,7 @@ class ServerTLS:
 
     def follow(self, other: ServerTLS) -> None:
         """Have what another one has, files and all, for connections and requests from now on."""
-        self.files, self._mandates = other.files, other._mandates
+        self.files, self._mandates, self.read = other.files, other._mandates, other.read
         self._context, self.chains, self.own = other._context, other.chains, other.own
         self.fingerprint, self.until = other.fingerprint, other.until
         self.revocations.adopt(other.revocations.revoked, required=other.files.crl_required)

@@ -46,7 +46,6 @@ class Rotating:
         self.tls = ServerTLS.load(site.files)
         unused: Any = None
         self.service = Inline(self.clock, unused, self.tls, None, unused, unused, unused)
-        self.service.startService()
 
     def revoke(self, *revoked: Identity) -> None:
         files.replace(self.list, revocation_list(self.root, *revoked), files.PUBLIC)
@@ -68,8 +67,10 @@ class Rotating:
 
 @pytest.fixture
 def rotating(tmp_path: Path) -> Rotating:
-    """Provide files that nothing has changed yet."""
-    return Rotating(tmp_path)
+    """Provide files that nothing has changed yet, and that are looked at."""
+    rotating = Rotating(tmp_path)
+    rotating.service.startService()
+    return rotating
 
 
 def test_a_revoked_certificate_is_refused_within_a_second(rotating: Rotating) -> None:
@@ -84,9 +85,27 @@ def test_control_a_look_every_other_second_is_too_late(tmp_path: Path, monkeypat
     """The control: the certificate counts for longer than a second."""
     monkeypatch.setattr(file_rotation, "LOOK_EVERY", 2.0)
     rotating = Rotating(tmp_path)
+    rotating.service.startService()
     rotating.revoke(rotating.client)
     rotating.look(ALLOWED)
     assert not rotating.is_refused
+
+
+def test_a_list_that_changed_before_the_service_started_is_adopted(tmp_path: Path) -> None:
+    """A host reads its files, and serves seconds later, or days later where it stood by."""
+    rotating = Rotating(tmp_path)
+    rotating.revoke(rotating.client)
+    rotating.service.startService()
+    rotating.look(SOON)
+    assert rotating.is_refused
+
+
+def test_files_that_did_not_change_are_not_read_again(rotating: Rotating, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither after the start nor later."""
+    read: list[bool] = []
+    monkeypatch.setattr(rotating.tls, "prepare", lambda: read.append(True))
+    rotating.look(3 * file_rotation.LOOK_EVERY)
+    assert read == []
 
 
 def test_a_list_that_is_being_written_is_waited_for(rotating: Rotating) -> None:

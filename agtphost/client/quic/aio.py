@@ -21,6 +21,7 @@ from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.tcp_attempts import ATTEMPT_DELAY
+from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
 
 
@@ -49,7 +50,7 @@ class AsyncioQuicConnection(asyncio.DatagramProtocol):
         self._lost = lost
         self._transport: asyncio.DatagramTransport | None = None
         self._refusing: asyncio.Handle | None = None
-        self.presented: tls.Stamp = None
+        self.presented: Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
         self.ready: asyncio.Future[None] = self._loop.create_future()

@@ -23,6 +23,7 @@ from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.tcp_attempts import TcpAttempts
 from agtphost.client.tcp_rival import TcpRival
+from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
 
 _READ = 65536
@@ -114,7 +115,7 @@ class BlockingQuicConnection:
         self._left: deque[QuicCall] = deque()
         """Calls whose threads have left: a generator may be ended anywhere, also where this lock is held."""
 
-        self.presented: tls.Stamp = None
+        self.presented: Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
     @property

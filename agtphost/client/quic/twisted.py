@@ -14,7 +14,6 @@ from twisted.internet.interfaces import IDelayedCall, IHostResolution, IResoluti
 from twisted.internet.protocol import DatagramProtocol, Factory, Protocol
 from zope.interface import provider
 
-from agtphost.client import tls
 from agtphost.client.connection import fire
 from agtphost.client.connections import Stream
 from agtphost.client.deadline import Deadline
@@ -25,6 +24,7 @@ from agtphost.client.quic.errors import PROBE_SECONDS
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
+from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
 
 
@@ -56,7 +56,7 @@ class TwistedQuicConnection(DatagramProtocol):
         self._refusing: IDelayedCall | None = None
         self._closed: Deferred[None] | None = None
         self._local = 0
-        self.presented: tls.Stamp = None
+        self.presented: Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
         self.ready: Deferred[TwistedQuicConnection] = Deferred(lambda _: self.abort())
