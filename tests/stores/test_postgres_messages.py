@@ -13,7 +13,8 @@ from psycopg import connect
 from agtphost.stores import StoreError
 from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.pipeline import MOST_PREPARED, Pipeline
-from agtphost.stores.rows import ConflictError, ReservationRow
+from agtphost.stores.postgres.statements import FEW, PUT_ITEMS
+from agtphost.stores.rows import FACET, ConflictError, ItemRow, ReservationRow
 from agtphost.testing.stores import row
 from tests import postgres
 from tests.audit.drafting import draft, group_writer, sealed
@@ -175,6 +176,47 @@ def test_statements_of_many_shapes_are_not_all_prepared(url: str) -> None:
             "SELECT count(*) FROM pg_prepared_statements WHERE starts_with(name, 'agtphost')"
         ).fetchone()
         assert prepared == MOST_PREPARED
+
+
+def test_numbers_of_any_size_take_one_prepared_statement(url: str) -> None:
+    """Otherwise each column's growth would prepare it anew, up to the bound."""
+    with closing(opened(url)) as store:
+        session = store._transactions.session
+        for number in (7, 1 << 20, 1 << 40):
+            result = session.run_together([("SELECT ?::bigint AS sent", (number,))])
+            assert result.get_value(0, 0) == b"%d" % number
+        (prepared,) = session.execute(
+            "SELECT count(*) FROM pg_prepared_statements WHERE statement = 'SELECT $1::bigint AS sent'"
+        ).fetchone()
+        assert prepared == 1
+
+
+@pytest.mark.parametrize("many", [1, FEW, FEW + 1])
+def test_rows_are_the_same_however_many_are_inserted(url: str, many: int) -> None:
+    """A few go as one statement each, more as arrays; NULL, NUL and a path beyond the index are stored alike."""
+    items = [ItemRow("k\0", str(number), b"", 1, number or None, b"v") for number in range(many)]
+    claims = [reservation(b"%c" % (65 + number)) for number in range(many)]
+    arrays = ["unnest" in statement for statement, _ in PUT_ITEMS.prepare(tuple(zip(*items, strict=True)))]
+    assert arrays == ([True] if many > FEW else [False] * many)
+    with closing(opened(url)) as store:
+        store.begin()
+        chain = store.chain_number(CHAIN)
+        records = [row(chain, 1 + at, 1 + at, at)._replace(path="/p" * 40, task="t\0") for at in range(many)]
+        store.append(records)
+        store.put_held(items)
+        store.put_reservations(claims)
+        store.commit()
+        assert set(store.list_items()) == set(items)
+        assert sorted(store.reservations([each.name for each in claims]).values()) == claims
+        with store.tables() as tables:
+            found = list(tables.records(None, many))
+        assert [each[:FACET] for each in found] == [each[:FACET] for each in records]
+        assert postgres.server().run("SELECT DISTINCT path FROM record_index", url=url) == [("/p" * 32,)]
+        # Those that are there are replaced.
+        store.begin()
+        store.put_held([each._replace(version=2) for each in items])
+        store.commit()
+        assert {each.version for each in store.list_items()} == {2}
 
 
 def test_a_session_that_prepares_nothing_uses_nothing_prepared(url: str) -> None:

@@ -2,7 +2,8 @@
 Several statements in one message, by the pipeline mode of libpq.
 
 psycopg's own pipeline takes more processor time than the round trip that it saves; this one takes less than a statement
-without it. Statements are prepared, each once for every combination of types that its parameters come in.
+without it. Statements are prepared, each once for every combination of types that its parameters come in. Numbers are
+sent as bigint.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import pq
 from psycopg.adapt import PyFormat, Transformer
+from psycopg.types.numeric import Int8BinaryDumper
 
 MOST_PREPARED: Final = 100
 """Statements that are prepared in a connection; further ones are sent as text each time."""
@@ -40,7 +42,10 @@ class Pipeline:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
         self._line = connection.pgconn
-        self._transformer = Transformer(connection)
+        # Otherwise each number is sent in the type that it fits in, and a statement is prepared for each combination.
+        context = connection.cursor()
+        context.adapters.register_dumper(int, Int8BinaryDumper)
+        self._transformer = Transformer(context)
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._names = map(b"agtphost_%d".__mod__, count())
 

@@ -192,7 +192,7 @@ class PostgresStore(BlockWriting):
     def append(self, records: Sequence[RecordRow]) -> None:
         columns = tuple(zip(*records, strict=True))
         numbers = self._facets.number_records(columns)
-        self._transactions.add(statements.ADD_RECORDS, [*map(list, columns[:FACET]), numbers])
+        self._insert(statements.ADD_RECORDS, (*columns[:FACET], numbers))
         self._transactions.last = max(self._transactions.last, *columns[0])
         self._transactions.issued_at = max(self._transactions.issued_at, *columns[ISSUED_AT])
 
@@ -268,10 +268,15 @@ class PostgresStore(BlockWriting):
             )
         self._put(statements.PUT_ITEMS, [row for row in rows if row.value is not None])
 
-    def _put(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run an INSERT of many rows, if there are any."""
+    def _put(self, insert: statements.RowInsert, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert rows, if there are any."""
         if rows:
-            self._transactions.add(statement, [list(column) for column in zip(*rows, strict=True)])
+            self._insert(insert, tuple(zip(*rows, strict=True)))
+
+    def _insert(self, insert: statements.RowInsert, columns: Sequence[Sequence[Any]]) -> None:
+        """Insert rows that are given as columns."""
+        for statement, values in insert.prepare(columns):
+            self._transactions.add(statement, values)
 
     # What changed in these
 
