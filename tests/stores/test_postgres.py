@@ -440,18 +440,21 @@ def test_the_expected_tables_are_those_of_a_new_store(url: str) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("more", ["", "-cquote_all_identifiers=on"], ids=["names", "all quoted"])
 @pytest.mark.parametrize("name", ['"My Schema"', '"a""b"', '"x ON y USING z"'])
-def test_a_schema_may_have_any_name(name: str) -> None:
-    """Spaces and quotes in it are no change of the tables."""
+def test_a_schema_may_have_any_name(name: str, more: str) -> None:
+    """Spaces and quotes in it are no change of the tables; nor are quotes that the server shows names in."""
     from agtphost.stores.postgres.rows import find_schema_changes
 
     server = postgres.server()
     server.run(f"DROP SCHEMA IF EXISTS {name} CASCADE", f"CREATE SCHEMA {name}")
-    url = server.url(name.replace(" ", "\\ "))
+    url = server.url(name.replace(" ", "\\ "), more=more)
     place_of(url).create("agtp.test")
     store = opened(url)
     assert list(find_schema_changes(store._execute)) == []
     store.close()
+    with place_of(url).read_tables() as read:
+        assert list(read("chain")) == []
 
 
 @each_row(

@@ -109,7 +109,8 @@ def _copy_in(session: Session, table: str, columns: Sequence[str], rows: Iterabl
 def _types(session: Session, table: str, columns: Sequence[str]) -> list[str]:
     """Return the types of columns of a table."""
     rows = session.execute(
-        "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0",
+        "SELECT attname, typname::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid "
+        "WHERE attrelid = to_regclass(?) AND attnum > 0",
         (table,),
     ).fetchall()
     types = dict(rows)

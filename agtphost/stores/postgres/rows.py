@@ -37,9 +37,9 @@ _WRONG_INDEX = f"""
 """
 
 _SHAPE = """
-WITH ours AS (
+WITH plain AS MATERIALIZED (SELECT set_config('quote_all_identifiers', 'off', true)), ours AS (
     SELECT c.oid, c.relname, c.relrowsecurity, quote_ident(nspname) || '.' || quote_ident(relname) AS qualified
-    FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+    FROM plain CROSS JOIN pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
     WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('store')) AND c.relkind = 'r'
         AND c.relname = ANY(?)
 )
@@ -64,7 +64,11 @@ UNION ALL
 SELECT 'row security', relname::text FROM ours WHERE relrowsecurity
 ORDER BY 1
 """
-"""Tables, constraints, indexes, and all that changes what a statement does."""
+"""
+Tables, constraints, indexes, and all that changes what a statement does.
+
+The first of its parts is for a role or database with ``quote_all_identifiers``, which puts names into quotation marks.
+"""
 
 _SUMS = """
     SELECT owner, count(*), sum(coalesce(length(result), 0))::bigint,
