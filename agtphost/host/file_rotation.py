@@ -153,7 +153,7 @@ class FileRotation(PeriodicService):
                     chain=HOST_CHAIN, event_type=key_history.EVENT, fields=key_history.event_fields(link)
                 )
                 server_id = self._config.host.server_id
-                changes = [put_statement(link), put_token_key(key, new, server_id, end.timestamp())]
+                changes = [put_statement(link), put_token_key(self._held, key, new, server_id, end.timestamp())]
                 if self._config.quic.enabled:
                     changes.append(put_reset_secret(self._held, key, new, server_id))
                 await self._ledger.submit(

@@ -3,12 +3,13 @@ The state items of the newest signing key, and the check of a host's key against
 
 The statement of two keys is put in the transaction of the event ``signing-key-rotated``. A host that starts with an
 earlier key, such as one that stood by without learning of the rotation, would sign records that count for nothing. The
-same transaction puts the key of the continuation tokens that were made before, and the secret of stateless resets of
+same transaction puts the keys of the continuation tokens that were made before, and the secret of stateless resets of
 QUIC, which clients know tokens of.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from agtphost.audit.state import StateTable
 from agtphost.identity import envelope
 from agtphost.identity.key_history import (
     DIRECTORY,
+    SETTLING,
     Succession,
     earlier_of,
     every_public,
@@ -38,6 +40,9 @@ NEWEST = "newest"
 TOKEN_KEY = "continuation-key"
 """The kind of state item; its only item has the key :data:`NEWEST`."""
 
+MOST_TOKEN_KEYS = 16
+"""Keys in it besides that of the signing key before the newest: of rotations within the life of a token."""
+
 
 RESET_KEY = "quic-reset-key"
 """The kind of state item; its only item has the key :data:`NEWEST`."""
@@ -52,24 +57,47 @@ def put_statement(link: Succession) -> Change:
     return Change(kind=SIGNING_KEY, key=NEWEST, value=dict(link.statement))
 
 
-def put_token_key(old: SigningKey, new: SigningKey, server_id: str, rotated_at: float) -> Change:
+def put_token_key(held: StateTable, old: SigningKey, new: SigningKey, server_id: str, rotated_at: float) -> Change:
     """
-    Return the change that lets a process with the new key read the continuation tokens of the old one until they end.
+    Return the change that lets a process with the new key read the continuation tokens of earlier ones until they end.
 
     :param rotated_at: when the old key's use ends, in seconds since the epoch.
     """
-    sealed = seal_key(continuation_key(new, server_id), continuation_key(old, server_id))
-    return Change(kind=TOKEN_KEY, key=NEWEST, value={"sealed": sealed}, expires_at=int((rotated_at + LIFE) * 1000))
+    present, replaced = continuation_key(new, server_id), continuation_key(old, server_id)
+    until = int((rotated_at + LIFE) * 1000)
+    now = rotated_at - SETTLING
+    # A rotation that was not completed is repeated, and has sealed them with the new key.
+    known = _unseal_token_keys(held, present, now) or _unseal_token_keys(held, replaced, now)
+    earlier = [{"sealed": seal_key(present, key), "until": end} for key, end in known if key != replaced]
+    value = {"sealed": seal_key(present, replaced), "earlier": earlier[:MOST_TOKEN_KEYS]}
+    return Change(kind=TOKEN_KEY, key=NEWEST, value=value, expires_at=until)
 
 
-def find_token_key(held: StateTable, key: SigningKey | None, server_id: str) -> bytes | None:
-    """Return the key of the continuation tokens before the newest signing key; None where there is none any more."""
+def find_token_keys(
+    held: StateTable, key: SigningKey | None, server_id: str, now: Callable[[], float]
+) -> Sequence[bytes]:
+    """Return the keys of the continuation tokens before the newest signing key that may not have ended."""
+    if key is None:
+        return ()
+    return [earlier for earlier, _ in _unseal_token_keys(held, continuation_key(key, server_id), now())]
+
+
+def _unseal_token_keys(held: StateTable, present: bytes, now: float) -> Sequence[tuple[bytes, int]]:
+    """
+    Return keys of tokens and when the last of their tokens ends, those of the newest first; none with another key.
+
+    :param present: the key of tokens of the newest signing key.
+    """
     item = held.get(TOKEN_KEY, NEWEST)
-    if item is None or key is None:
-        return None
-    with suppress(ValueError):
-        return unseal_key(continuation_key(key, server_id), item.value["sealed"])
-    return None
+    if item is None or item.expires_at is None:
+        return ()
+    # An item of an earlier version has one key.
+    sealed = [(item.value["sealed"], item.expires_at)]
+    sealed += [(each["sealed"], each["until"]) for each in item.value.get("earlier", ())]
+    try:
+        return [(unseal_key(present, text), until) for text, until in sealed if until > now * 1000]
+    except ValueError:
+        return ()
 
 
 def find_reset_secret(held: StateTable, key: SigningKey, server_id: str) -> bytes:

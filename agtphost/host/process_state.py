@@ -28,7 +28,7 @@ from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.live_directory import LiveDirectory
-from agtphost.host.newest_key import find_token_key
+from agtphost.host.newest_key import find_token_keys
 from agtphost.host.notice_queue import NoticeQueue
 from agtphost.host.oauth import CredentialsInForce
 from agtphost.host.publication import HISTORY
@@ -141,7 +141,7 @@ class ProcessState:
             continuations=Continuations(
                 None if loaded.key is None else continuation_key(loaded.key, config.host.server_id),
                 seconds,
-                partial(find_token_key, held, loaded.key, config.host.server_id),
+                partial(find_token_keys, held, loaded.key, config.host.server_id, seconds),
             ),
             approvals=approvals,
             listening=listening,

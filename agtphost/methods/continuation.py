@@ -8,7 +8,8 @@ good for the caller and the query that it was made for alone, for a while.
 
 The key is derived from the host's signing key, so that a token outlives a restart and is read by each process of a
 host. Where another signing key follows, tokens of the one before are read until they end. The private half of the old
-signing key is not kept: for a process that starts later, the store has the key of its tokens, sealed with the new one.
+signing key is not kept: for a process that starts later, the store has the keys of earlier tokens, sealed with the new
+one.
 
 Each token has a random nonce of 96 bits. By NIST SP 800-38D one key may seal 2**32 of them, which is 1,000 a second for
 49 days. Beyond that the chance of two equal nonces exceeds 2**-32, and the signing key has to be rotated.
@@ -65,7 +66,7 @@ def continuation_key(key: SigningKey, server_id: str) -> bytes:
 
 
 def seal_key(key: bytes, earlier: bytes) -> str:
-    """Return the key of earlier tokens, which only a process with the present key can read."""
+    """Return a key of earlier tokens, which only a process with the present key can read."""
     nonce = os.urandom(_NONCE)
     return encode(nonce + AESGCM(key).encrypt(nonce, earlier, LABEL.encode())).decode("ascii")
 
@@ -89,14 +90,14 @@ class Continuations:
 
     :param key: 32 octets; None makes one, and tokens then end with the process.
     :param now: seconds since the epoch.
-    :param find_earlier: returns the key of tokens from before the newest signing key, as long as there may be some.
+    :param find_earlier: returns the keys of tokens from before the newest signing key, as long as there may be some.
     """
 
     def __init__(
         self,
         key: bytes | None = None,
         now: Callable[[], float] = time.time,
-        find_earlier: Callable[[], bytes | None] = lambda: None,
+        find_earlier: Callable[[], Sequence[bytes]] = tuple,
     ) -> None:
         self._sealed = AESGCM(key or os.urandom(32))
         self._find_earlier = find_earlier
@@ -147,10 +148,10 @@ class Continuations:
                     return key.decrypt(nonce, sealed, binding)
         with suppress(InvalidTag):
             return self._sealed.decrypt(nonce, sealed, binding)
-        earlier = self._find_earlier()
-        if earlier is None:
-            raise InvalidTag
-        return AESGCM(earlier).decrypt(nonce, sealed, binding)
+        for earlier in self._find_earlier():
+            with suppress(InvalidTag):
+                return AESGCM(earlier).decrypt(nonce, sealed, binding)
+        raise InvalidTag
 
     def token(self, context: BuiltInContext, position: Any) -> str:
         """Return a token for the part of this caller's list that begins after ``position``, which is any small JSON."""

@@ -458,7 +458,7 @@ _KINDS: Final = (
     _of_the_host(SCOPES, "the newest statement of an issuer about an agent's scopes, and its document", 100_000),
     _of_the_host("signing-key", "the newest statement that one signing key of the host follows another", 1),
     _of_the_host("quic-reset-key", "the secret of stateless resets from before the newest signing key", 1),
-    _of_the_host("continuation-key", "the key of continuation tokens from before the newest signing key", 1),
+    _of_the_host("continuation-key", "the keys of continuation tokens from before the newest signing key", 1),
     _of_the_host("org-domain", "the registrar's report about a domain", 1_000),
     _of_the_host("lifecycle-notice", "a notice that a subscriber has not received yet", 100_000),
     _of_the_host("certificate-revocation", "a revocation that was reported", 10_000),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,20 @@ import pytest_twisted
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.state import StateTable
 from agtphost.host.newest_key import (
+    MOST_TOKEN_KEYS,
     NEWEST,
     SIGNING_KEY,
+    TOKEN_KEY,
     check_signing_key,
-    find_token_key,
+    find_token_keys,
     find_unstored,
     put_statement,
     put_token_key,
 )
 from agtphost.identity import key_history
-from agtphost.identity.key_history import HostKey, Succession, succeed, waiting_key
+from agtphost.identity.key_history import SETTLING, HostKey, Succession, succeed, waiting_key
 from agtphost.identity.keys import SigningKey
-from agtphost.methods.continuation import LIFE, continuation_key
+from agtphost.methods.continuation import LIFE, continuation_key, seal_key
 from agtphost.stores import StoreError
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
@@ -121,21 +124,49 @@ async def test_a_history_of_files_is_taken_over_once(tmp_path: Path) -> None:
         assert find_unstored(host.held, key) is None
 
 
-def test_tokens_of_the_key_before_the_newest_are_read_until_they_end() -> None:
+def test_tokens_of_the_keys_before_the_newest_are_read_until_they_end() -> None:
     """
-    Also where a rotation was repeated. Only a process with the newest key reads their key; those of a key before that,
-    after two rotations within ten minutes, are read only by the process that made them.
+    Also where a rotation was repeated, or a second one followed within ten minutes. Only a process with the newest key
+    reads the keys of tokens, and each of them for as long as its tokens may last.
     """
     now = [1_800_000_000.0]
     held = StateTable(lambda: now[0])
-    for old, new in ((0, 1), (0, 1), (1, 2), (1, 2)):
-        change = put_token_key(KEYS[old], KEYS[new], "x", now[0])
+
+    def found(number: int, server_id: str = "x") -> list[int]:
+        known = [continuation_key(key, "x") for key in KEYS]
+        return [known.index(each) for each in find_token_keys(held, KEYS[number], server_id, lambda: now[0])]
+
+    for old, new, readable in ((0, 1, [0]), (0, 1, [0]), (1, 2, [1, 0]), (1, 2, [1, 0])):
+        change = put_token_key(held, KEYS[old], KEYS[new], "x", now[0] + SETTLING)
         assert change.expires_at is not None
         held.apply([ItemRow(change.kind, change.key, b"", 1, change.expires_at, jsontext.encode(change.value))])
-        assert find_token_key(held, KEYS[new], "x") == continuation_key(KEYS[old], "x")
-        assert find_token_key(held, KEYS[old], "x") is None
-        assert find_token_key(held, KEYS[new], "y") is None and find_token_key(held, None, "x") is None
-    now[0] += LIFE - 1
-    assert find_token_key(held, KEYS[2], "x") is not None
+        assert found(new) == readable
+        assert not found(old) and not found(new, "y") and not find_token_keys(held, None, "x", lambda: now[0])
+        now[0] += 100
+    now[0] += LIFE + SETTLING - 301
+    assert found(2) == [1, 0]
     now[0] += 2
-    assert find_token_key(held, KEYS[2], "x") is None
+    assert found(2) == [1]
+    now[0] += 200
+    assert not found(2)
+
+
+def test_a_key_of_tokens_of_an_earlier_version_is_read() -> None:
+    """It is the only one in its item, and is taken along by the next rotation."""
+    held = StateTable(lambda: 1.0)
+    value = {"sealed": seal_key(continuation_key(KEYS[1], "x"), continuation_key(KEYS[0], "x"))}
+    held.apply([ItemRow(TOKEN_KEY, NEWEST, b"", 1, 500_000, jsontext.encode(value))])
+    assert list(find_token_keys(held, KEYS[1], "x", lambda: 1.0)) == [continuation_key(KEYS[0], "x")]
+    rotated = put_token_key(held, KEYS[1], KEYS[2], "x", 2.0)
+    assert rotated.value is not None and len(rotated.value["earlier"]) == 1
+
+
+def test_the_keys_of_tokens_of_many_rotations_have_a_bound() -> None:
+    """Those of the newest stay."""
+    held = StateTable(lambda: 1.0)
+    keys = [key_of(f"many-{number}") for number in range(MOST_TOKEN_KEYS + 3)]
+    for old, new in pairwise(keys):
+        change = put_token_key(held, old, new, "x", 1.0)
+        held.apply([ItemRow(change.kind, change.key, b"", 1, change.expires_at, jsontext.encode(change.value))])
+    expected = [continuation_key(key, "x") for key in keys[-2 : -MOST_TOKEN_KEYS - 3 : -1]]
+    assert list(find_token_keys(held, keys[-1], "x", lambda: 1.0)) == expected
