@@ -230,16 +230,29 @@ class GroupWriter:
         try:
             self._store.commit()
         except Exception:
-            if not group.rows:
+            if not (group.rows or group.claimed):
                 self._store.rollback()
                 raise
             # The answer to COMMIT may be lost although it was done: only the store can tell. Where it can't, what
             # failed first says more.
             with suppress(Exception):
                 self._store.reopen()
-                if self._store.holds(group.rows[-1].audit_id):
+                if self._is_stored(group):
                     return
             raise
+
+    def _is_stored(self, group: Group) -> bool:
+        """Return whether a group is in the store, by its last record or by its claims; if not, it never will be."""
+        if group.rows:
+            return self._store.holds(group.rows[-1].audit_id)
+        # No record has this identifier. The question ends what may still arrive of the group.
+        self._store.holds(bytes(32))
+        try:
+            self._unread = self._store.begin() or self._unread
+            stored = self._store.reservations([claim.name for claim in group.claimed])
+        finally:
+            self._store.rollback()
+        return all(stored.get(claim.name) == claim for claim in group.claimed)
 
     def abandon(self, entries: Sequence[Entry]) -> None:
         """

@@ -66,8 +66,8 @@ class World(NamedTuple):
     requests: tuple[tuple[str, str, int], ...] = ()
     # Of each the term of the writer, the number of the record before, and what it is of.
     records: tuple[tuple[int, int, str], ...] = ()
-    reservation: str = ""  # of the one idempotency key: "reserved" or "answered"
-    used: bool = False
+    reservation: str = ""  # what claimed the one idempotency key, or "answered"
+    used: str = ""  # what used the token
     stopped: bool = False
     term: int = 0
     holder: int = -1
@@ -166,9 +166,8 @@ class Model:
         if process.term != world.term:
             world = world._replace(broken=LEADS)
         if kind in ("keyed", "token"):
-            world = world._replace(performed=world.performed + 1)
-            if world.performed > 1:
-                world = world._replace(broken=TWICE)
+            broken = TWICE if world.performed else world.broken
+            world = world._replace(performed=world.performed + 1, broken=broken)
         phase = CLAIM if "handler before claim" in self._mutants and kind in ("keyed", "token") else RECORD
         return change(world, number, process._replace(phase=phase))
 
@@ -180,7 +179,7 @@ class Model:
         if "seal by memory" not in self._mutants:
             process = process._replace(stopped=world.stopped)
         if "single use by memory" not in self._mutants:
-            process = process._replace(used=world.used)
+            process = process._replace(used=bool(world.used))
         return process
 
     def _begin(self, world: World, number: int, process: Process) -> World:
@@ -193,7 +192,7 @@ class Model:
         """Decide by what the store says or memory knows, and send COMMIT; or roll back and refuse."""
         released = world._replace(lock=-1) if world.lock == number else world
         if process.phase == CLAIM:
-            again = world.reservation == "reserved" and "in doubt runs again" in self._mutants
+            again = world.reservation != "answered" and "in doubt runs again" in self._mutants
             if kind == "keyed" and world.reservation and not again and "handler before claim" not in self._mutants:
                 if world.reservation == "answered":
                     first = next(what for _, _, what in world.records if what.startswith("keyed"))
@@ -207,11 +206,12 @@ class Model:
         return change(world, number, process._replace(transaction=SENT))
 
     def _ask(self, world: World, number: int, process: Process) -> World:
-        process = process._replace(current=False)
+        process, what = process._replace(current=False), content_of(world, process)
         if process.phase == CLAIM:
-            # A claim has no record to ask for: it counts as not made, and whether it was is decided by the next one.
-            return self._refuse(world, number, process)
-        what = content_of(world, process)
+            another = "another's claim counts" in self._mutants and world.reservation
+            if another or what in (world.reservation, world.used):
+                return change(world, number, self._claimed(process, what))
+            return self._refuse(make_stale(world), number, process)
         if any(record[2] == what for record in world.records):
             return self._acknowledge(world, number, process, what)
         if "holds without a change" not in self._mutants:
@@ -219,9 +219,8 @@ class Model:
         return self._refuse(world._replace(absent=(*world.absent, what)), number, process)
 
     def _acknowledge(self, world: World, number: int, process: Process, what: str) -> World:
-        stopped = process.stopped or what.startswith("revoke")
-        seen = process._replace(last=len(world.records), stopped=stopped, running=False)
-        return self._answer(world, number, seen, what)
+        seen = process._replace(last=len(world.records), running=False)
+        return self._answer(world, number, seen._replace(stopped=seen.stopped or what.startswith("revoke")), what)
 
     def _answer(self, world: World, number: int, process: Process, what: str) -> World:
         world = request(world, process.request, ANSWERED)._replace(answers=(*world.answers, what))
@@ -260,13 +259,16 @@ class Model:
         process, awaited = world.processes[number], is_awaited(world, message)
         world = make_stale(world)
         if what.startswith("claim "):
-            kind = what.removeprefix("claim ")
-            world = world._replace(reservation="reserved") if kind == "keyed" else world._replace(used=True)
-            phase = RECORD if "handler before claim" in self._mutants else HANDLER
-            claimed = process._replace(phase=phase, transaction=NONE, running=kind == "keyed", used=True)
-            return change(world, number, claimed) if awaited else world
+            what = what.removeprefix("claim ")
+            world = world._replace(**{"reservation" if what.startswith("keyed") else "used": what})
+            return change(world, number, self._claimed(process, what)) if awaited else world
         world = self._append(world, (message.term, message.last, what))
         return self._acknowledge(world, number, process, what) if awaited else world
+
+    def _claimed(self, process: Process, what: str) -> Process:
+        """Return a process whose claim is stored."""
+        phase = RECORD if "handler before claim" in self._mutants else HANDLER
+        return process._replace(phase=phase, transaction=NONE, running=what.startswith("keyed"), used=True)
 
     def _append(self, world: World, record: tuple[int, int, str]) -> World:
         term, before, what = record
@@ -287,8 +289,7 @@ class Model:
 
 def make_message(world: World, number: int, process: Process) -> Message:
     """Return the COMMIT of a process."""
-    kind = world.requests[process.request][0]
-    what = f"claim {kind}" if process.phase == CLAIM else content_of(world, process)
+    what = "claim " * (process.phase == CLAIM) + content_of(world, process)
     return Message(number, what, process.term, process.last, world.lock == number, process.current)
 
 
@@ -302,22 +303,21 @@ def mirror(world: World) -> World:
     """Return a world in which the hosts have exchanged their numbers, which mean nothing."""
     one, other = world.processes
     holder, lock = (-1 if each < 0 else 1 - each for each in (world.holder, world.lock))
-    messages = tuple(each._replace(sender=1 - each.sender) for each in world.messages)
-    return world._replace(processes=(other, one), holder=holder, lock=lock, messages=messages)
+    sent = tuple(each._replace(sender=1 - each.sender) for each in world.messages)
+    return world._replace(processes=(other, one), holder=holder, lock=lock, messages=sent)
 
 
 def make_stale(world: World) -> World:
     """Return a world whose row of the store is another one than processes know and messages name."""
     one, other = (process._replace(current=False) for process in world.processes)
-    messages = tuple(each._replace(current=False) for each in world.messages)
-    return world._replace(processes=(one, other), messages=messages)
+    sent = tuple(each._replace(current=False) for each in world.messages)
+    return world._replace(processes=(one, other), messages=sent)
 
 
 def change(world: World, number: int, process: Process) -> World:
     """Return a world with another state of a process."""
-    others = list(world.processes)
-    others[number] = process
-    return world._replace(processes=(others[0], others[1]))
+    one, other = world.processes
+    return world._replace(processes=(one, process) if number else (process, other))
 
 
 def request(world: World, place: int, state: str, tried: int | None = None) -> World:
@@ -357,6 +357,7 @@ MUTANTS = {
     "message without a condition": (REVOKED, "a record has two successors"),
     "acknowledged before COMMIT": (REVOKED, "an acknowledged record is not stored"),
     "in doubt runs again": (KEYED, TWICE),
+    "another's claim counts and gate without freshness": (KEYED, TWICE),
     "handler before claim": (KEYED, TWICE),
     "single use by memory": (TOKEN, TWICE),
     "seal by memory": (REVOKED, "a record of a stopped agent after the event that stopped it"),
@@ -366,9 +367,8 @@ MUTANTS = {
 
 def explore(kinds: tuple[str, ...], mutant: str = "", until: str = "") -> tuple[int, dict[str, list[str]]]:
     """
-    Visit every world that can be reached, those first that take the fewest steps; of two mirrored ones only one.
+    Visit every world that requests of these kinds lead to, by the fewest steps; of two mirrored ones only one.
 
-    :param kinds: the requests.
     :param until: a rule; its first violation ends the search.
     :return: how many worlds there are, and for each violated rule the shortest way to it.
     """
