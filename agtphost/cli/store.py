@@ -13,7 +13,7 @@ from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
-from agtphost.cli.output import print_json, print_summary
+from agtphost.cli.output import print_json, print_note, print_summary, visible_line
 from agtphost.cli.store_copy import copy_store
 from agtphost.errors import ConfigurationError
 from agtphost.stores import Search, StoreError
@@ -164,13 +164,15 @@ def status(config: Path | None, as_json: bool) -> None:
             f"{store.name} is a plugin, whose state agtp cannot show", "Ask the author of the plugin how to inspect it."
         )
     try:
-        found = _describe(store)
+        found, risks = _describe(store), list(store.find_risks())
     except (StoreError, sqlite3.Error) as error:
         raise WrongInput(explain(error)) from error
     if as_json:
-        print_json(found)
-    else:
-        print_summary(found)
+        print_json({**found, "warnings": risks})
+        return
+    print_summary(found)
+    for risk in risks:
+        print_note(visible_line(f"note: {risk}"))
 
 
 def _is_there(store: StoreLocation, server_id: str) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, Inventory, invent
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.surfaces import standby_service
 from agtphost.identity.keys import SigningKey
+from agtphost.stores import StoreError
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import STANDBY, holder_here
 from agtphost.stores.settings import locate_store
@@ -64,8 +65,8 @@ class StandbyHost:
         self._files = self._seen = inventory(loaded.config, loaded.tls)
         self._environ = environ
         self._manager = ServiceManagerNotifier(reactor, environ, lambda: True)
-        offload = partial(deferToThreadPool, reactor, reactor.getThreadPool())
-        self._standby = Standby(reactor, lease, self._check, offload, self._report)
+        self._offload: Callable[..., Deferred[Any]] = partial(deferToThreadPool, reactor, reactor.getThreadPool())
+        self._standby = Standby(reactor, lease, self._check, self._offload, self._report)
         self._probes = standby_service(reactor, loaded.config, METRICS, StandbyResource(lambda: self._standby.last))
         self._pod_label = build_pod_label(loaded.config, reactor, environ, serving=False)
         self._reporter = build_reporter(reactor, lease, lambda: self.loaded, STANDBY)
@@ -88,9 +89,11 @@ class StandbyHost:
         return self._waiting
 
     async def _wait(self) -> bool:
+        risks = self._offload(self._warn)
         try:
             return await self._standby.wait()
         finally:
+            await risks
             await self._reporter.stopService()
             if self._pod_label is not None:
                 await self._pod_label.stopService()
@@ -163,6 +166,12 @@ class StandbyHost:
         for key in waiting:
             log.warn("{key} waits for a restart of this host", key=key)
         return loaded, files
+
+    def _warn(self) -> None:
+        """Log what could keep this host from taking over; blocks."""
+        with suppress(StoreError):
+            for risk in locate_store(self.loaded.config.store).find_takeover_risks():
+                log.warn("{risk}", risk=risk)
 
     def _check(self) -> None:
         """

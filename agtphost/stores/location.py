@@ -103,6 +103,14 @@ class StoreLocation:
         """
         return ()
 
+    def find_takeover_risks(self) -> Sequence[str]:
+        """
+        Ask the store's server what could keep this host from taking over, for the operator; part of the above.
+
+        :raises StoreError: it cannot be reached.
+        """
+        return ()
+
     def lease(self, me: Holder, server_id: str) -> ILease | None:
         """
         Return the lease of the store, not yet taken; None where the lock of the state directory does its work.

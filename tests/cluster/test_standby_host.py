@@ -68,9 +68,18 @@ def test_a_standby_says_who_serves(tmp_path: Path) -> None:
 
 
 def test_a_standby_that_stops_takes_nothing_with_it(tmp_path: Path) -> None:
-    """SIGTERM ends it with 0, and the other host keeps the lease."""
+    """SIGTERM ends it with 0, and the other host keeps the lease. What could keep it from that was reported."""
+    server = postgres.server()
     with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
-        assert group.stand_by("b").stop() == 0
+        server.run("ALTER ROLE agtp SET track_activities = off")
+        try:
+            host = group.stand_by("b")
+            until(lambda: "has track_activities off for the role agtp" in host.output)
+            shown = agtp("store", "status", cwd=group.folder, environ=group.environ("b"))
+            assert "has track_activities off for the role agtp" in shown.stderr
+        finally:
+            server.run("ALTER ROLE agtp RESET track_activities")
+        assert host.stop() == 0
         assert group.term() == 1
         group.require_alive("a")
         shown = agtp("status", cwd=group.folder, environ=group.environ("b"))

@@ -6,6 +6,7 @@ A store in a PostgreSQL database, for several machines.
   :mod:`.stall_guard` ends connections whose server does not answer; :mod:`.pipeline` sends several statements together
 - :mod:`.error_texts`: what errors of PostgreSQL mean, and what to do
 - :mod:`.replication`: whether the database has a synchronous replica
+- :mod:`.takeover_rights`: whether the session of another host that froze can be ended
 - :mod:`.schema_files`: how a store is made, and whether this program can use it; ``schema/`` has the tables
 - :mod:`.writing`: the writing side (:class:`~agtphost.iagtp.IChainStore`); :mod:`.transactions`: how it keeps others
   out; :mod:`.statements`: what it says; :mod:`.statement_queue`: statements that wait for the next one;

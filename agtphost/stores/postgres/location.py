@@ -93,7 +93,17 @@ class PostgresLocation(StoreLocation):
             before = time.time()
             (theirs,) = session.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
             clock = describe_clock(compare_clocks(before, theirs, time.time()))
-        return [line for line in (f"{self.name} {fault}" if fault else "", clock) if line]
+        return [line for line in (f"{self.name} {fault}" if fault else "", clock, *self.find_takeover_risks()) if line]
+
+    def find_takeover_risks(self) -> Sequence[str]:
+        address = self._address()
+        from agtphost.stores.postgres.connection import dial
+        from agtphost.stores.postgres.schema_files import find_row
+        from agtphost.stores.postgres.takeover_rights import find_right_faults
+
+        with closing(dial(address, writer=False)) as session:
+            faults = [] if find_row(session) is None else find_right_faults(session.execute)
+        return [f"{self.name} {fault}" for fault in faults]
 
     def lease(self, me: Holder, server_id: str) -> PostgresLease:
         address = self._address(me.name)
