@@ -39,6 +39,20 @@ class CarriedCall:
             "payload": {**given, **self.constants},
         }
 
+    def to_json(self) -> dict[str, Any]:
+        """
+        Return what lists say of how a tool is called: ``action``, ``payload_type`` and the members of its payload.
+
+        ``payload`` has the members that are the same in each call, and ``arguments_member`` names the one that takes
+        the arguments; without it, the arguments are members of the payload themselves.
+        """
+        found: dict[str, Any] = {"action": self.action, "payload_type": self.payload_type}
+        if self.constants:
+            found["payload"] = dict(self.constants)
+        if self.member:
+            found["arguments_member"] = self.member
+        return found
+
     def body(self, arguments: bytes) -> bytes:
         """
         Return the body of the EXECUTE as JSON, with the arguments unchanged.

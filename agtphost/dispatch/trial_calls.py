@@ -26,6 +26,7 @@ from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
+    from agtphost.contract.binding import Binding
     from agtphost.dispatch.exchange import Exchange
 
 MayTry: TypeAlias = Callable[[Peer], bool]
@@ -63,9 +64,13 @@ def require_tool(exchange: Exchange) -> None:
 
     :raises Refusal: 403 for every other action.
     """
-    binding = exchange.binding
-    if binding is None or "mcp_tool" not in (binding.extra or {}):
+    if exchange.binding is None or not is_tool(exchange.binding):
         raise _refuse_other()
+
+
+def is_tool(binding: Binding) -> bool:
+    """Return whether a binding is a tool of an MCP server: nothing else can be tried."""
+    return "mcp_tool" in (binding.extra or {})
 
 
 def refuse_held_trial(exchange: Exchange) -> None:

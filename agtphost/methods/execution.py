@@ -59,20 +59,8 @@ def arguments_of(tool: Binding) -> Mapping[str, Any]:
 
 
 def called_by(tool: Binding) -> dict[str, Any]:
-    """
-    Return what lists say of how a tool is called: ``action``, ``payload_type`` and the members of its payload.
-
-    ``payload`` has the members that are the same in each call, and ``arguments_member`` names the one that takes the
-    arguments; without it, the arguments are members of the payload themselves.
-    """
-    if tool.call is None:
-        return {}
-    found: dict[str, Any] = {"action": tool.call.action, "payload_type": tool.call.payload_type}
-    if tool.call.constants:
-        found["payload"] = dict(tool.call.constants)
-    if tool.call.member:
-        found["arguments_member"] = tool.call.member
-    return found
+    """Return what lists say of how a tool is called: see :meth:`.CarriedCall.to_json`."""
+    return {} if tool.call is None else tool.call.to_json()
 
 
 @implementer(IBuiltInHandler)

@@ -146,6 +146,15 @@ def test_other_calls_with_the_rights_of_an_agent_are_refused(host: MemoryHost, c
     assert reply.reason == reason, reply.document
 
 
+def test_a_trial_of_an_undeclared_action_names_none_that_cannot_be_tried(host: MemoryHost) -> None:
+    """The operator's own action, which the agent itself is shown, cannot be tried."""
+    named = ask(host, trial(host, "olga"), {"action": "none"})
+    assert (named.reason, named.document["supported_actions"]) == ("unknown-action", []), named.document
+    demo = replace(certificate(host, "demo"), agent_id=id_of(host, "demo"))
+    document = host.call("EXECUTE", "/", {"action": "none"}, caller=demo).document
+    assert document["supported_actions"] == ["own"], document
+
+
 def test_no_part_of_a_request_makes_it_a_trial(host: MemoryHost) -> None:
     """What an operator or an agent sends over the wire is judged with its own rights."""
     named = {"rights_of": id_of(host, "demo")}

@@ -267,6 +267,8 @@ def test_the_scope_and_schema_of_an_action_hold(host: Host, client: Client) -> N
     refused = send(client, host, "EXECUTE", unknown, "t-3", scopes=None)
     assert (refused.status, refused.json()["reason"]) == (422, "unknown-action")
     assert refused.json()["supported_actions"] == ["reserve-flight"], "AGTP-337: what the caller may use"
+    listed = [each["name"] for each in client.call(host.uri, "DISCOVER", "/tools").json()]
+    assert [each["name"] for each in refused.json()["supported_tools"]] == listed != []
     assert send(client, host, "EXECUTE", unknown, "t-4", scopes=["calendar:book"]).json()["supported_actions"] == []
 
 

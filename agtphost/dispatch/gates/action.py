@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from zope.interface import implementer
@@ -21,6 +20,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.interfaces import Condition, ICacheableGate
 from agtphost.dispatch.right_cures import name_lacking, require_assurance
 from agtphost.dispatch.trial_calls import require_tool
+from agtphost.dispatch.usable_actions import find_usable_actions
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import IBuiltInHandler
@@ -81,12 +81,6 @@ MODALITIES: Mapping[str, Modality] = {
     ),
 }
 """The reads by ``modality`` of QUERY (core v08 section 8.4, adapters section 1)."""
-
-MAX_NAMED = 64
-"""Actions that the refusal of an undeclared one names."""
-
-MAX_LOOKED_AT = 1_000
-"""Actions that are looked at for it."""
 
 _RESPONSES, _STATE = "inputResponses", "requestState"
 
@@ -173,6 +167,7 @@ class ActionGate:
         self._carrier = carrier
         self._floor = floor
         self._actions = {str(each.details["action"]): each for each in endpoints if "action" in each.details}
+        self._adapters = adapters
         self._by_type = {kind: adapter for adapter in adapters for kind in adapter.payload_types}
 
     def check(self, exchange: Exchange) -> None:
@@ -238,18 +233,13 @@ class ActionGate:
             require_tool(exchange)
 
     def _refuse_undeclared(self, exchange: Exchange, action: str) -> Refusal:
-        """Return the refusal of an action that no endpoint declares: it names only those that the caller may use."""
-        looked_at = islice(sorted(self._actions.items()), MAX_LOOKED_AT)
-        usable = [name for name, binding in looked_at if authority.admits(exchange.for_lists, binding)][:MAX_NAMED]
-        if usable:
-            remedy = f"Use one of {', '.join(usable[:8])}; DISCOVER /methods has what each takes."
-        else:
-            remedy = "DISCOVER /methods and DISCOVER /tools list what the caller may use."
+        """Return the refusal of an action that no endpoint declares: it names only what the caller may use."""
+        usable = find_usable_actions(exchange, self._actions, self._adapters)
         return Refusal(
             Reason.UNKNOWN_ACTION,
             f"No endpoint of this host declares the action {action[:64]!r}, and the request names no payload_type.",
-            remedy=remedy,
-            details={"supported_actions": usable, "supported_payload_types": sorted(self._by_type)},
+            remedy=usable.remedy,
+            details={**usable.details, "supported_payload_types": sorted(self._by_type)},
         )
 
     def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
