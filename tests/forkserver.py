@@ -144,6 +144,10 @@ def run(request: dict[str, Any]) -> object:
     sys.path[:0] = [str(Path(program).parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     match Path(program).name:
         case "twistd":
+            if os.environ.get("PYTHONPATH"):
+                # There may be plugins of Twisted there: the package looks for its folders when it is imported.
+                for name in [each for each in sys.modules if each.startswith("twisted.plugins")]:
+                    del sys.modules[name]
             from twisted.scripts.twistd import run as twistd
 
             return twistd()
@@ -287,6 +291,10 @@ def rehearse() -> None:
         sample = shutil.copytree(ETC, Path(folder, "etc"), ignore=shutil.ignore_patterns("state", "__pycache__"))
         importlib.import_module("agtphost.host.rehearsal").rehearse(sample / "host.toml", {}, portless_reactor())
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # ``twistd`` imports every plugin of Twisted to list them: a tenth of a start.
+    services = importlib.import_module("twisted.application.service").IServiceMaker
+    for _ in importlib.import_module("twisted.plugin").getPlugins(services):
+        pass
     with suppress(SystemExit), redirect_stdout(StringIO()):
         importlib.import_module("agtphost.cli.root").agtp(["--version"], prog_name="agtp")
     logs.globalLogPublisher.addObserver(logs.globalLogBeginner._temporaryObserver)

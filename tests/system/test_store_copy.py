@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -52,11 +53,18 @@ def work(config: Path) -> dict[str, Any]:
     return {"audit_id": called["audit_id"], "records": found["records"]}
 
 
-@pytest.fixture
-def stopped(tmp_path: Path) -> tuple[Path, Path]:
-    """The configuration of a host that ran on SQLite, and its store."""
-    config = sample(tmp_path)
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a host that ran on SQLite."""
+    config = sample(tmp_path_factory.mktemp("worked"))
     work(config)
+    return config.parent
+
+
+@pytest.fixture
+def stopped(worked: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """The configuration of such a host in a directory of its own, and its store."""
+    config = shutil.copytree(worked, tmp_path / worked.name) / "host.toml"
     (file,) = (config.parent / "state").glob("*.sqlite3")
     return config, file
 
