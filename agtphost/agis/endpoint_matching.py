@@ -18,6 +18,7 @@ from importlib import resources
 from typing import Any
 
 from agtphost.agis.document import AgisDocument, AgisEndpoint
+from agtphost.agis.goal_values import name_files
 from agtphost.agis.passes.completeness import SURE
 from agtphost.agis.words import parts, words
 from agtphost.search.lexical import Lexicon
@@ -126,13 +127,14 @@ class ServiceMap:
         :param measure: returns the semantic similarity of pairs of texts, -1 to 1; None: statements are compared by
             words only.
         """
-        said = _Instruction.parse(instruction[:LONGEST])
+        instruction = name_files(instruction[:LONGEST], {f"{self.namespace}.{verb}" for verb in self.verbs})
+        said = _Instruction.parse(instruction)
         if not self._lexicon:
             self._lexicon.append(Lexicon(("", _statement(endpoint)) for endpoint in self.document.endpoints))
-        exact, near = self._scores(instruction[:LONGEST]), self._scores(" ".join(said.like()))
+        exact, near = self._scores(instruction), self._scores(" ".join(said.like()))
         scores = [max(one, NOUN * other) for one, other in zip(exact, near, strict=True)]
         if measure is not None and self.document.endpoints:
-            pairs = [(instruction[:LONGEST], _statement(endpoint)) for endpoint in self.document.endpoints]
+            pairs = [(instruction, _statement(endpoint)) for endpoint in self.document.endpoints]
             scores = [max(one, min(1.0, float(other))) for one, other in zip(scores, measure(pairs), strict=True)]
         verbs = {verb: said.method(verb) for verb in self.verbs}
         found = [

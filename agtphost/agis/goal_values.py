@@ -11,7 +11,7 @@ the proposal decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -89,6 +89,22 @@ def goal_values(
     # One date in a goal is not both the arrival and the departure.
     taken = [*named.values(), *shaped.values()]
     return named | {name: value for name, value in shaped.items() if taken.count(value) == 1}
+
+
+def name_files(goal: str, names: Collection[str] = ()) -> str:
+    """
+    Return a goal with the word "file" in place of each file name: "read welcome.txt" asks for what reads a file.
+
+    The parts of such a name say nothing of what is wanted.
+
+    :param names: words with dots that are no file names, such as those of tools.
+    """
+
+    def name(found: re.Match[str]) -> str:
+        word = found[0].strip("\"',.;!?()[]")
+        return "file" if word not in names and _FILE.fullmatch(word) else found[0]
+
+    return re.sub(r"\S+", name, goal)
 
 
 class Quotation(str):

@@ -15,6 +15,7 @@ from agtphost.agis.illustrative import from_illustrative
 from agtphost.agis.validation import validate_value
 from agtphost.cli.root import agtp
 from tests.agis.documents import DOCUMENT, changed
+from tests.rows import each_row
 
 
 def endpoint(method: str, path: str, intent: str, **semantic: Any) -> dict[str, Any]:
@@ -66,6 +67,25 @@ MEANT = {
     "CANCELLED EVENTS": "CANCEL /event",
 }
 """Instructions to the calendar, and what they mean."""
+
+ARCHIVE = {
+    **CALENDAR,
+    "vocabulary": {"declared_verbs": ["BOOK", "FETCH", "PRINT"], "namespace": "archive"},
+    "endpoints": [
+        endpoint("BOOK", "/reading", "Books a room for reading a book"),
+        endpoint("FETCH", "/book", "Reads a book of the archive"),
+        endpoint("FETCH", "/file", "Reads a file of the archive"),
+        endpoint("PRINT", "/poster", "Prints a poster of the office"),
+    ],
+}
+
+
+@each_row("instruction", ["read welcome.txt", "Get reports/november.md, please", "fetch data.csv"])
+def test_the_name_of_a_file_is_a_file(instruction: str) -> None:
+    """The words in the name of a file mean nothing; a method with its namespace is no such name."""
+    best = map_of(ARCHIVE).match(instruction)[0]
+    assert (best.endpoint.verb, best.endpoint.path) == ("FETCH", "/file"), best
+    assert map_of(ARCHIVE).match("archive.PRINT")[0].endpoint.verb == "PRINT"
 
 
 def test_what_is_meant() -> None:

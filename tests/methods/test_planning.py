@@ -115,6 +115,29 @@ def test_a_word_of_a_value_adds_no_step(goal: str) -> None:
     assert [each["path"] for each in steps(FloorHost(endpoints=(FIND, drop)), goal="x.txt")] == ["/note"]
 
 
+FILE = taking(path="string")
+
+
+FILES = {
+    "read welcome.txt": ("/reading", "Books a room for reading a given book.", "/content", "Reads a file."),
+    "open the report.pdf please": ("/door", "Opens the door.", "/store", "Opens a file of the store."),
+    "print notes/list.md": ("/press", "Prints a poster of a file.", "/paper", "Prints a file."),
+    "list plan.csv": ("/list", "Books a place on a list.", "/lines", "Lists what is at a path."),
+}
+"""Goals, with what has only a word of each and what takes the file."""
+
+
+@each_row("goal", FILES)
+def test_the_name_of_a_file_asks_for_what_takes_a_file(goal: str) -> None:
+    """A verb and the name of a file: not what has only the verb's word, wherever it is listed."""
+    wrong, says, right, does = FILES[goal]
+    first = endpoint("BOOK", wrong, says, never, impact="irreversible", taken=taking(isbn="string"))
+    second = endpoint("FETCH", right, does, never, taken=FILE)
+    for offered in ((first, second), (second, first)):
+        (step,) = steps(FloorHost(endpoints=offered), goal=goal)
+        assert step["path"] == right and list(step["parameters"]) == ["path"], step
+
+
 def test_values_that_a_goal_names_become_parameters() -> None:
     """AGIS-079: from hints and schema, marked as proposed; what a goal names is not looked up either."""
     found = steps(FloorHost(endpoints=HOTEL), goal="Book a room for customer_id 7 with price 90 and 2 nights")

@@ -17,7 +17,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.agis.goal_values import goal_values
+from agtphost.agis.goal_values import goal_values, name_files
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
@@ -25,12 +25,19 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.query import Corpus, read_question, text_of, words_of
 from agtphost.methods.cognitive.relevance import Question
+from agtphost.search.word_stems import terms
 from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.reasons import Reason
 
 MOST_STEPS = 20
 LEAST = 0.05
 """How much of the goal a step must add."""
+
+MOST_ALIKE = 32
+"""Candidates that share the same words of a goal and are compared by the parameters that it names."""
+
+FILE = terms("file")[0]
+"""The word that the name of a file in a goal stands for."""
 
 DEEPEST = 3
 """Steps that only prepare the input of other steps, one behind the other."""
@@ -121,11 +128,14 @@ class Planning:
         names = frozenset(candidate.binding.name for candidate in candidates)
         for candidate in candidates:
             candidate.is_named = _has_name(text, candidate.binding.name)
-        question = _ask(_drop_values(words, names), candidates)
-        chosen = _covering(question, candidates, limits)
+        wished = words
+        if any(FILE in candidate.words for candidate in candidates):
+            wished = name_files(words, names)
+        question = _ask(_drop_values(wished, names), candidates)
+        chosen = _covering(question, candidates, limits, text)
         if not chosen:
             question = _ask(words, candidates)
-            chosen = _covering(question, candidates, limits)
+            chosen = _covering(question, candidates, limits, text)
         if not chosen:
             raise Refusal(Reason.GOAL_UNSATISFIABLE, details={"parameter": "goal", "considered": len(candidates)})
         for candidate in chosen:
@@ -256,9 +266,13 @@ def _is_permitted(candidate: StepCandidate, limits: Mapping[str, Any]) -> bool:
 
 
 def _covering(
-    question: Question, candidates: Sequence[StepCandidate], limits: Mapping[str, Any]
+    question: Question, candidates: Sequence[StepCandidate], limits: Mapping[str, Any], text: str
 ) -> list[StepCandidate]:
-    """Select candidates that the goal names, and those that cover it: each adds the most words to those before it."""
+    """
+    Select candidates that the goal names, and those that cover it: each adds the most words to those before it.
+
+    :param text: the goal. Of candidates that share the same of it, one is selected whose parameters it names.
+    """
     chosen: list[StepCandidate] = []
     covered: frozenset[str] = frozenset()
     while len(chosen) < limits["max_steps"]:
@@ -267,18 +281,23 @@ def _covering(
                 candidate.is_named and bool(candidate.shared),
                 question.weight(candidate.shared - covered),
                 question.weight(candidate.shared),
-                -index,
-                candidate,
             )
-            for index, candidate in enumerate(candidates)
-            if candidate not in chosen
+            for candidate in candidates
         ]
-        best = max(gains, key=lambda gain: gain[:-1], default=None)
+        left = [(gain, each) for gain, each in zip(gains, candidates, strict=True) if each not in chosen]
+        best = max((gain for gain, _ in left), default=None)
         if best is None or (not best[0] and best[1] < LEAST):
             break
-        chosen.append(best[-1])
-        covered |= best[-1].shared
+        alike = [each for gain, each in left if gain == best][:MOST_ALIKE]
+        # The first of those that are alike in this, too.
+        chosen.append(max(alike, key=lambda each: _count_named(each, text)) if len(alike) > 1 else alike[0])
+        covered |= chosen[-1].shared
     return sorted(chosen, key=lambda candidate: _place(question, candidate))
+
+
+def _count_named(candidate: StepCandidate, text: str) -> int:
+    """Return how many parameters of a candidate a goal names."""
+    return len(goal_values(text, candidate.properties, candidate.hints))
 
 
 def _place(question: Question, candidate: StepCandidate) -> tuple[int, int]:
