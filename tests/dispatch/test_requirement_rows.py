@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from agtphost.contract.endpoint import Deprecation
 from agtphost.contract.policy import MethodPolicy
 from agtphost.identity.peer import Assurance
+from agtphost.testing import MemoryHost
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet
@@ -170,6 +172,16 @@ def test_wildcards_are_off_unless_declared() -> None:
     answer = one_sided.ask("CANCEL", "/desk")
     assert (answer.status, document(answer)["reason"]) == (262, "wildcards-required")
     assert not one_sided.recorder.calls
+
+
+def test_wildcards_of_a_host_are_off_unless_configured() -> None:
+    """API-154: the configuration's default, in the manifest and in answers; the key turns it on in both."""
+    for given, accepted, status in (({}, False, 405), ({"policies": {"wildcards_accepted": True}}, True, 262)):
+        with closing(MemoryHost(given)) as host:
+            desk = host.agent("desk", scopes=["documents:query"])
+            assert host.call("CANCEL", "/methods", caller=desk).status == status
+            manifest = host.call("DISCOVER", "/").document
+            assert manifest["policies"]["wildcards_accepted"] is accepted, manifest
 
 
 # Deprecation
