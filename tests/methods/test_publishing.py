@@ -247,6 +247,8 @@ def test_a_pseudonym_is_a_name_like_any_other(tmp_path: Path) -> None:
     """AGTP-318: an agent whose name, owner and principal say nothing of anybody is admitted and served as it is."""
     pseudonym = {"principal": "7f3a-principal", "owner_id": "owner-c21e", "description": "An agent."}
     agent = signed_agent(tmp_path, name="p-91d0", **pseudonym)
+    # What lists, records and headers say.
+    assert {name: getattr(agent, name) for name in pseudonym} == pseudonym and agent.name == "p-91d0"
     found = json.loads(octets(describe(agent)))
     assert (found["name"], found["agent_id"]) == ("p-91d0", agent.agent_id)
     assert {name: found[name] for name in pseudonym} == pseudonym
