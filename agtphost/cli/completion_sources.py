@@ -157,6 +157,17 @@ def _upstreams(context: click.Context, incomplete: str) -> Iterator[tuple[str, s
     yield from _servers(context, incomplete)
 
 
+def _own_certificates(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    tree = _Here(context).tree
+    hosts = (tree.get("host", {}).get("server_id"), *(each["name"] for each in tree.get("tls", {}).get("server", ())))
+    yield from ((name, "host") for name in hosts if name)
+    for name, section in tree.items():
+        # The listeners of [mcp.front] and [a2a.front] have the names of their protocols.
+        listener = section.get("front", section) if isinstance(section, dict) else {}
+        if "listen" in listener and "certificate" in listener:
+            yield name, "HTTP listener"
+
+
 def _pages(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     from agtphost.cli.docs import list_pages
 
@@ -217,6 +228,7 @@ NAMED: dict[str | None, Words] = {
     "filter_operator": _operators,
     "filter_reason": _reasons,
     "upstream": _upstreams,
+    "certificate": _own_certificates,
     "page": _pages,
 }
 """Names of parameters whose metavar does not tell what completes them, each with the function that does."""

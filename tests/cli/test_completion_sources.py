@@ -12,6 +12,30 @@ from agtphost.cli import root
 from agtphost.cli.completion_sources import VARIABLE, _Here, _tools
 
 
+CERTIFICATES = """
+[host]
+server_id = "agents.example.com"
+
+[tls]
+certificate = "server.pem"
+
+[[tls.server]]
+name = "old.example.com"
+certificate = "old.pem"
+
+[gateway]
+listen = "ssl:8443"
+certificate = "gateway.pem"
+
+[metrics]
+listen = "tcp:9100"
+
+[mcp.front]
+listen = "ssl:8444"
+certificate = "mcp.pem"
+"""
+
+
 def context_of(folder: Path, url: str) -> click.Context:
     """A command whose `--config` names a host.toml with that store and one server."""
     file = folder / "host.toml"
@@ -41,6 +65,8 @@ def test_tools_of_the_configuration_complete_where_the_store_is_no_file(tmp_path
         (("upstream", "remove"), "", ["mcp.files", "files"]),
         (("upstream", "remove"), "f", ["files"]),
         (("upstream", "add"), "", []),
+        (("cert", "renew"), "", ["agents.example.com", "old.example.com", "gateway", "mcp"]),
+        (("cert", "renew"), "ga", ["gateway"]),
         (("docs",), "operat", ["operations", "operators"]),
     ],
 )
@@ -51,9 +77,10 @@ def test_arguments_whose_metavar_names_no_kind_are_completed(
     incomplete: str,
     expected: list[str],
 ) -> None:
-    """An upstream is removed by a name of host.toml, and a page of the documentation is shown by its name."""
+    """An upstream and a certificate are named as in host.toml, and a page of the documentation by its file's name."""
     file = str(context_of(tmp_path, "sqlite:").params["config"])
+    Path(file).write_text(f"{CERTIFICATES}\n{Path(file).read_text()}")
     monkeypatch.setenv(VARIABLE, "bash_complete")
     asked = ShellComplete(root.agtp, {}, "agtp", VARIABLE)
-    given = [*words, *(["--config", file] if words[0] == "upstream" else [])]
+    given = [*words, *([] if words[0] == "docs" else ["--config", file])]
     assert [item.value for item in asked.get_completions(given, incomplete)] == expected

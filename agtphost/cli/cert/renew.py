@@ -56,7 +56,7 @@ class _ServerFile:
 
 
 @click.command("renew")
-@click.argument("name", required=False)
+@click.argument("certificate", metavar="[NAME]", required=False)
 @click.option(
     "--days",
     type=click.IntRange(1, certificates.SERVER_CERTIFICATE_DAYS),
@@ -67,7 +67,7 @@ class _ServerFile:
 @click.option("--install", type=EXISTING, metavar="FILE", help=INSTALL_HELP)
 @host_options
 def renew_command(
-    name: str | None, days: int | None, csr: Path | None, install: Path | None, where: Connection, as_json: bool
+    certificate: str | None, days: int | None, csr: Path | None, install: Path | None, where: Connection, as_json: bool
 ) -> None:
     """
     Renew the host's own certificates.
@@ -90,7 +90,7 @@ def renew_command(
     config = require_config(where, "renewing a certificate")
     if csr is not None and install is not None:
         raise WrongInput("--csr and --install exclude each other", "First --csr; then --install with the answer.")
-    chosen = _choose(config, name, only=csr is not None or install is not None)
+    chosen = _choose(config, certificate, only=csr is not None or install is not None)
     if csr is not None:
         _write_request(chosen[0], csr, as_json)
         return
