@@ -40,6 +40,16 @@ Fields = tuple[tuple[str, str], ...]
 
 _PARENT, _STATE = TRACEPARENT.encode(), TRACESTATE.encode()
 
+CALLS_OVER_AGTP = (
+    "The client certificate names no agent. An operator calls over AGTP, with agtp, or uses the page of [admin]. "
+    "An agent calls here with its own client certificate, or with Authorization: Bearer and a token of [[http.client]]."
+)
+"""
+The remedy for a client certificate without an AGTP identity, such as an operator's.
+
+It does not act here: browsers present it with requests that pages of other origins make.
+"""
+
 LONGEST_CLAIM = 128
 """Characters of an issuer's and a subject's name in the record of a rejected token."""
 
@@ -145,6 +155,7 @@ class ClientRefused(Exception):
     The refusal of a client that may not call; the message is a sentence for it.
 
     :param details: further members of the answer.
+    :param remedy: what to do; empty: send a proof.
     """
 
     def __init__(
@@ -152,10 +163,12 @@ class ClientRefused(Exception):
         message: str,
         reason: Reason = Reason.AGENT_UNAUTHENTICATED,
         details: Mapping[str, Any] = NO_DETAILS,
+        remedy: str = "",
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.details = details
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +243,7 @@ class HttpClients:
         if self._anonymous and shown is None:
             return HttpClient(key="anybody", fields=self._fields, proven=False, **came)
         if not self._vouched and not self._has_tokens:
-            raise ClientRefused("A client certificate with an AGTP identity is required.")
+            raise _refuse("A client certificate with an AGTP identity is required.", certificate)
         if not self.guarded and not self.certified:
             return HttpClient(key="anybody", fields=self._fields, proven=False, **came)
         return self._bearer(token, came)
@@ -291,7 +304,7 @@ class HttpClients:
                 return HttpClient(key=holder.key, name=holder.name, fields=holder.fields, **came)
             return HttpClient(key=digest.hex()[:32], fields=self._fields, **came)
         if self._principal is None or not token or not self._vouched:
-            raise ClientRefused("A bearer token is required.")
+            raise _refuse("A bearer token is required.", came["shown"])
         credential = ("Authorization", f"Bearer {token}")
         return HttpClient(key=self._principal_key(token), fields=(*self._fields, credential), **came)
 
@@ -314,6 +327,11 @@ class HttpClients:
             return f"principal:{sha256(self._principal(token).encode()).hexdigest()[:32]}"
         except Refusal as refusal:
             raise ClientRefused(refusal.explanation, Reason.OAUTH_INVALID, refusal.details) from None
+
+
+def _refuse(message: str, certificate: PeerCertificate | None) -> ClientRefused:
+    """Return the refusal of a client that no agent is known for; a certificate that it presented names none."""
+    return ClientRefused(message, remedy="" if certificate is None else CALLS_OVER_AGTP)
 
 
 def _claimed_principal(credential: str) -> str:

@@ -135,7 +135,7 @@ def refuse_unproven(request: BoundedRequest, refused: ClientRefused, *fields: tu
     shown = field_of(request, "authorization") is not None
     challenge = ("WWW-Authenticate", 'Bearer error="invalid_token"' if shown else "Bearer")
     told = fields if any(name == "WWW-Authenticate" for name, _ in fields) else (challenge, *fields)
-    remedy = refused.reason.remedy if refused.reason is Reason.OAUTH_INVALID else PROOF
+    remedy = refused.remedy or (refused.reason.remedy if refused.reason is Reason.OAUTH_INVALID else PROOF)
     return refuse(request, 401, refused.reason, str(refused), *told, remedy=remedy, details=refused.details)
 
 

@@ -163,8 +163,10 @@ class RegistryResource(Resource):
         """
         try:
             return self._facts.clients.identify(request)
-        except ClientRefused:
+        except ClientRefused as error:
             if field_of(request, "authorization") is not None:
+                # Here an operator's certificate is enough.
+                error.remedy = "Leave Authorization out: the client certificate is enough." if error.remedy else ""
                 raise
         at: object = request.getClientAddress()  # type: ignore[no-untyped-call]
         address = str(getattr(at, "host", "registry"))

@@ -212,6 +212,8 @@ def test_a_card_is_registered_changed_and_withdrawn(registry: Registry, elsewher
     operator = registry.host.state / "registrar.pem"
     card = translator(elsewhere[0], id="changing", x_number=1.50)
     written = json.dumps(card, indent=3).replace("1.5", "1.50").encode()
+    unknown = registry.ask("POST", "/agents", written, token="x" * 40, cert=operator)
+    assert unknown.status == 401 and "Leave Authorization out" in str(unknown.value), unknown.value
     made = registry.ask("POST", "/agents", written, token=None, cert=operator)
     assert (made.status, made.fields["location"]) == (201, f"{registry.url}/agents/changing")
     assert registry.ask("GET", "/agents/changing").body == written

@@ -537,6 +537,9 @@ def test_a_refused_operator_is_on_record(served: Served, method: str, token: str
     assert (found.status, payload["status"], payload["caller_id"]) == (status, status, "")
     assert payload["operator"]["name"] == "admin"
     assert payload["extra"].get("cause") == (None if token is None else "token-unknown")
+    if status == 401:
+        assert "An operator calls over AGTP, with agtp, or uses the page of [admin]." in found.value["remedy"]
+        assert "a token of [[http.client]]" in found.value["remedy"]
 
 
 def test_a_host_is_no_client(served: Served, trust: ssl.SSLContext) -> None:
