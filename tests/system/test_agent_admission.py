@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from agtphost.cli import root
+from agtphost.cli.agent import admission
 from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import decode
@@ -104,6 +107,37 @@ def test_a_second_hang_up_records_nothing_twice(host: Host) -> None:
     hang_up(host, "once (")
     hang_up(host, "SIGHUP")
     assert len(events(host, agent["agent_id"])) == 1
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_agent_that_is_issued_and_not_admitted_is_named_and_admitted_by_reload(
+    host: Host, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    """Where the host refuses, --admit says what was issued, and what it prints leads to an agent that calls."""
+    monkeypatch.setattr(admission, "PATIENCE", 0.0)
+    broken = host.config.parent / "endpoints" / "broken.toml"
+    broken.write_text("method = ")
+    name = f"late-{as_json}"
+    words = ["agent", "new", name, "--admit", "--config", str(host.config), *(["--json"] if as_json else [])]
+    try:
+        refused = CliRunner().invoke(root.agtp, words)
+        assert refused.exit_code == 2, refused.output
+        assert f"the agent {name} is issued, but the host does not admit it" in refused.stderr
+        assert "`agtp check` names faults" in refused.stderr and "then `agtp reload`" in refused.stderr
+        assert host.agtp("reload").returncode == 1
+    finally:
+        broken.unlink()
+    made = host.config.parent / "state" / "agents" / name
+    document = json.loads((made / "document.json").read_text())
+    if as_json:
+        answer = json.loads(refused.stdout)
+        assert (answer["agent_id"], answer["directory"]) == (document["agent_id"], str(made))
+        assert answer["exit_status"] == 2 and "is issued" in answer["error"]
+    else:
+        assert document["agent_id"] in refused.stdout and str(made) in refused.stdout
+    assert host.agtp("reload").returncode == 0
+    assert body(host, "DISCOVER", "/methods", "--as", name)
+    assert len(events(host, document["agent_id"])) == 1
 
 
 def test_one_label_is_issued_once(host: Host) -> None:

@@ -53,7 +53,8 @@ def admit(config: Config, name: str) -> bool:
         os.kill(int(number), signal.SIGHUP)
     except (ValueError, OSError):
         raise WrongInput(
-            f"cannot signal the host{holder} to admit the agent {name}", "Send it SIGHUP, then repeat."
+            f"the agent {name} is issued, but the host{holder} cannot be signalled to admit it",
+            "`agtp reload` admits it.",
         ) from None
     target = resolve(Connection(config=config.file, identity=name))
     end = time.monotonic() + PATIENCE
@@ -64,6 +65,6 @@ def admit(config: Config, name: str) -> bool:
             return True
         except CommandError as error:
             if time.monotonic() > end:
-                why = f"the host does not admit the agent {name}: {error.message}"
+                why = f"the agent {name} is issued, but the host does not admit it: {error.message}"
                 cure = "`agtp check` names faults of the configuration, with which it admits none; then `agtp reload`."
                 raise WrongInput(why, cure) from None

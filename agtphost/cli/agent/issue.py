@@ -17,7 +17,7 @@ import click
 from agtphost.cli.agent.admission import admit, require_no_standby
 from agtphost.cli.agent.unasked_scopes import confirm_unasked, unasked_scopes
 from agtphost.cli.audit.store import may_have_store, open_records
-from agtphost.cli.failures import WrongInput
+from agtphost.cli.failures import CommandError, WrongInput
 from agtphost.cli.genesis import tier_1_evidence
 from agtphost.cli.host_config import require_config
 from agtphost.cli.identities import agent_directories
@@ -134,11 +134,17 @@ def new_command(
     }
     if inspected is not None:
         fields["package"] = inspected.evidence()
-    runs = not hosted and admitted and admit(settings, name)
+    if not as_json:
+        # Before the host is asked: where that fails, the agent is issued all the same.
+        print_summary(fields)
+    try:
+        runs = not hosted and admitted and admit(settings, name)
+    except CommandError as error:
+        error.answer = {**fields, "error": error.message, "remedy": error.remedy, "exit_status": error.exit_code}
+        raise
     if as_json:
         print_json(fields)
         return
-    print_summary(fields)
     if not hosted and fields["certificate"] is None:
         print_note("the authority's key is not here: make the certificate with `agtp cert issue agent`")
     if not runs:
