@@ -11,12 +11,13 @@ from typing import Any
 
 import httpx
 
+from agtphost.audit.list_reads import LISTS
 from tests import postgres
 from tests.cluster.hosts import Cluster, cluster, make_traced
 from tests.system.bridging import fixture
 from tests.system.fronting import front, write_tokens
 from tests.system.hosting import Host, agtp, free_port, until
-from tests.system.raw_link import RawLink, client_context
+from tests.system.raw_link import Answer, RawLink, client_context
 from tests.system.test_mcp_front import TASKS, Fronted, modern
 
 pytestmark = postgres.needed
@@ -69,9 +70,26 @@ def replace(group: Cluster, name: str, **options: Any) -> Host:
     return host.wait()
 
 
+def require_counted_once(group: Cluster, name: str, *reads: list[Answer]) -> None:
+    """Assert that each host recorded its first read of a list, and counted the others in one event that is there."""
+    walked = command(group, name, "audit", "walk", "host", "--all", "--as", "registrar")
+    events = [each["payload"] for each in walked if each["payload"].get("event_type") == LISTS]
+    entries = {entry["record"]: (event, entry) for event in events for entry in event["lists"]}
+    assert len(entries) == sum(len(event["lists"]) for event in events)
+    for first, *others in reads:
+        event, entry = entries[first.audit_id]
+        assert "audit-summary" not in first.headers
+        assert {each.headers["audit-summary"] for each in others} == {event["summary_id"]}
+        assert entry["count"] == len(others)
+        summary = command(group, name, "audit", "get", event["summary_id"], "--as", "registrar")
+        assert summary["payload"]["summary_id"] == event["summary_id"]
+        command(group, name, "audit", "get", first.audit_id, "--as", "registrar")
+
+
 def test_a_takeover_keeps_what_a_host_began(tmp_path: Path) -> None:
     """
-    An admitted agent calls, a list goes on, a session stays ended, a task is its client's, and numbers are new.
+    An admitted agent calls, a list goes on, a session stays ended, a task is its client's, numbers are new, and reads
+    of a list are counted once.
 
     The list goes on although another signing key has followed the one that its token was made with. The host that takes
     over hears that the lease was given up; it would look at it ten minutes later.
@@ -107,6 +125,10 @@ def test_a_takeover_keeps_what_a_host_began(tmp_path: Path) -> None:
         edit(group, "/two")
         shutil.copytree(buyer["directory"], tmp_path / "buyer")
         rotate(group, "a", "b")
+        context = client_context(first, identified=False)
+        context.load_cert_chain(tmp_path / "buyer" / "agent.pem", tmp_path / "buyer" / "agent.key")
+        with RawLink(first, context=context) as link:
+            before = [link.ask("DISCOVER", "/agents") for _ in range(3)]
         host = replace(group, "b", fault="patient")
         assert version(host) > published
         command(group, "b", "agent", "reinstate", "demo")
@@ -118,10 +140,10 @@ def test_a_takeover_keeps_what_a_host_began(tmp_path: Path) -> None:
             assert rest.status == 200, rest.body
             parts = [answer.json()["result"]["notifications"] for answer in (half, rest)]
             assert [*parts[0], *parts[1]] == whole
-        context = client_context(host, identified=False)
-        context.load_cert_chain(tmp_path / "buyer" / "agent.pem", tmp_path / "buyer" / "agent.key")
         with RawLink(host, context=context) as link:
             assert link.ask("DISCOVER", "/methods").status == 200
+            after = [link.ask("DISCOVER", "/agents") for _ in range(3)]
+        require_counted_once(group, "b", before, after)
         theirs = ask("two", "tasks/get", task, taskId=task)
         assert "unknown-task" in theirs["error"]["message"]
         assert "unknown-task" not in ask("one", "tasks/get", task, taskId=task)["error"]["message"]
