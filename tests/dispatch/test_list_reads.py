@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import StreamEvent
 from agtphost.audit.list_reads import LISTS, MOST_LISTS, ListReads
-from agtphost.audit.summaries import Summaries
+from agtphost.audit.summaries import READS, Summaries
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import LISTS as LISTS_OF_HOST
 from agtphost.dispatch.dispatcher import Dispatcher
@@ -32,7 +32,7 @@ LIMITS = RefusalLimits(agent=100, address=100, strangers=100, reads=100, strange
 class Listed:
     """A host with the list ``QUERY /things``, whose answer and whose time a test sets."""
 
-    def __init__(self, *, lists: bool = True, **changes: Any) -> None:
+    def __init__(self, *, lists: bool = True, reads: int = 100, strangers_reads: int = 100, **changes: Any) -> None:
         self.now = 1_000.0
         self.answer: Any = {"things": ["a"]}
         binding = Binding(
@@ -46,7 +46,11 @@ class Listed:
         )
         self.memory = DispatchHost(bindings=[replace(binding, **changes)])
         self.summaries = Summaries(lambda: self.now)
-        self.refusals = RefusalRecords(replace(LIMITS, lists=lists), self.summaries, self.memory.ledger)
+        self.refusals = RefusalRecords(
+            replace(LIMITS, lists=lists, reads=reads, strangers_reads=strangers_reads),
+            self.summaries,
+            self.memory.ledger,
+        )
         own, running = self.memory.core.admission, self.memory.core.services.lasting.running
         self.dispatcher = Dispatcher(
             self.memory.gates, self.memory.ledger, own.sealer, self.memory.clock, 30.0, running, self.refusals
@@ -113,6 +117,24 @@ def test_a_list_that_is_read_again_is_counted() -> None:
     assert (fields["since"], fields["until"]) == (entry["since"], entry["until"])
     assert "5 further reads of unchanged lists, QUERY /things" in fields["explanation"]
     assert host.take() == [] and host.summaries.waiting == 0
+
+
+def test_a_counted_list_and_a_strangers_read_name_their_summary_alike() -> None:
+    """Both answers have Audit-Summary, and the Audit-ID of a signed record that is in no chain."""
+    host = Listed(reads=1, strangers_reads=1)
+    for _ in range(2):
+        answers = [host.read(), host.read(peer=Peer(address="203.0.113.9"))]
+    records = [draft.payload for draft in host.memory.ledger.undurable]
+    assert host.recorded == 2 and len(records) == 2
+    [events] = [host.summaries.take()]
+    assert sorted(event.event_type for event in events) == sorted((LISTS, READS))
+    assert {event.fields["summary_id"] for event in events} == {record["summary_id"] for record in records}
+    for answer, record in zip(answers, records, strict=True):
+        assert answer.headers.get("audit-summary") == record["summary_id"]
+        assert answer.headers.get("audit-id") == answer.audit_id != ""
+    of_list, of_stranger = ({name.lower() for name, _ in answer.headers} for answer in answers)
+    assert of_list == of_stranger
+    assert set(records[0]) - {"caller_principal_id"} == set(records[1])
 
 
 @pytest.mark.parametrize("takes", [True, False])
