@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from twisted.application.service import IService
@@ -46,13 +47,18 @@ def makeService(options: Options) -> IService:
 
     from agtphost.config import load
     from agtphost.host.host_loader import load_host
+    from agtphost.host.json_log import print_json_lines
     from agtphost.host.root import HostService
     from agtphost.host.start_failure import StandardError, reasons
 
     path = Path(options["config"])
-    try:
-        with report_unreadable():
-            return HostService(load_host(load(path, os.environ), os.environ), reactor, os.environ, StandardError())
-    except ConfigurationError as error:
-        print(reasons(path, error.problems), file=sys.stderr)
-        raise SystemExit(1) from None
+    with ExitStack() as stack:
+        try:
+            with report_unreadable():
+                config = load(path, os.environ)
+                if config.log.format == "json":
+                    stack.enter_context(print_json_lines())
+                return HostService(load_host(config, os.environ), reactor, os.environ, StandardError())
+        except ConfigurationError as error:
+            print(reasons(path, error.problems), file=sys.stderr)
+            raise SystemExit(1) from None

@@ -9,15 +9,21 @@ around it are for programs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from twisted.logger import (
     FileLogObserver,
     ILogObserver,
     LogBeginner,
     LogEvent,
+    Logger,
+    LoggingFile,
+    LogLevel,
     LogPublisher,
     formatEvent,
     globalLogBeginner,
@@ -56,6 +62,37 @@ def _convert(observers: Iterable[ILogObserver]) -> None:
     for observer in observers:
         if isinstance(observer, FileLogObserver):
             observer.formatEvent = to_json_line
+
+
+@contextmanager
+def print_json_lines() -> Iterator[None]:
+    """
+    Write as JSON lines what is printed and warned of before logging begins, such as by modules that are imported.
+
+    The lines go where the text would go. A module that keeps one of the streams goes on to write JSON.
+    """
+    before = sys.stdout, sys.stderr, warnings.showwarning
+    log = _logger_of("stderr", sys.stderr)
+
+    def warn(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
+        named = {"file": filename, "line": lineno, "category": category.__name__}
+        log.warn("{file}:{line}: {category}: {warning}", warning=str(message), **named)
+
+    stdout = LoggingFile(_logger_of("stdout", sys.stdout), LogLevel.info, sys.stdout.encoding)
+    stderr = LoggingFile(log, LogLevel.error, sys.stderr.encoding)
+    sys.stdout, sys.stderr, warnings.showwarning = stdout, stderr, warn
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr, warnings.showwarning = before
+        for stream in (stdout, stderr):
+            if stream._buffer:
+                stream.write("\n")
+
+
+def _logger_of(name: str, stream: TextIO) -> Logger:
+    """Return a logger of a standard stream's name that writes JSON lines to that stream."""
+    return Logger(namespace=name, observer=FileLogObserver(stream, to_json_line))
 
 
 def to_json_line(event: LogEvent) -> str:

@@ -6,7 +6,9 @@ import io
 import json
 import sys
 import warnings
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.logger import LogBeginner, LogEvent, Logger, LogPublisher, globalLogPublisher, textFileLogObserver
@@ -15,6 +17,14 @@ from agtphost.handlers.log_context import Call
 from agtphost.host.access_log import access_line_writer
 from agtphost.host.call_events import mark_event
 from agtphost.host.json_log import to_json_line, use_json_lines
+from agtphost.tap import Options, makeService
+
+LOUD = """
+import warnings
+warnings.warn("with\\ntwo lines")
+print("printed\\nin two lines")
+print("the rest", end="")
+"""
 
 
 def test_observers_of_before_and_after_write_json() -> None:
@@ -59,6 +69,38 @@ def test_a_call_and_an_access_line_are_members() -> None:
     line = json.loads(to_json_line(seen[-1]))
     assert (line["kind"], line["status"], line["logger"]) == ("agtp", 200, "agtphost.access")
     assert "message" not in line
+
+
+def test_what_is_printed_before_logging_begins_is_lines_of_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an imported module prints and warns of, and why the host cannot start, are objects, too; nothing is lost."""
+    (tmp_path / "loud_import.py").write_text(LOUD)
+    endpoints = tmp_path / "endpoints"
+    endpoints.mkdir()
+    handler = '[handler]\nfunction = "loud_import.nothing"\n'
+    (endpoints / "loud.toml").write_text(f'method = "QUERY"\npath = "/loud"\n\n{handler}')
+    settings = '[host]\nserver_id = "localhost"\nprofile = "development"\n\n[listen]\naddress = "127.0.0.1"\n'
+    places = '\n[endpoints]\ndirectory = "endpoints"\npython_path = ["."]\n\n[log]\nformat = "json"\n'
+    (tmp_path / "host.toml").write_text(settings + places)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.delitem(sys.modules, "loud_import", raising=False)
+    options = Options()
+    options.parseOptions(["--config", str(tmp_path / "host.toml")])
+    streams = sys.stdout, sys.stderr, warnings.showwarning
+    with pytest.raises(SystemExit):
+        makeService(options)
+    assert (sys.stdout, sys.stderr, warnings.showwarning) == streams
+    written = capsys.readouterr()
+    out, err = ([json.loads(line) for line in text.splitlines()] for text in written)
+    assert [(line["logger"], line["level"], line["message"]) for line in out] == [
+        ("stdout", "info", "printed"),
+        ("stdout", "info", "in two lines"),
+        ("stdout", "info", "the rest"),
+    ]
+    assert err[0]["level"] == "warn" and err[0]["message"].endswith("loud_import.py:3: UserWarning: with\ntwo lines")
+    assert "agtphost cannot start with" in err[1]["message"] and err[1]["level"] == "error"
+    assert any("loud.toml" in line["message"] for line in err[2:])
 
 
 @given(st.text(), st.dictionaries(st.text(max_size=10), st.text(max_size=10), max_size=3))
