@@ -8,6 +8,7 @@ on, on every connection. An agent can read its own grants.
 from __future__ import annotations
 
 import difflib
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -18,6 +19,7 @@ from agtphost.audit.drafts import Change
 from agtphost.contract.grant_check import Grantable, NotGrantable
 from agtphost.contract.grants import Grant, entry_of, stamp_of
 from agtphost.contract.rights import GrantSet, format_grant, is_free, names_of
+from agtphost.dispatch import cures
 from agtphost.dispatch.rights import Rights
 from agtphost.dispatch.scope_records import ScopeRecords
 from agtphost.errors import Refusal
@@ -189,11 +191,14 @@ class Granting:
         changed = agent if restated is None else restated.agent
         lacking = self._shown.missing_scopes(changed, wanted)
         if lacking:
-            raise Refusal(
+            refusal = Refusal(
                 Reason.STATEMENT_REQUIRED,
                 f"{agent.name} lacks {', '.join(lacking)}, which {', '.join(wanted)} asks for.",
                 details={"missing_scopes": lacking, "number": self._statements.number(agent.agent_id)},
             )
+            shared = sum(each.name == agent.name for each in self._known()) > 1
+            command = shlex.join(["agtp", "agent", "allow", agent.agent_id if shared else agent.name, *wanted])
+            raise cures.add(refusal, "Type this on the machine that has the registrar's key", command)
         by, at = self._authorization.actor(context), times.stamp(now)
         grants = [
             Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at, operator=self._operator(context))

@@ -88,7 +88,7 @@ def section(visit: PageVisit, agent: Mapping[str, Any], reply: PageReply, tools:
     if changes:
         proposed = _proposals(tools)
         content.append(tags.datalist(*(tags.option(value=each) for each in proposed), id="things"))
-        content += [_allow(visit, known, back), _lift(visit, known, back)] if limited else [_limit(visit, known, back)]
+        content += [_allow(visit, known, back), (_lift if limited else _limit)(visit, known, back)]
     return elements.section("Rights", *content)
 
 
@@ -196,25 +196,38 @@ def _read_end(fields: Fields, now: Callable[[], float]) -> dict[str, str]:
     return {"until": times.stamp(now() + int(days) * DAY)} if days else {}
 
 
-def _give(fields: Fields, done: str, check: Callable[[PersonClient], Awaitable[str]] | None) -> FormRequest:
+def _give(
+    fields: Fields, scope: str, done: str, check: Callable[[PersonClient], Awaitable[str]] | None = None
+) -> FormRequest:
+    """
+    Return the AUTHORIZE of what a form names.
+
+    :param scope: ``allow`` to add to what the agent may call, ``call`` to limit it to that.
+    """
     agent_id, _ = _agent(fields)
-    given = {"subject": agent_id, "resource": _things(fields), "scope": "call", **_read_end(fields, time.time)}
+    given = {"subject": agent_id, "resource": _things(fields), "scope": scope, **_read_end(fields, time.time)}
     return FormRequest(method="AUTHORIZE", path=PATH, given=given, done=done, check=check)
 
 
 def allow(fields: Fields) -> FormRequest:
-    """Return the AUTHORIZE that adds rights to those of a limited agent; it never limits one that is not."""
+    """
+    Return the AUTHORIZE that adds rights to those of an agent; it never limits one that is not.
+
+    The host refuses it where the agent lacks scopes, which only a statement of its issuer gives, and names the command.
+    """
     require_button(fields, "allow")
     require_confirmation(fields, "Tick the box to say that you give this right.")
     agent_id, name = _agent(fields)
+    things = _things(fields)
 
     async def check(ask: PersonClient) -> str:
-        reply = await ask.ask("QUERY", PATH, {"agent": agent_id})
-        if reply.ok and not limits_of(reply, agent_id)[0]:
-            return f"{name} is not limited any more: it may call this already. Open the view again."
+        reply = await ask.ask("QUERY", PATH, {"agent": agent_id, "rights": True, "resource": things})
+        lacking = [each for entry in reply.entries("agents") for each in entry.get("missing_scopes") or ()]
+        if reply.ok and not lacking and not limits_of(reply, agent_id)[0]:
+            return f"{name} is not limited, and may call this already: {', '.join(things)}. Open the view again."
         return ""
 
-    return _give(fields, f"{name} may call {', '.join(_things(fields))}.", check)
+    return _give(fields, "allow", f"{name} may call {', '.join(things)}.", check)
 
 
 def limit(fields: Fields) -> FormRequest:
@@ -222,7 +235,7 @@ def limit(fields: Fields) -> FormRequest:
     require_button(fields, "limit")
     require_confirmation(fields, "A limit takes everything else away: tick the box to say that you mean it.")
     _, name = _agent(fields)
-    return _give(fields, f"{name} may call only {', '.join(_things(fields))} now.", None)
+    return _give(fields, "call", f"{name} may call only {', '.join(_things(fields))} now.")
 
 
 def take_back(fields: Fields) -> FormRequest:

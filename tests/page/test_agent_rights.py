@@ -51,7 +51,7 @@ def test_an_agent_is_limited_allowed_more_and_freed_by_forms(site: Site, browser
     freed = browser.send(taken.page.form("/do/lift-limits"), ("do", "lift"), confirmed="yes")
     assert freed.status == 200 and calls(site)
     stale = browser.send(more, ("do", "allow"), things="files.list_files", confirmed="yes")
-    assert stale.status == 400 and "is not limited any more" in stale.text and calls(site)
+    assert stale.status == 400 and "is not limited, and may call this already" in stale.text and calls(site)
     found = site.host.agtp_json(
         "audit", "search", "--method", "AUTHORIZE", "path:/grants", "--all", "--as", "registrar"
     )
@@ -61,6 +61,24 @@ def test_an_agent_is_limited_allowed_more_and_freed_by_forms(site: Site, browser
             *("call", "-", "INSPECT", "/", "target=audit", f"audit_id={each['audit_id']}", "--as", "registrar")
         )
         assert shown["body"]["result"]["payload"]["operator"]["name"]
+
+
+def test_allow_names_the_command_where_scopes_are_missing(site: Site, browser: Browser) -> None:
+    """A right that the agent could not use is not given; limited or not, the page says what gives it."""
+    made = site.host.agtp_json("agent", "new", "visitor", "--admit")
+    path = f"/agents/{made['agent_id']}"
+    for _ in range(2):
+        form = browser.get(path).page.form("/do/allow")
+        refused = browser.send(form, ("do", "allow"), things="files.read_file, QUERY /books", confirmed="yes")
+        assert refused.status == 422, "no endpoint of that name is there"
+        refused = browser.send(form, ("do", "allow"), things="files.read_file", confirmed="yes")
+        assert refused.status == 409 and "lacks mcp:tools:execute" in refused.text
+        assert "agtp agent allow visitor files.read_file" in refused.text
+        site.host.agtp("agent", "limit", "visitor", "files.list_files", "--yes")
+        assert "files.read_file" not in browser.get(path).text.partition(">Limited to<")[2].partition("</table>")[0]
+    command = ("agent", "allow", "visitor", "files.read_file")
+    assert site.host.agtp(*command).returncode == 0
+    assert site.host.agtp("tools", "call", "files.read_file", "path=welcome.txt", "--as", "visitor").returncode == 0
 
 
 def test_what_cannot_be_a_right_is_told(browser: Browser, path: str) -> None:
