@@ -6,7 +6,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -137,11 +137,7 @@ def new_command(
     if not as_json:
         # Before the host is asked: where that fails, the agent is issued all the same.
         print_summary(fields)
-    try:
-        runs = not hosted and admitted and admit(settings, name)
-    except CommandError as error:
-        error.answer = {**fields, "error": error.message, "remedy": error.remedy, "exit_status": error.exit_code}
-        raise
+    runs = not hosted and admitted and _admit(settings, fields)
     if as_json:
         print_json(fields)
         return
@@ -149,6 +145,19 @@ def new_command(
         print_note("the authority's key is not here: make the certificate with `agtp cert issue agent`")
     if not runs:
         print_note("a running host admits it on `agtp reload`")
+
+
+def _admit(config: Config, fields: Mapping[str, object]) -> bool:
+    """
+    Make a running host admit an agent that was issued just now; return whether one runs.
+
+    :raises CommandError: it does not; the answer in JSON has the agent's fields.
+    """
+    try:
+        return admit(config, str(fields["name"]))
+    except CommandError as error:
+        error.answer = {**fields, "error": error.message, "remedy": error.remedy, "exit_status": error.exit_code}
+        raise
 
 
 def issue_caller(config: Config, name: str, *, description: str, scopes: Sequence[str]) -> IssuedAgent:
