@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterable
 from typing import IO, Any
@@ -84,7 +85,10 @@ def translate_usage(error: click.UsageError) -> tuple[str, str]:
         return _translate_value(error, path)
     if error.message.startswith("Got unexpected extra argument"):
         extra = error.message.partition("(")[2].rstrip(").")
-        return f"{path} does not take the further argument {extra!r}", f"Write: {_usage(error)}"
+        options = () if error.ctx is None else error.ctx.command.params
+        filters = ":" in extra and any("--filter" in option.opts for option in options)
+        cure = f"Write: {path} --filter {shlex.quote(extra)}" if filters else f"Write: {_usage(error)}"
+        return f"{path} does not take the further argument {extra!r}", cure
     if error.message.startswith("No such command"):
         return f"{path} has no command {error.message.partition(' command ')[2].rstrip('.')}", listed
     if error.message == "Missing command.":

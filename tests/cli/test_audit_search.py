@@ -61,6 +61,9 @@ def test_every_field_is_an_option_of_search(run: Run) -> None:
         (("export", "--caller", "demo", "--caller", "librarian"), "caller is given twice"),
         (("walk", "--filter", "status:404", "--filter", "status:401"), "status is given twice"),
         (("follow", "--from", "-1h", "--since", "-2h"), "from is given twice"),
+        (("walk", "status:4xx"), "Write: agtp audit walk --filter status:4xx"),
+        (("export", "tool:a b"), "Write: agtp audit export --filter 'tool:a b'"),
+        (("follow", "status:4xx"), "Write: agtp audit follow --filter status:4xx"),
     ],
 )
 def test_a_wrong_filter_is_refused_here(run: Run, folder: Path, words: tuple[str, ...], said: str) -> None:
@@ -75,6 +78,7 @@ def test_a_wrong_filter_is_refused_here(run: Run, folder: Path, words: tuple[str
         (("--reason", "not_found"), "no record matches; did you mean the reason not-found?"),
         (("--reason", "planned"), "no record matches\n"),
         (("status=404",), "status=404 is looked for as a text: write status:404"),
+        (("caller_id=demo",), "caller_id=demo is looked for as a text: write caller:demo"),
         (("--tool", "x", "price=4"), "SERVER.TOOL, as `agtp tools ls` lists them\n"),
     ],
 )

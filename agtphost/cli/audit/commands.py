@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from itertools import islice
 
@@ -19,6 +20,7 @@ from agtphost.cli.audit.search import search_command
 from agtphost.cli.audit.summary import find_summary, is_summary_id
 from agtphost.cli.audit.verify import verify_command
 from agtphost.cli.exchange import inspect, open_client, signing_keys
+from agtphost.cli.failures import WrongInput
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options, wide_option
@@ -107,6 +109,8 @@ def walk(
     """
     search = read_search(given, where)
     target = resolve(where)
+    if ":" in chain:
+        raise WrongInput(f"{chain!r} is not a chain", f"Write: agtp audit walk --filter {shlex.quote(chain)}")
     named = chain if chain == HOST else agent_id_of(where, chain)
     with open_client(target) as client:
         keys = signing_keys(target, client)

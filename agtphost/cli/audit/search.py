@@ -172,8 +172,9 @@ def _find_slips(wanted: RecordFilter) -> Iterator[str]:
         yield f"did you mean the reason {close[0]}?"
     for text in wanted.texts:
         name, equals, value = text.partition("=")
-        if equals and value and name.lower() in FIELDS:
-            yield f"{text} is looked for as a text: write {name.lower()}:{value}"
+        # Records call their members caller_id, session_id and so on.
+        if equals and value and (field := name.lower().removesuffix("_id")) in FIELDS:
+            yield f"{text} is looked for as a text: write {field}:{value}"
 
 
 def _has_default(name: str) -> bool:
