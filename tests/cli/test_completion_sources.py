@@ -11,7 +11,6 @@ from click.shell_completion import ShellComplete
 from agtphost.cli import root
 from agtphost.cli.completion_sources import VARIABLE, _Here, _tools
 
-
 CERTIFICATES = """
 [host]
 server_id = "agents.example.com"
