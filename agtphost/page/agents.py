@@ -54,8 +54,7 @@ async def draw(visit: PageVisit) -> PageView:
     heads = ("Name", "State", "Role", *usage.HEADS, "Last call", "Rights", "Certificate, days left", "Sessions")
     caption = f"{plural(reply.result.get('count') or 0, 'agent')}, with their calls of the {usage.range_words(since)}"
     body: list[Any] = [form, elements.table(caption, heads, rows, "There are none.")]
-    if used.note:
-        body.append(tags.p(used.note))
+    body += [tags.p(note) for note in (used.note, used.naming_note) if note]
     if reply.continuation:
         query = urlencode({"name": name, "range": since, "more": reply.continuation})
         body.append(tags.p(tags.a("More agents", href=f"/agents?{query}", rel="next")))
@@ -127,7 +126,7 @@ def _calls(visit: PageVisit, since: str, latest: PageReply, used: usage.Usage) -
     return elements.section(
         "Calls",
         elements.search(visit.path, usage.range_choice(since), text="Show"),
-        *([tags.p(used.note)] if used.note else []),
+        *(tags.p(note) for note in (used.note, used.naming_note) if note),
         used.facts(usage.AGENTS, visit.rest),
         elements.table(
             f"Calls by tool or method, {usage.range_words(since)}",

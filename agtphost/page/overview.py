@@ -17,7 +17,7 @@ from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.time_range import MOST_CHARACTERS, TimeRange
 from agtphost.page.value_text import ago, octets, show_value
 from agtphost.vocabulary import times
-from agtphost.vocabulary.display_names import CLAIMED, EVENT, UNKNOWN, UNNAMED, caller_name
+from agtphost.vocabulary.display_names import CLAIMED, EVENT, NAMES_BELIEVED, UNKNOWN, UNNAMED, caller_name
 from agtphost.vocabulary.quantities import lasting, plural
 
 DECIDERS_ONLY = "Only operators and registrars, who decide, see what waits for a decision."
@@ -179,6 +179,7 @@ def _calls(chosen: TimeRange, counted: PageReply, latency: PageReply) -> Tag:
     content += [
         elements.table("By tool or method", ("Tool or method", *heads), by_tool, "No call was made."),
         elements.table("By agent", ("Caller", *heads), by_agent, "No agent called."),
+        *([tags.p(NAMES_BELIEVED)] if counted.result.get("names_believed") else ()),
         elements.table("Why calls were refused", ("Reason", "Calls"), why, "No call was refused."),
     ]
     return elements.section("Calls", *content)

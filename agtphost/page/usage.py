@@ -11,6 +11,7 @@ from twisted.web.template import Tag
 from agtphost.page import elements
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageQuestion, PageReply
+from agtphost.vocabulary.display_names import NAMES_BELIEVED
 
 RANGES = (("-1h", "Last hour"), ("-24h", "Last 24 hours"), ("-7d", "Last 7 days"), ("-30d", "Last 30 days"))
 """Ranges of time as the filter language writes them, and their labels."""
@@ -69,6 +70,11 @@ class Usage:
         if self.calls.result.get("complete") is False:
             return "There are too many records to count: only the newest part of the range is counted."
         return ""
+
+    @property
+    def naming_note(self) -> str:
+        """Return a sentence if numbers of an agent include calls that only named it; otherwise empty text."""
+        return NAMES_BELIEVED if self.calls.ok and self.calls.result.get("names_believed") else ""
 
     def _numbers(self, calls: Mapping[str, int]) -> tuple[Any, Any, Any]:
         if not self.calls.ok or not calls:

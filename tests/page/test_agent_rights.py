@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from agtphost.vocabulary.display_names import NAMES_BELIEVED
 from tests.page.browsing import Browser, Site, served
 
 
@@ -111,6 +112,7 @@ def test_agents_have_their_calls_over_a_range(site: Site, browser: Browser, path
     page = browser.get("/agents?range=-1h").page
     assert {"Calls", "Refused", "Failed", "Last call", "Rights"} <= set(page.said)
     assert any("last hour" in each for each in page.said)
+    assert all(NAMES_BELIEVED in browser.get(each).page.said for each in ("/agents", "/", path))
     one = browser.get(f"{path}?range=-7d").page
     assert "files.list_files" in one.said and any("last 7 days" in each for each in one.said)
     assert browser.get("/agents?range=ever").status == 200

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agtphost.client.sync import Client
+from agtphost.vocabulary.display_names import NAMES_BELIEVED
 from tests.system.hosting import Host, agtp, running, sample
 
 TOOL = "files.list_files"
@@ -61,12 +62,10 @@ def test_tables_and_counts(host: Host) -> None:
     assert by_tool[TOOL] == 3 and by_tool["DISCOVER"] >= 1
     by_status = host.agtp_json("audit", "search", "--tool", TOOL, "--count", "status")
     assert by_status == {"count": "status", "counts": [{"value": "200", "records": 3}]}
-    assert host.agtp("audit", "search", "--tool", TOOL, "--count", "agent").stdout.split()[:4] == [
-        "AGENT",
-        "RECORDS",
-        "demo",
-        "3",
-    ]
+    by_agent = host.agtp("audit", "search", "--tool", TOOL, "--count", "agent")
+    assert by_agent.stdout.split()[:4] == ["AGENT", "RECORDS", "demo", "3"]
+    assert NAMES_BELIEVED in by_agent.stderr, "a development host counts calls that only named the agent"
+    assert NAMES_BELIEVED not in host.agtp("audit", "search", "--count", "tool").stderr
     hours = host.agtp("audit", "search", "--tool", TOOL, "--count", "hour", "--csv").stdout.splitlines()
     assert hours[0] == "hour,records" and sum(int(line.split(",")[1]) for line in hours[1:]) == 3
 
@@ -148,7 +147,8 @@ def test_a_stopped_store_is_searched(tmp_path: Path) -> None:
     (entry,) = json.loads(done.stdout)
     assert entry["verified"] and entry["payload"]["extra"]["mcp_tool"] == "list_files"
     counted = agtp("audit", "search", "--offline", "--count", "tool", cwd=config.parent)
-    assert TOOL in counted.stdout
+    assert TOOL in counted.stdout and NAMES_BELIEVED not in counted.stderr
+    assert NAMES_BELIEVED in agtp("audit", "search", "--offline", "--count", "agent", cwd=config.parent).stderr
     assert agtp("audit", "search", "agent:demo", cwd=config.parent).returncode == 3
 
 

@@ -124,7 +124,15 @@ class Records:
             raise parameters.invalid("summary", UNCOUNTED, "Leave text out.")
         found = await self._records.summarize(int(self._now() * 1_000), search)
         shown: Mapping[str, Any] = await self._records.offload(partial(summary_to_json, found))
-        return {**shown, "agents": self._name_agents(shown["agents"])}
+        return {**shown, "agents": self._name_agents(shown["agents"]), **self._describe_naming()}
+
+    def _describe_naming(self) -> Mapping[str, bool]:
+        """
+        Return a member that says whether counts by agent include calls that only named the agent.
+
+        The index has no column for how surely the caller of a call was known, and the host believed the name.
+        """
+        return {"names_believed": True} if self._authorization.believes_names else {}
 
     async def _find_new(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what no record before a time has."""
@@ -168,7 +176,8 @@ class Records:
         for value, number in sorted(found.counts.items(), key=lambda item: (-item[1], item[0])):
             agent = self._directory.by_id(value) if by is CountedBy.AGENT and value else None
             counts.append({"value": value, "records": number, **({} if agent is None else {"name": agent.name})})
-        return {"count": by.value, "counts": counts, "before": found.before}
+        naming = self._describe_naming() if by is CountedBy.AGENT else {}
+        return {"count": by.value, "counts": counts, "before": found.before, **naming}
 
     async def _list(self, found: LatestRecords, *, signed: bool) -> list[dict[str, Any]]:
         records = [record for _, record in found.records]
