@@ -102,6 +102,10 @@ def command(
 
 def _read(called: str, words: tuple[str, ...], tool: str | None) -> tuple[str, str, str, Mapping[str, Any] | None]:
     """Return method, path, tool (empty if none is named), and the input or arguments (None if none are given)."""
+    if " /" in called:
+        # An endpoint in quotes, as grants name it: 'QUERY /books/{id}'.
+        called, _, endpoint = called.partition(" ")
+        words = (endpoint.strip(), *words)
     method, path, named = called, "/", tool or ""
     if not is_method_name(called):
         if tool is not None or "." not in called:

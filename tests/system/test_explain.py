@@ -201,6 +201,8 @@ def test_can_about_a_tool(host: Host, words: tuple[str, ...], status: int, expec
         (("files.nope",), 1, "no: demo may not call files.nope\n"),
         (("read_file",), 2, "neither a method nor a tool"),
         (("QUERY", "/library/9780140449136"), 0, "yes: demo may call QUERY /library/9780140449136\n"),
+        (("QUERY /library/9780140449136",), 0, "yes: demo may call QUERY /library/9780140449136\n"),
+        (("mcp /x",), 2, "'mcp' is neither a method nor a tool"),
         # The gates let everyone through to these methods, which then refuse those who are not operators or issuers.
         (("DEACTIVATE",), 0, "yes, at the gates: demo may send DEACTIVATE /\n  then     DEACTIVATE decides itself"),
         (("INSPECT",), 0, "yes, at the gates: demo may send INSPECT /\n"),
