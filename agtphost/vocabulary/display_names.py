@@ -91,7 +91,7 @@ UNKNOWN = "(unknown)"
 CLAIMED = "(unproven)"
 """The name under which calls are counted whose caller only claimed an Agent-ID, in a header: it may be any agent's."""
 
-NAMES_BELIEVED = "This host believes a name in a header, so calls that only named an agent count as calls of that agent."
+NAMES_BELIEVED = "This host believes names in headers: calls that only named an agent count as calls of that agent."
 """The note under counts by agent of a development host on loopback."""
 
 NO_CALLER = "-"
