@@ -65,6 +65,12 @@ REFRESH = f"{REFRESHES}=1".encode()
 """The member of a query of a view that asks for itself again, without a click."""
 
 
+STATIC = "/static/"
+
+NO_SESSION = ("Page-Session", "none")
+"""The field by which an open view hears that its session has ended; ``static/connection.js`` looks for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _AdmittedPageRequest:
     """The result of reading a request's head."""
@@ -128,10 +134,9 @@ class PageResource(Resource):
         if sent and path == "/enter" and not _is_short(request):
             return tail_of(request, 413, b"A link is shorter.\n")
         cookie, shown = cookie_of(request), self._browsers.find_certificate(request.channel.transport)
-        # A feed reconnects every few minutes, even without a viewer.
-        # So does a view that refreshes itself.
-        used = path != LIVE_PATH and REFRESH not in request.uri.partition(b"?")[2].split(b"&")
-        session = self._entrance.find_session(cookie, "" if shown is None else shown.person, used=used)
+        # An open view asks without a viewer: its feed reconnects, it refreshes itself, and it looks for the host.
+        own = path == LIVE_PATH or path.startswith(STATIC) or REFRESH in request.uri.partition(b"?")[2].split(b"&")
+        session = self._entrance.find_session(cookie, "" if shown is None else shown.person, used=not own)
         if session is not None:
             request.channel.note_proven()
         if sent and session is None and path != "/enter":
@@ -146,10 +151,11 @@ class PageResource(Resource):
             if refusal is not None:
                 return refusal
         path = request.path.decode("ascii", "replace")
-        name = path.removeprefix("/static/")
-        if path.startswith("/static/") and name in self._static:
+        name = path.removeprefix(STATIC)
+        if path.startswith(STATIC) and name in self._static:
             octets, kind = self._static[name]
-            return tail_of(request, 200, octets, kind=kind, cache="no-cache")
+            ended = () if request.admission.session is not None else (NO_SESSION,)
+            return tail_of(request, 200, octets, *ended, kind=kind, cache="no-cache")
         working = Deferred.fromCoroutine(self._answer(request, path))
         working.addErrback(lambda failure: _answer_failure(request, failure))
         return NOT_DONE_YET

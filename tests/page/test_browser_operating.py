@@ -73,6 +73,20 @@ def test_a_view_says_that_its_host_restarts_and_goes_on(browser: Browser, site: 
     browser.said()
 
 
+def test_a_view_says_that_its_session_has_ended_where_the_host_answers(browser: Browser, site: Site) -> None:
+    """As after a restart or a takeover between two looks of the page; what was typed stays until the person is back."""
+    enter(browser, site)
+    browser.open(address(site, "/agents"))
+    browser.type('[name="name"]', "typed before the end")
+    assert site.host.agtp("page", "--end-sessions").returncode == 0
+    browser.run("window.dispatchEvent(new Event('online'))")
+    until(lambda: "Your session has ended. Sign in again" in browser.text)
+    enter_beside(browser, site)
+    until(lambda: "What you typed is still here" in browser.text)
+    assert browser.run("return document.querySelector('[name=name]').value") == "typed before the end"
+    browser.said()
+
+
 def test_a_view_of_one_person_does_not_go_on_as_anothers(browser: Browser, site: Site) -> None:
     """Who enters in the same browser after a restart decided by the other's open view, under the other's name."""
     enter(browser, site)

@@ -167,8 +167,13 @@ def test_a_call_is_a_timeline(page: PageInMemory) -> None:
 
 
 def test_a_refreshing_view_is_no_click(page: PageInMemory) -> None:
-    """A session that nobody uses ends, although its view asks for itself again."""
+    """A session that nobody uses ends, although its view asks for itself again, and looks whether the host is there."""
     other = PageInMemory({"admin": {"listen": "ssl:4481:interface=127.0.0.1", "idle": 60}})
+    other.open()
+    for _ in range(3):
+        other.host.advance(25.0)
+        assert other.get("/static/icon.svg")[0] == 200
+    assert other.get("/")[0] == 401
     other.open()
     for _ in range(3):
         other.host.advance(25.0)

@@ -1,9 +1,9 @@
 /*
- * Says when the host does not answer, and goes on once it is back.
+ * Says when the host does not answer or the session has ended, and goes on once both are back.
  *
  * A view stays readable while the host restarts; what was typed stays, too. When the host answers again and the session
  * is open, the view is loaded anew; with typed text only the token of its forms is, if it is the same person's. A session
- * ends with the host's process: then the page waits until the person has entered again, in any window of this browser.
+ * ends with the host's process, which may be replaced between two looks: then the page waits until the person has entered again, in any window of this browser.
  */
 import { fetched, person_of } from "./refresh.js";
 
@@ -14,8 +14,8 @@ const LONGEST = 5_000;
 /** A file, so that the question is no request of the host's own protocol and has no record. */
 const ALIVE = "/static/icon.svg";
 
-/** 401 without a session; any other answer has one. */
-const SESSION = "/evidence/record?audit_id=none";
+/** The field of its answer where the browser has no session. */
+const SESSION = "page-session";
 
 /** Watch the connection of a view. */
 const watch_connection = () => {
@@ -73,29 +73,32 @@ const watch_connection = () => {
     say("back", "The host answers again. What you typed is still here; the rest of this view may be out of date.", again);
   };
 
-  let lost = false;
+  let [lost, away] = [false, false];
 
   const look = async () => {
-    let alive = false;
+    let [alive, ended] = [false, false];
     try {
-      alive = (await ask(ALIVE, "HEAD")).ok;
+      const answer = await ask(ALIVE, "HEAD");
+      [alive, ended] = [answer.ok, answer.headers.get(SESSION) === "none"];
     } catch {
       alive = false;
     }
     if (!alive) {
-      lost = true;
+      lost = away = true;
       say("lost", `The host does not answer. Retrying; this view was loaded at ${loaded.toISOString().slice(11, 19)} UTC.`);
       return AGAIN;
     }
-    if (!lost) return EVERY;
-    const open = (await ask(SESSION, "GET")).status !== 401;
-    if (open) {
-      lost = false;
-      await go_on();
-      return EVERY;
+    if (ended) {
+      away = true;
+      const why = lost ? "The host was restarted, which ended your session." : "Your session has ended.";
+      say("ended", `${why} Sign in again to use this page; what you typed is kept.`, { href: "/enter", text: "Sign in again" });
+      return AGAIN;
     }
-    say("ended", "The host was restarted, which ended your session. Sign in again to use this page; what you typed is kept.", { href: "/enter", text: "Sign in again" });
-    return AGAIN;
+    if (away) {
+      lost = away = false;
+      await go_on();
+    }
+    return EVERY;
   };
 
   let timer = 0;
