@@ -11,6 +11,7 @@ datagram frames. The library is aioquic, of which only the core without I/O is u
 - :mod:`.datagrams`: the UDP port: which datagram belongs to which connection, Retry, versions, stateless resets
 - :mod:`.turns`: what a port does in a turn of the reactor
 - :mod:`.receive_queue`: datagrams that wait until it is their connection's turn
+- :mod:`.progress`: which connections send much that has no use
 - :mod:`.qlog`: traces of connections, for debugging
 - :mod:`.listener`: the service
 """

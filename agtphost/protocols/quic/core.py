@@ -271,6 +271,14 @@ class ServerCore(BoundedConnection):
 
     # The connection
 
+    def count_fresh_octets(self) -> int:
+        """Return how many octets of streams the client has sent, those of gaps included; repeated ones count once."""
+        return int(self._local_max_data.used)
+
+    def count_in_flight(self) -> int:
+        """Return how many packets the client has neither acknowledged nor lost, and has to acknowledge."""
+        return sum(space.ack_eliciting_in_flight for space in self._loss.spaces)
+
     def datagrams_to_send(self, now: float) -> list[tuple[bytes, Any]]:
         """Return the datagrams that have to be sent, with a request of proof where the client's address is new."""
         path, *others = self._network_paths

@@ -19,6 +19,7 @@ from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.peers import call_each, certificate_of
 from agtphost.protocols.quic.core import ServerCore
 from agtphost.protocols.quic.link_settings import LinkSettings
+from agtphost.protocols.quic.progress import ProgressAccount
 from agtphost.protocols.quic.stream import StreamConnection, StreamTransport
 from agtphost.vocabulary.quic_codes import (
     CERTIFICATE_REQUIRED,
@@ -89,6 +90,7 @@ class QuicLink:
         self._draining = False
         self._seen_at = ""  # the client's address as the system spells it
         self._active = self._clock.seconds()
+        self._progress, self._progress_elsewhere = ProgressAccount(self._active), ProgressAccount(self._active)
         self._expires = math.inf
         self.handshake_until = self._active + settings.limits.handshake_timeout
         """When the handshake has to be over."""
@@ -108,15 +110,33 @@ class QuicLink:
         A handshake belongs to one address (RFC 9000 section 9): the library takes any as proven that the end of a
         handshake comes from, also where the host's part of it was sent to another one.
         """
-        if self.is_gone or (self._peer is None and canonical_address(address[0]) != self.address):
+        is_elsewhere = self._is_elsewhere(address)
+        if self.is_gone or (self._peer is None and is_elsewhere):
             return
+        fresh, in_flight = self.core.count_fresh_octets(), self.core.count_in_flight()
         self._call_core(self.core.receive_datagram, datagram, address)
+        fresh, acknowledged = self.core.count_fresh_octets() - fresh, in_flight - self.core.count_in_flight()
+        progress = self._progress_elsewhere if is_elsewhere else self._progress
+        progress.note_datagram(len(datagram), fresh, acknowledged, self._clock.seconds())
         self._handle_events()
         if self.core.is_fresh:
             self._go()  # Not even keys could be agreed upon.
         elif not self.is_gone:
             self._note_address()
             self._wake()
+
+    def is_costly(self, address: tuple[str, int]) -> bool:
+        """
+        Return whether a datagram waits behind those of other connections.
+
+        That is so where much of what came for this one brought nothing. What comes from another address than the
+        client's has a balance of its own, because anyone may send it who has seen an ID.
+        """
+        progress = self._progress_elsewhere if self._is_elsewhere(address) else self._progress
+        return progress.is_costly(self._clock.seconds())
+
+    def _is_elsewhere(self, address: tuple[str, int]) -> bool:
+        return address[0] not in (self._seen_at, self.address) and canonical_address(address[0]) != self.address
 
     def _call_core(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call the core; an exception that is none of QUIC's closes the connection, and nothing else."""
@@ -228,6 +248,7 @@ class QuicLink:
             self._owner.vouch(self)
         self._owner.establish(self)
         self.core.end_handshake()
+        self._progress.clear()
         self._peer = Peer(
             address=self.address,
             carrier="quic",
@@ -297,6 +318,7 @@ class QuicLink:
         settings, peer = self._settings, self._peer
         assert peer is not None
         self._requests += 1
+        self._progress.note_request(self._clock.seconds())
         self._draining |= self._requests >= settings.limits.requests_per_connection
         wire = Connection(Role.SERVER, settings.wire_limits, strict_request_line=settings.strict_request_line)
         connection = StreamConnection(settings.dispatcher, settings.one_request, self._clock, wire, self, self.address)

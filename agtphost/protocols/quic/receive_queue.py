@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from agtphost.protocols.admission import canonical_address, origin_of
 
@@ -36,34 +36,40 @@ class Receiver(Protocol):
     is_admitted: bool
     """Whether the client has shown that it receives there."""
 
+    def is_costly(self, address: Address) -> bool:
+        """Return whether a datagram from an address waits behind those of other connections."""
+
     def receive(self, datagram: bytes, address: Address) -> None:
         """Take a datagram."""
 
 
-class _Origin:
+R = TypeVar("R", bound=Receiver)
+
+
+class _Origin(Generic[R]):
     """The datagrams that wait for the connections of an address, and the seconds that it has had beyond its part."""
 
     __slots__ = ("excess", "waiting")
 
     def __init__(self) -> None:
         self.excess = 0.0
-        self.waiting: OrderedDict[Receiver, deque[tuple[bytes, Address]]] = OrderedDict()
+        self.waiting: OrderedDict[R, deque[tuple[bytes, Address]]] = OrderedDict()
 
 
-class ReceiveQueue:
+class ReceiveQueue(Generic[R]):
     """
     The datagrams that wait. Those from addresses that are not proven share the part of one address: handshakes, and
     what comes for a connection from elsewhere, be it of its client that has moved or of another one.
     """
 
     def __init__(self) -> None:
-        self._origins: OrderedDict[str | None, _Origin] = OrderedDict()
+        self._origins: OrderedDict[str | None, _Origin[R]] = OrderedDict()
 
     def __len__(self) -> int:
         """Return how many addresses have datagrams that wait."""
         return len(self._origins)
 
-    def put(self, receiver: Receiver, datagram: bytes, address: Address) -> bool:
+    def put(self, receiver: R, datagram: bytes, address: Address) -> bool:
         """Let a datagram wait; False where as many of its connection wait as may, and it is lost."""
         # Who has seen an ID may send for it, and takes nothing of its client's part from another address.
         is_its_own = receiver.is_admitted and canonical_address(address[0]) == receiver.address
@@ -76,8 +82,12 @@ class ReceiveQueue:
         own.append((datagram, address))
         return True
 
-    def serve_next(self) -> None:
-        """Give a connection its next datagram: the one that has waited longest, of the address whose turn it is."""
+    def serve_next(self) -> R:
+        """
+        Give a connection its next datagram: the one that has waited longest, of the address whose turn it is.
+
+        :return: the connection.
+        """
         name, origin = self._origins.popitem(last=False)
         while origin.excess > 0:
             origin.excess -= ROUND_SECONDS
@@ -92,8 +102,9 @@ class ReceiveQueue:
         began = time.thread_time()
         receiver.receive(datagram, address)
         origin.excess = max(0.0, time.thread_time() - began - ROUND_SECONDS)
+        return receiver
 
-    def discard(self, receiver: Receiver) -> None:
+    def discard(self, receiver: R) -> None:
         """Drop what waits for a connection that is over, also under an address that it had before."""
         for name, origin in tuple(self._origins.items()):
             if origin.waiting.pop(receiver, None) is not None and not origin.waiting:

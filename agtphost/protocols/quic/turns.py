@@ -1,4 +1,9 @@
-"""What a UDP port does in a turn of the reactor: what connections send first, then the datagrams that wait."""
+"""
+What a UDP port does in a turn of the reactor: what connections send first, then the datagrams that wait.
+
+Datagrams of costly connections, which send much that has no use, wait apart: they get a part of the host's time,
+however many they are, since each turn in which one is read makes the calls of all others longer, also over TLS.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from agtphost.protocols.quic.receive_queue import Address, ReceiveQueue, Receiver
 
@@ -20,6 +25,9 @@ A datagram may take 0.8 ms. A call has four or five turns, through the threads o
 
 READ_SECONDS = 0.0005
 """Seconds for which a turn still reads datagrams then, so that the next one knows whose turn it is."""
+
+COSTLY_SHARE = 0.1
+"""Part of the host's time that all costly connections together have."""
 
 TURN_OCTETS = 262_144
 """Octets of datagrams of one turn, as Twisted has it."""
@@ -43,7 +51,8 @@ class PortTurns:
     def __init__(self, clock: IReactorTime, limit_octets: Callable[[int], None]) -> None:
         self._clock = clock
         self._limit_octets = limit_octets
-        self._queue = ReceiveQueue()
+        self._queue, self._costly = ReceiveQueue[Sender](), ReceiveQueue[Sender]()
+        self._costly_call: IDelayedCall | None = None  # serves the next of the costly ones
         self._sending: dict[Sender, None] = {}  # have something to send, or may have; who asked first is first
         self._has_next = False
         self._began: float | None = None
@@ -64,6 +73,11 @@ class PortTurns:
 
     def hand_over(self, receiver: Sender, datagram: bytes, address: Address) -> bool:
         """Give a connection a datagram, now or when it is its turn; False where too many wait, and it is lost."""
+        if receiver.is_costly(address):
+            is_taken = self._costly.put(receiver, datagram, address)
+            if self._costly_call is None:
+                self._costly_call = self._clock.callLater(0, self._serve_costly)
+            return is_taken
         if not self._queue and not self._is_over():
             receiver.receive(datagram, address)
             return True
@@ -77,7 +91,21 @@ class PortTurns:
     def discard(self, link: Sender) -> None:
         """Forget a connection that is over, and what waits for it."""
         self._queue.discard(link)
+        self._costly.discard(link)
         self._sending.pop(link, None)
+
+    def _serve_costly(self) -> None:
+        """Serve a datagram of a costly connection and its answer, then none until the others had their part."""
+        self._costly_call = None
+        if not self._costly:
+            return
+        began = time.thread_time()
+        receiver = self._costly.serve_next()
+        if receiver in self._sending:
+            del self._sending[receiver]
+            receiver.flush()
+        pause = (time.thread_time() - began) * (1 / COSTLY_SHARE - 1)
+        self._costly_call = self._clock.callLater(pause, self._serve_costly)
 
     def _begin(self) -> None:
         self._began = time.thread_time()

@@ -8,12 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from twisted.internet.defer import succeed
+from twisted.internet.task import Clock
 
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.quic import receive_queue, turns
 from agtphost.protocols.quic.link import QuicLink
 from agtphost.protocols.quic.receive_queue import ReceiveQueue
-from tests.protocols.links import FakeDispatcher
+from agtphost.protocols.quic.turns import COSTLY_SHARE, PortTurns
+from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
 from tests.protocols.quic.test_hostile import OK
@@ -212,14 +215,21 @@ class Client:
     ) -> None:
         self._name, self._served, self._seconds = name, served, seconds
         self.address, self.is_admitted = address, is_admitted
+        self.costly = False
         self.spend: Callable[[float], None] = lambda seconds: None
+
+    def is_costly(self, address: tuple[str, int]) -> bool:
+        return self.costly
+
+    def flush(self) -> None:
+        self.spend(self._seconds)
 
     def receive(self, datagram: bytes, address: tuple[str, int]) -> None:
         self._served.append(self._name + datagram.decode())
         self.spend(self._seconds)
 
 
-def put(queue: ReceiveQueue, client: Client, count: int, origin: str = "") -> int:
+def put(queue: ReceiveQueue[Client], client: Client, count: int, origin: str = "") -> int:
     """Let so many datagrams wait, from another address if one is given, and return how many do."""
     return sum(queue.put(client, b"%d" % number, (origin or client.address, 50_000)) for number in range(count))
 
@@ -228,7 +238,7 @@ def put(queue: ReceiveQueue, client: Client, count: int, origin: str = "") -> in
 def test_several_clients_share_the_queue(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     """The first that wait may be many; each further one gets its part, and at least one datagram."""
     monkeypatch.setattr(receive_queue, "MOST_QUEUED", 4)
-    queue, served = ReceiveQueue(), list[str]()
+    queue, served = ReceiveQueue[Client](), list[str]()
     assert [put(queue, Client(each, served, address % at), 5) for at, each in enumerate("abcdef")] == [4, 2, 1, 1, 1, 1]
     while queue:
         queue.serve_next()
@@ -239,7 +249,7 @@ def test_several_clients_share_the_queue(monkeypatch: pytest.MonkeyPatch, addres
 def test_connections_of_an_address_share_its_part(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     """Half of what waits is another address's, however many connections there are of the first; an IPv6 /64 is one."""
     monkeypatch.setattr(receive_queue, "MOST_QUEUED", 8)
-    queue, served = ReceiveQueue(), list[str]()
+    queue, served = ReceiveQueue[Client](), list[str]()
     places = [address % number if "%" in address else address for number in range(1, 5)]
     clients = [Client(each, served, place) for each, place in zip("abcd", places, strict=True)]
     assert [put(queue, each, 8) for each in clients] == [8, 4, 2, 2]
@@ -252,7 +262,7 @@ def test_connections_of_an_address_share_its_part(monkeypatch: pytest.MonkeyPatc
 
 def test_handshakes_from_addresses_that_may_be_forged_share_a_part() -> None:
     """A client has no more of the queue for claiming many addresses, and takes nothing of the one that it claims."""
-    queue, served = ReceiveQueue(), list[str]()
+    queue, served = ReceiveQueue[Client](), list[str]()
     for number, each in enumerate("abcdef"):
         put(queue, Client(each, served, f"198.51.100.{number}", is_admitted=False), 1)
     put(queue, Client("z", served, "198.51.100.0"), 3)
@@ -264,7 +274,7 @@ def test_handshakes_from_addresses_that_may_be_forged_share_a_part() -> None:
 def test_datagrams_from_elsewhere_take_nothing_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who sees a connection ID on its way sends for it what cannot be decrypted: the client has its part as before."""
     monkeypatch.setattr(receive_queue, "MOST_QUEUED", 8)
-    queue, served = ReceiveQueue(), list[str]()
+    queue, served = ReceiveQueue[Client](), list[str]()
     client = Client("a", served, COSTLY[0])
     assert put(queue, client, 10, OTHER[0]) == 8
     assert put(queue, client, 4, f"::ffff:{COSTLY[0]}") == 4
@@ -281,7 +291,7 @@ def test_an_address_whose_datagrams_take_long_has_fewer(monkeypatch: pytest.Monk
         seconds += more
 
     monkeypatch.setattr(receive_queue, "time", SimpleNamespace(thread_time=lambda: seconds))
-    queue, served = ReceiveQueue(), list[str]()
+    queue, served = ReceiveQueue[Client](), list[str]()
     costly = Client("a", served, COSTLY[0], seconds=4 * receive_queue.ROUND_SECONDS)
     cheap = Client("b", served, OTHER[0], seconds=receive_queue.ROUND_SECONDS / 2)
     for each, count in ((costly, 3), (cheap, 6)):
@@ -294,7 +304,7 @@ def test_an_address_whose_datagrams_take_long_has_fewer(monkeypatch: pytest.Monk
 
 def test_what_waits_under_an_earlier_address_ends_with_its_connection() -> None:
     """A connection that has moved may have datagrams that wait under both addresses."""
-    queue, served = ReceiveQueue(), list[str]()
+    queue, served = ReceiveQueue[Client](), list[str]()
     client = Client("a", served, COSTLY[0])
     put(queue, client, 2)
     client.address = OTHER[0]
@@ -302,3 +312,104 @@ def test_what_waits_under_an_earlier_address_ends_with_its_connection() -> None:
     assert len(queue) == 2
     queue.discard(client)
     assert not queue
+
+
+def test_costly_connections_have_a_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty clients whose datagrams have no use take a tenth of the host's time, not all of it."""
+    clock: Any = Clock()
+    served = list[str]()
+    for module in (turns, receive_queue):
+        monkeypatch.setattr(module, "time", SimpleNamespace(thread_time=clock.seconds))
+
+    def spend(seconds: float) -> None:
+        clock.rightNow += seconds
+
+    class Costly(Client):
+        def receive(self, datagram: bytes, address: tuple[str, int]) -> None:
+            super().receive(datagram, address)
+            port.wake(self)
+
+    clients = [Costly("c", served, f"198.51.100.{number}", seconds=0.0004) for number in range(40)]
+    other = Client("o", served, "192.0.2.1")
+    port = PortTurns(clock, lambda octets: None)
+    for each in clients:
+        each.costly, each.spend = True, spend
+    for _ in range(1_000):
+        for each in clients:
+            port.note_datagram()
+            port.hand_over(each, b"", (each.address, 50_000))
+        assert port.hand_over(other, b"", (other.address, 50_000))
+        clock.advance(0.001)
+    spent = served.count("c") * 0.0008
+    assert 0.5 * COSTLY_SHARE < spent / clock.seconds() < 1.2 * COSTLY_SHARE
+    assert served.count("o") == 1_000
+
+
+def test_a_connection_that_ends_leaves_nothing_that_waits_apart() -> None:
+    """What a costly connection has sent is dropped with it, and the port's calls end."""
+    clock, served = Clock(), list[str]()
+    port, client = PortTurns(clock, lambda octets: None), Client("c", served, COSTLY[0])
+    client.costly = True
+    assert port.hand_over(client, b"", COSTLY)
+    port.discard(client)
+    clock.advance(1)
+    assert not served and not clock.getDelayedCalls()
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [b"\x0a\0\0" * 150 + b"\x15\0\1" * 300, b"\x11\0\1" * 400, b"\1".ljust(24, b"\0")],
+    ids=["empty", "windows", "ping"],
+)
+def test_a_client_that_sends_nothing_of_use_is_costly(site: Site, octets: bytes) -> None:
+    """A few datagrams full of frames, or some dozens with one, have a client served apart; calls make up for that."""
+    network = Network()
+    host: Any = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.call(ends=False)
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    most = 8 if len(octets) > 1_000 else 60
+    for _ in range(most):
+        host.endpoint.datagramReceived(sealed(client.core, octets), client.address)
+        network.pass_time(0.001)
+        if link.is_costly(client.address):
+            break
+    else:
+        pytest.fail("it is served like others")
+    assert not is_costly_after(network, link, client, 15.0)
+    assert client.wait(client.call())[0].startswith(OK)
+
+
+def is_costly_after(network: Network, link: QuicLink, client: QuicClient, seconds: float) -> bool:
+    """Let time pass; return whether a client is served apart then."""
+    network.pass_time(seconds)
+    return link.is_costly(client.address)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.03], ids=["no loss", "loss"])
+def test_a_client_that_makes_calls_is_not_costly(site: Site, monkeypatch: pytest.MonkeyPatch, loss: float) -> None:
+    """Long requests and answers, calls that are cancelled, and an address that changes are of use."""
+    network = Network(11, loss=loss)
+    dispatcher = FakeDispatcher(lambda request, peer, interim: succeed(reply(request, b"x" * 60_000)))
+    QuicHost(network, site, dispatcher)
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.1)
+    costly = list[bool]()
+    receive = QuicLink.receive
+
+    def note(link: QuicLink, datagram: bytes, address: Any) -> None:
+        receive(link, datagram, address)
+        costly.append(link.is_costly(address))
+
+    monkeypatch.setattr(QuicLink, "receive", note)
+    for _ in range(4):
+        calls = [client.call(ask(body=b"y" * 15_000)) for _ in range(8)]
+        client.wait(*calls)
+    for _ in range(16):
+        client.core.reset_stream(client.call(ask()), 3)
+        client.flush()
+    network.pass_time(5)
+    client.rebind(OTHER)
+    assert client.wait(client.call())[0].startswith(OK)
+    assert len(costly) > 300 and not any(costly)

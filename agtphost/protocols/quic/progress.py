@@ -1,0 +1,68 @@
+"""How much of what a client of QUIC sends brings neither its requests nor the answers on (RFC 9000 section 21.9)."""
+
+from __future__ import annotations
+
+OCTETS_OF_UNIT = 128
+"""
+Octets without use that count as much as a datagram, which takes 60 to 120 us to read and to acknowledge. A frame that
+is allowed, has no use and takes 1 to 2 us has three or four.
+"""
+
+FRESH_OCTETS = 100
+"""Octets of a request that make up for a datagram: a full one makes up for eleven others."""
+
+ACKNOWLEDGED, REQUEST = 1.5, 8.0
+"""What a packet that is acknowledged and a request that begins make up for: a datagram, and more than a request has."""
+
+UNITS_PER_SECOND = 20.0
+"""What a client may send without use: PINGs, repeated packets, and what it says about its windows and addresses."""
+
+MOST_CREDIT, ALLOWED, MOST_DEBT = 32.0, 10.0, 256.0
+"""
+Units. A client that made calls may cancel some dozens of them; one that sent nothing of use is costly after one full
+datagram, since forty of them may come; and one that was, and is so no more, is served like others after twelve seconds.
+"""
+
+
+class ProgressAccount:
+    """The balance of a connection: datagrams without use against requests, their octets, and acknowledgements."""
+
+    __slots__ = ("_at", "_debt")
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self._debt = 0.0
+
+    def note_datagram(self, octets: int, fresh: int, acknowledged: int, now: float) -> None:
+        """
+        Count a datagram.
+
+        :param octets: that it has.
+        :param fresh: octets of streams in it that did not come before.
+        :param acknowledged: packets that are so since.
+        :param now: seconds, never going back.
+        """
+        fresh = min(fresh, octets)  # A frame with a gap before it seems to bring more.
+        cost = 1 + (octets - fresh) / OCTETS_OF_UNIT
+        self._add(cost - fresh / FRESH_OCTETS - ACKNOWLEDGED * max(0, acknowledged), now)
+
+    def note_request(self, now: float) -> None:
+        """Count a request that begins."""
+        self._add(-REQUEST, now)
+
+    def is_costly(self, now: float) -> bool:
+        """Return whether more came without use than may."""
+        return self._find_debt(now) > ALLOWED
+
+    def clear(self) -> None:
+        """Forget what was counted: the datagrams of a handshake have no octets of streams."""
+        self._debt = 0.0
+
+    def _find_debt(self, now: float) -> float:
+        if self._debt <= 0:
+            return self._debt
+        return max(0.0, self._debt - UNITS_PER_SECOND * max(0.0, now - self._at))
+
+    def _add(self, units: float, now: float) -> None:
+        self._debt = min(MOST_DEBT, max(-MOST_CREDIT, self._find_debt(now) + units))
+        self._at = now
