@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
 from agtphost.client import blocking_https, tls
-from agtphost.client.aio_connection import AsyncioConnection, connect, settle
+from agtphost.client.aio_attempts import await_race, settle, start_attempt
+from agtphost.client.aio_connection import AsyncioConnection, connect
 from agtphost.client.async_calls import AsyncCalls
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import CallOptions, ClientOptions
@@ -160,29 +161,13 @@ class Client(AsyncCalls[AnyConnection]):
         by_tls: Callable[[], Coroutine[Any, Any, AnyConnection]],
         lost: Callable[[str], object],
     ) -> AnyConnection:
-        loop = asyncio.get_running_loop()
-        winner: asyncio.Future[AnyConnection] = loop.create_future()
+        later = asyncio.get_running_loop().call_later
 
-        def start(
-            work: Coroutine[Any, Any, AnyConnection], end: Callable[[AnyConnection | BaseException], object]
-        ) -> Callable[[], object]:
-            async def attempt() -> None:
-                try:
-                    found: AnyConnection | BaseException = await work
-                except Exception as error:
-                    found = error
-                end(found)
+        def begin(done: Callable[[AnyConnection | BaseException], object]) -> Callable[[], object]:
+            race: ConnectionRace[AnyConnection] = ConnectionRace(start_attempt, later, by_quic, by_tls, lost, done)
+            return race.stop
 
-            return loop.create_task(attempt()).cancel
-
-        race = ConnectionRace(start, loop.call_later, by_quic, by_tls, lost, lambda found: settle(winner, found))
-        try:
-            return await winner
-        except asyncio.CancelledError:
-            race.stop()
-            if winner.done() and not winner.cancelled() and winner.exception() is None:
-                winner.result().abort()  # It was ready in the turn in which the call was given up.
-            raise
+        return await await_race(begin, lambda late: late.abort())
 
     async def _connect_by_tls(self, key: Destination, deadline: Deadline) -> AsyncioConnection:
         def make() -> AsyncioConnection:

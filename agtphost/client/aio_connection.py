@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agtphost.client import tls
+from agtphost.client.aio_attempts import connect_to_first, settle
 from agtphost.client.connections import Stream
 from agtphost.client.deadline import Deadline
 from agtphost.client.delivery import Delivery
 from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
-from agtphost.client.tcp_attempts import ATTEMPT_DELAY, interleave
+from agtphost.client.tcp_attempts import interleave
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
@@ -151,16 +152,6 @@ class AsyncioConnection(asyncio.Protocol):
         self._lost(self)
 
 
-def settle(waiting: asyncio.Future[T], found: T | BaseException) -> None:
-    """Give a future what was waited for, or why there is none, unless it was cancelled in this turn of the loop."""
-    if waiting.done():
-        return
-    if isinstance(found, BaseException):
-        waiting.set_exception(found)
-    else:
-        waiting.set_result(found)
-
-
 def _reason(exc: Exception | None) -> ClientError | None:
     """Return the error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
     if isinstance(exc, ssl.SSLError) and not isinstance(exc, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
@@ -236,29 +227,9 @@ class HeardSocket(socket.socket):
 
 
 async def _dial(loop: asyncio.AbstractEventLoop, destination: Destination) -> socket.socket:
-    """Open a TCP connection to one of the addresses of a name; see :mod:`agtphost.client.tcp_attempts`."""
+    """Open a TCP connection to one of the addresses of a name."""
     places = interleave(await loop.getaddrinfo(destination.host, destination.port, type=socket.SOCK_STREAM))
-    failure: OSError | None = None
-    attempts: set[asyncio.Task[socket.socket]] = set()
-    try:
-        while places or attempts:
-            if places:
-                attempts.add(loop.create_task(_open(loop, places.pop(0))))
-            delay = ATTEMPT_DELAY if places else None
-            await asyncio.wait(attempts, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
-            for attempt in [each for each in attempts if each.done()]:
-                if (error := attempt.exception()) is None:
-                    attempts.discard(attempt)
-                    return attempt.result()
-                if not isinstance(error, OSError):
-                    raise error
-                attempts.discard(attempt)
-                failure = failure or error
-    finally:
-        for attempt in attempts:
-            attempt.add_done_callback(_close_unused)
-            attempt.cancel()
-    raise failure or OSError("the name has no address")
+    return await connect_to_first(places, lambda place: _open(loop, place), (OSError,), socket.socket.close)
 
 
 async def _open(loop: asyncio.AbstractEventLoop, place: Any) -> socket.socket:
@@ -272,9 +243,3 @@ async def _open(loop: asyncio.AbstractEventLoop, place: Any) -> socket.socket:
         raw.close()
         raise
     return raw
-
-
-def _close_unused(attempt: asyncio.Task[socket.socket]) -> None:
-    """Close the connection of an attempt that came too late."""
-    if not attempt.cancelled() and attempt.exception() is None:
-        attempt.result().close()

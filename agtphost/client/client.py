@@ -9,9 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
-from twisted.internet import error as network
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock, DeferredQueue, gatherResults
-from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.task import deferLater
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
@@ -28,8 +26,8 @@ from agtphost.client.host import Host
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.target import find_for_client as found_target
-from agtphost.client.tls import cannot_connect
 from agtphost.client.tls_context import ConnectionCreator, HandshakeNotes, openssl_context
+from agtphost.client.twisted_attempts import connect_by_tcp, start_attempt
 from agtphost.vocabulary.uris import AgtpUri
 
 if TYPE_CHECKING:
@@ -274,34 +272,6 @@ class Client(AsyncCalls[AnyConnection]):
         creator = ConnectionCreator(self._context, key.host, notes)
         factory = TLSMemoryBIOFactory(creator, True, ConnectionFactory(link), self._reactor)
         seconds = deadline.remaining(f"connecting to {key}")
-        endpoint = HostnameEndpoint(self._reactor, key.host, key.port, timeout=seconds)
-        try:
-            await _cancel_plainly(endpoint.connect(factory))
-        except (network.ConnectError, network.DNSLookupError, OSError, UnicodeError, ValueError) as error:
-            raise cannot_connect(error, key) from error
+        await connect_by_tcp(self._reactor, key, factory, seconds)
         deadline.remaining(f"shaking hands with {key}")
         return await link.ready
-
-
-def start_attempt(work: Coroutine[Any, Any, A], end: Callable[[A | BaseException], object]) -> Callable[[], None]:
-    """Run an attempt of a :class:`.carrier_race.ConnectionRace`; return what cancels it."""
-    running: Deferred[A | BaseException] = Deferred.fromCoroutine(work)
-    running.addErrback(lambda failure: failure.value)
-    running.addCallback(end)
-    return running.cancel
-
-
-def _cancel_plainly(connecting: Deferred[Any]) -> Deferred[Any]:
-    """Return a Deferred that is cancelled with CancelledError, which endpoints report as another failure."""
-
-    def give_up(waiting: Deferred[Any]) -> None:
-        waiting.errback(CancelledError())
-        connecting.cancel()
-
-    def pass_on(found: Any) -> None:
-        if not waiting.called:
-            waiting.callback(found)
-
-    waiting: Deferred[Any] = Deferred(give_up)
-    connecting.addBoth(pass_on)
-    return waiting

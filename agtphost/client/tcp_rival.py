@@ -6,6 +6,7 @@ import contextlib
 import math
 import selectors
 import socket
+from collections.abc import Collection
 from typing import Any
 
 from agtphost.client.carriers import HEAD_START
@@ -32,12 +33,12 @@ class TcpRival:
         self._attempts: TcpAttempts | None = None
         self._channel: socket.socket | None = None
 
-    def wait(self, datagrams: Any, seconds: float) -> bool:
+    def wait(self, datagrams: Collection[Any], seconds: float) -> Collection[Any]:
         """
-        Wait until a socket has datagrams.
+        Wait until one of several sockets has datagrams.
 
         :param seconds: at most.
-        :return: whether it has.
+        :return: those that have.
         :raises Overtaken: if TCP is connected before.
         """
         end = self._clock() + seconds
@@ -45,7 +46,8 @@ class TcpRival:
             limit = min(left, max(self._begin_due() - self._clock(), 0.001))
             channels = [] if self._attempts is None else self._attempts.channels
             with selectors.DefaultSelector() as selector:
-                selector.register(datagrams, selectors.EVENT_READ)
+                for each in datagrams:
+                    selector.register(each, selectors.EVENT_READ)
                 for channel in channels:
                     selector.register(channel, selectors.EVENT_WRITE, channel)
                 ready = {key.fileobj: key.data for key, _ in selector.select(limit)}
@@ -53,9 +55,9 @@ class TcpRival:
                 if channel is not None and self._attempts is not None and self._attempts.settle(channel):
                     self._channel = channel
                     raise Overtaken
-            if datagrams in ready:
-                return True
-        return False
+            if readable := [each for each in datagrams if each in ready]:
+                return readable
+        return ()
 
     def take(self) -> socket.socket:
         """Hand out the connection, which is the caller's from then on."""

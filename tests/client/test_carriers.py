@@ -28,10 +28,10 @@ from agtphost.client.carriers import (
     Fallback,
     offered_port,
 )
-from agtphost.client.client import start_attempt
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.tcp_rival import Overtaken, TcpRival
+from agtphost.client.twisted_attempts import start_attempt
 from agtphost.wire import Headers
 from tests.rows import each_row
 
@@ -375,13 +375,13 @@ def test_rival_is_there_after_the_head_start_alone() -> None:
         own.bind(("127.0.0.1", 0))
         rival = TcpRival(Destination("127.0.0.1", server.getsockname()[1]), clock)
         other.sendto(b"x", own.getsockname())
-        assert rival.wait(own, 5.0)
+        assert rival.wait([own], 5.0)
         own.recv(10)
         with pytest.raises(BlockingIOError):
             server.accept()
         clock.now = HEAD_START
         with pytest.raises(Overtaken):
-            rival.wait(own, 5.0)
+            rival.wait([own], 5.0)
         with closing(rival.take()) as taken:
             server.accept()[0].close()
             assert taken.getpeername() == server.getsockname()
@@ -404,7 +404,7 @@ def test_rival_tries_each_address(monkeypatch: pytest.MonkeyPatch) -> None:
                 clock.now = HEAD_START
                 if arrives:
                     with pytest.raises(Overtaken):
-                        rival.wait(own, 5.0)
+                        rival.wait([own], 5.0)
                 else:
                     own.sendto(b"x", own.getsockname())
-                    assert rival.wait(own, 5.0)
+                    assert rival.wait([own], 5.0)

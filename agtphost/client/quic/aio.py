@@ -9,18 +9,18 @@ from contextlib import suppress
 from typing import Any, cast
 
 from agtphost.client import tls
-from agtphost.client.aio_connection import settle
+from agtphost.client.aio_attempts import connect_to_first, settle
 from agtphost.client.connections import Stream
 from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.errors import ConnectionLost
 from agtphost.client.quic.blocking import open_udp
 from agtphost.client.quic.core import QuicCredentials
-from agtphost.client.quic.driver import QuicDriver, try_places
+from agtphost.client.quic.driver import MISSES, MOST_PLACES, QuicDriver, await_first
 from agtphost.client.quic.errors import PROBE_SECONDS, convert_unsent, to_loss
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
-from agtphost.client.tcp_attempts import ATTEMPT_DELAY
+from agtphost.client.tcp_attempts import ATTEMPT_DELAY, interleave
 from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
 
@@ -191,12 +191,12 @@ async def connect(
     doing = f"connecting to {destination} by QUIC"
     deadline.remaining(doing)
     try:
-        places = await loop.getaddrinfo(destination.host, destination.port, type=socket.SOCK_DGRAM)
+        found = await loop.getaddrinfo(destination.host, destination.port, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
         raise tls.cannot_connect(error, destination) from error
 
     async def open_link(place: Any) -> AsyncioQuicConnection:
-        patience = choose_patience(deadline.remaining(doing), alone=alone and place is places[-1])
+        patience = choose_patience(deadline.remaining(doing), alone=alone)
         session = QuicSession(destination, credentials, limits, place[4], clock(), patience)
         link = AsyncioQuicConnection(session, clock, open, lost)
         channel = open_udp(place)
@@ -211,7 +211,8 @@ async def connect(
             raise
         return link
 
-    return await try_places(destination, places, open_link, lambda: _answers_by_tcp(destination), alone=alone)
+    first = connect_to_first(interleave(found)[:MOST_PLACES], open_link, MISSES, AsyncioQuicConnection.abort)
+    return await await_first(first, destination, lambda: _answers_by_tcp(destination), alone=alone)
 
 
 async def _answers_by_tcp(destination: Destination) -> bool:

@@ -14,14 +14,15 @@ from agtphost.client import tls
 from agtphost.client.blocking_connection import handed_out
 from agtphost.client.connections import Stream
 from agtphost.client.deadline import Clock, Deadline
-from agtphost.client.errors import ClientError
 from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.core import QuicCredentials
+from agtphost.client.quic.driver import MISSES, MOST_PLACES, SHORTEST
 from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, convert_unsent, explain_silence, to_loss
+from agtphost.client.quic.handshake_race import HandshakeRace
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
-from agtphost.client.tcp_attempts import TcpAttempts
+from agtphost.client.tcp_attempts import TcpAttempts, interleave
 from agtphost.client.tcp_rival import TcpRival
 from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
@@ -30,9 +31,6 @@ _READ = 65536
 
 BATCH = 64
 """Datagrams that are read before any is sent."""
-
-_SHORTEST = 0.001
-"""Seconds: a timer is not waited for in less, so that one which is rounded to its own past does not spin."""
 
 
 class DatagramSocket(Protocol):
@@ -140,23 +138,32 @@ class BlockingQuicConnection:
         """Whether it has served a call before."""
         return self._session.was_answered
 
-    def shake_hands(self, deadline: Deadline, doing: str, rival: TcpRival | None = None) -> None:
-        """
-        Wait until the server is verified; before the connection is shared.
+    @property
+    def is_ready(self) -> bool:
+        """Whether the server is verified."""
+        return self._session.is_ready
 
-        :param rival: tries TCP besides.
-        :raises agtphost.client.errors.ClientError: if it is not.
-        :raises agtphost.client.tcp_rival.Overtaken: if TCP was there first.
+    @property
+    def channel(self) -> DatagramSocket:
+        """The socket that the datagrams of the server arrive at."""
+        return self._channel
+
+    def begin_wait(self) -> float:
+        """Send what the handshake has to send; return the seconds until there is something to do."""
+        self._flush()
+        return self._count_seconds()
+
+    def end_wait(self, seconds: float) -> None:
         """
-        while not self._session.is_ready:
+        Go on with the handshake, before the connection is shared.
+
+        :param seconds: to wait for a datagram.
+        :raises agtphost.client.errors.ClientError: if it has failed.
+        """
+        self._take(self._receive(seconds))
+        if self._session.fault is not None:
             self._flush()
-            seconds = min(self._count_seconds(), deadline.remaining(doing))
-            if rival is not None:
-                seconds = _SHORTEST if rival.wait(self._channel, seconds) else 0.0
-            self._take(self._receive(seconds))
-            if self._session.fault is not None:
-                self._flush()
-                raise self._session.fault
+            raise self._session.fault
 
     async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         """
@@ -270,7 +277,7 @@ class BlockingQuicConnection:
 
     def _count_seconds(self) -> float:
         """Return the seconds until there is something to do."""
-        return max(self._session.due - self._clock(), _SHORTEST)
+        return max(self._session.due - self._clock(), SHORTEST)
 
     def _act_on_time(self) -> None:
         if (now := self._clock()) >= self._session.due:
@@ -350,25 +357,18 @@ def connect(
         places = socket.getaddrinfo(destination.host, destination.port, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
         raise tls.cannot_connect(error, destination) from error
-    silent: ClientError | None = None
-    for place in places:
-        patience = choose_patience(deadline.remaining(doing), alone=rival is None and place is places[-1])
+
+    def open_link(place: Any) -> BlockingQuicConnection:
+        patience = choose_patience(deadline.remaining(doing), alone=rival is None)
         session = QuicSession(destination, credentials, limits, place[4], clock(), patience)
-        try:
-            link = BlockingQuicConnection(session, opened(place), clock)
-        except OSError as error:
-            silent = tls.cannot_connect(error, destination)
-            continue
-        try:
-            link.shake_hands(deadline, doing, rival)
-        except BaseException as error:
-            link.close()
-            if not isinstance(error, Unanswered):
-                raise
-            silent = error
-        else:
-            return link
-    if silent is not None and rival is not None:
+        return BlockingQuicConnection(session, opened(place), clock)
+
+    race = HandshakeRace(interleave(places)[:MOST_PLACES], open_link, lambda: deadline.remaining(doing), clock, rival)
+    try:
+        return race.run()
+    except MISSES as error:
+        silent = error if isinstance(error, Unanswered) else tls.cannot_connect(error, destination)
+    if rival is not None:
         raise silent
     raise explain_silence(destination, is_there=_answers_by_tcp(destination, deadline)) from silent
 

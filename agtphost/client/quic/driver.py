@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from agtphost.client.carrier_race import Timer
 from agtphost.client.connections import Stream
 from agtphost.client.delivery import Done
-from agtphost.client.errors import ClientError
 from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.errors import Unanswered, explain_silence
 from agtphost.client.quic.session import QuicSession
@@ -16,8 +15,13 @@ from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.tls import cannot_connect
 
-P = TypeVar("P")
 C = TypeVar("C")
+
+MISSES = (Unanswered, OSError)
+"""The errors after which other addresses of a host are tried."""
+
+MOST_PLACES = 16
+"""Addresses of a name that are tried: while all are silent, twelve handshakes are under way."""
 
 SHORTEST = 0.001
 """Seconds: a timer that is rounded to its own past does not spin."""
@@ -189,30 +193,21 @@ class QuicDriver:
         self._note_end()
 
 
-async def try_places(
-    destination: Destination,
-    places: Iterable[P],
-    open_link: Callable[[P], Awaitable[C]],
-    answers_by_tcp: Callable[[], Awaitable[bool]],
-    *,
-    alone: bool,
+async def await_first(
+    first: Awaitable[C], destination: Destination, answers_by_tcp: Callable[[], Awaitable[bool]], *, alone: bool
 ) -> C:
     """
     Return the connection to the first address of a host that answers.
 
-    :param open_link: connects to an address.
+    :param first: has it, or raises one of :data:`MISSES` where no address answers.
     :param answers_by_tcp: finds out whether the host is there, where no address answers.
     :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
     """
-    silent: ClientError | None = None
-    for place in places:
-        try:
-            return await open_link(place)
-        except Unanswered as error:
-            silent = error
-        except OSError as error:
-            silent = cannot_connect(error, destination)
-    if silent is not None and not alone:
+    try:
+        return await first
+    except MISSES as error:
+        silent = error if isinstance(error, Unanswered) else cannot_connect(error, destination)
+    if not alone:
         raise silent
     raise explain_silence(destination, is_there=await answers_by_tcp()) from silent

@@ -7,23 +7,21 @@ from contextlib import suppress
 from typing import Any
 
 from twisted.internet import error as network
-from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.internet.endpoints import HostnameEndpoint
-from twisted.internet.interfaces import IDelayedCall, IHostResolution, IResolutionReceiver
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import DatagramProtocol, Factory, Protocol
-from zope.interface import provider
 
 from agtphost.client.connection import fire
 from agtphost.client.connections import Stream
 from agtphost.client.deadline import Deadline
 from agtphost.client.errors import CannotConnect
 from agtphost.client.quic.core import QuicCredentials
-from agtphost.client.quic.driver import QuicDriver, try_places
+from agtphost.client.quic.driver import MISSES, MOST_PLACES, QuicDriver, await_first
 from agtphost.client.quic.errors import PROBE_SECONDS
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.twisted_attempts import connect_by_tcp, connect_to_first, find_places
 from agtphost.vocabulary.regular_files import Stamp
 from agtphost.wire.codec import Limits
 
@@ -194,60 +192,27 @@ async def connect(
     doing = f"connecting to {destination} by QUIC"
     deadline.remaining(doing)
 
-    async def open_link(host: str) -> TwistedQuicConnection:
+    async def open_link(found: tuple[int, str]) -> TwistedQuicConnection:
+        _, host = found
         place = (host, destination.port)
-        patience = choose_patience(deadline.remaining(doing), alone=alone and host == places[-1])
+        patience = choose_patience(deadline.remaining(doing), alone=alone)
         session = QuicSession(destination, credentials, limits, place, reactor.seconds(), patience)
         link = TwistedQuicConnection(session, place, reactor, lost)
         try:
             reactor.listenUDP(0, link, interface="::" if ":" in host else "")
         except network.CannotListenError as error:
-            raise tls.cannot_connect(error, destination) from error
+            raise OSError(str(error.socketError)) from error  # As where the machine has no IPv6.
         return await link.ready
 
-    places = await _resolve(reactor, destination)
-    return await try_places(destination, places, open_link, lambda: _answers_by_tcp(reactor, destination), alone=alone)
-
-
-async def _resolve(reactor: Any, destination: Destination) -> list[str]:
-    """
-    Return the addresses of a name.
-
-    :raises CannotConnect: if it has none.
-    """
-    found: list[str] = []
-    ended: Deferred[None] = Deferred()
-
-    @provider(IResolutionReceiver)
-    class Receiver:
-        @staticmethod
-        def resolutionBegan(resolution: IHostResolution) -> None:
-            pass
-
-        @staticmethod
-        def addressResolved(address: IPv4Address | IPv6Address) -> None:
-            found.append(address.host)
-
-        @staticmethod
-        def resolutionComplete() -> None:
-            if not ended.called:
-                ended.callback(None)
-
-    reactor.nameResolver.resolveHostName(Receiver, destination.host, destination.port, transportSemantics="UDP")
-    await ended
-    if not found:
-        raise CannotConnect(
-            f"Cannot connect to {destination}: no address is known for {destination.host}.",
-            "Check host and port, and that the host is running.",
-        )
-    return list(dict.fromkeys(found))
+    places = (await find_places(reactor, destination, "UDP"))[:MOST_PLACES]
+    first = connect_to_first(reactor, places, open_link, MISSES, TwistedQuicConnection.abort)
+    return await await_first(first, destination, lambda: _answers_by_tcp(reactor, destination), alone=alone)
 
 
 async def _answers_by_tcp(reactor: Any, destination: Destination) -> bool:
-    endpoint = HostnameEndpoint(reactor, destination.host, destination.port, timeout=PROBE_SECONDS)
     try:
-        connected = await endpoint.connect(Factory.forProtocol(Protocol))
-    except (network.ConnectError, network.DNSLookupError, OSError, ValueError):
+        connected = await connect_by_tcp(reactor, destination, Factory.forProtocol(Protocol), PROBE_SECONDS)
+    except CannotConnect:
         return False
-    connected.transport.abortConnection()  # type: ignore[attr-defined]
+    connected.transport.abortConnection()
     return True

@@ -130,7 +130,7 @@ class QuicLink:
         Return whether a datagram waits behind those of other connections.
 
         That is so where much of what came for this one brought nothing. What comes from another address than the
-        client's has a balance of its own, because anyone may send it who has seen an ID.
+        client's has another balance, because anyone may send it who has seen an ID.
         """
         progress = self._progress_elsewhere if self._is_elsewhere(address) else self._progress
         return progress.is_costly(self._clock.seconds())
