@@ -338,7 +338,14 @@ class ServerCore(BoundedConnection):
         )
         builder.start_packet(QuicPacketType.ONE_RTT, self._cryptos[tls.Epoch.ONE_RTT])
         self._write_path_challenge_frame(builder, former)
-        return list(self._flush_builder(builder=builder, network_path=former, peer_cid=peer_cid, now=now))
+        found = list(self._flush_builder(builder=builder, network_path=former, peer_cid=peer_cid, now=now))
+        packet = self._spaces[tls.Epoch.ONE_RTT].sent_packets.get(builder.packet_number - 1)
+        if packet is not None and packet.in_flight:
+            # The port that a client had before a translator forgot it never answers. That says nothing of how congested
+            # the path in use is (RFC 9000 section 9.4), whose window would be halved each time.
+            packet.in_flight = False
+            self._loss._cc.bytes_in_flight -= packet.sent_bytes
+        return found
 
     def _note_path(self, path: Any, now: float) -> None:
         """Measure round trips and congestion anew where the client has shown that it is at another address."""

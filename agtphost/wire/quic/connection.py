@@ -189,6 +189,11 @@ def _peek(frame: Buffer) -> int:
     return number
 
 
+def is_expected(packet: Any) -> bool:
+    """Return whether the peer has to acknowledge a packet, or its octets count until it is lost."""
+    return bool(packet.in_flight or packet.is_ack_eliciting)
+
+
 def _bound_gaps(receiver: Any, frame_type: int) -> None:
     """Close the connection of a peer that leaves more than :data:`MOST_GAPS` gaps."""
     if len(receiver._ranges) > MOST_GAPS:
@@ -324,7 +329,7 @@ class BoundedConnection(quic.QuicConnection):
         for space in spaces:
             if len(space.sent_packets) - space.ack_eliciting_in_flight > 2 * MOST_ACKNOWLEDGEMENTS:
                 # What is forgotten is acknowledged again later, and the library bounds the ranges of that.
-                alone = [number for number, packet in space.sent_packets.items() if not packet.in_flight]
+                alone = [number for number, packet in space.sent_packets.items() if not is_expected(packet)]
                 for number in alone[:-MOST_ACKNOWLEDGEMENTS]:
                     del space.sent_packets[number]
         return found

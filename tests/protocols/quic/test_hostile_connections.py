@@ -416,6 +416,26 @@ def test_an_address_before_that_may_not_be_asked_yet_is_asked_later(
     assert client.wait(number, seconds=FORMER_PAUSE)[0].endswith(b"x" * 3_000)
 
 
+def test_a_lost_request_of_proof_to_a_port_before_slows_nothing_down(site: Site) -> None:
+    """A client has another port and the one before never answers, as behind a translator: nothing is congested."""
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher())
+    client = QuicClient(network, site).connect()
+    number = client.call()
+    network.pass_time(1)
+    [link] = host.endpoint._links
+    window, in_flight = link.core._loss.congestion_window, link.core._loss.bytes_in_flight
+    client.rebind((client.address[0], client.address[1] + 1))
+    client.core.send_ping(0)
+    client.flush()
+    network.pass_time(1)
+    host.dispatcher.answer(b"x" * 9_000)
+    assert client.wait(number)[0].endswith(b"x" * 9_000)
+    network.pass_time(5)
+    assert any(to == ("198.51.100.7", 50_000) for _, to, _ in network.carried[-60:])  # It was asked there.
+    assert link.core._loss.congestion_window >= window and link.core._loss.bytes_in_flight == in_flight == 0
+
+
 def test_a_client_with_another_port_for_each_datagram_costs_few_datagrams(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
