@@ -10,6 +10,7 @@ import pytest
 
 from tests import postgres
 from tests.stores.test_postgres import opened, place_of
+from tests.system.hosting import until
 
 pytestmark = postgres.needed
 
@@ -34,6 +35,9 @@ def urls(tmp_path: Path) -> Urls:
         server.run(
             f"GRANT USAGE ON SCHEMA {schema} TO {role}", f"GRANT {rights} ON ALL TABLES IN SCHEMA {schema} TO {role}"
         )
+    # Those of another test may still be ending; they have the same application name, and a role with every right.
+    sessions = "SELECT 1 FROM pg_stat_activity WHERE starts_with(application_name, 'agtphost/')"
+    until(lambda: not server.run(sessions))
     return lambda role: server.url(schema, user=role)
 
 
