@@ -97,7 +97,7 @@ def name_files(goal: str, names: Collection[str] = ()) -> str:
 
     The parts of such a name say nothing of what is wanted.
 
-    :param names: words with dots that are no file names, such as those of tools.
+    :param names: words with dots that do not name files, such as the names of tools.
     """
 
     def name(found: re.Match[str]) -> str:

@@ -32,7 +32,7 @@ LISTS = {"actions": "DISCOVER /methods", "tools": "DISCOVER /tools"}
 
 @dataclass(frozen=True, slots=True)
 class UsableActions:
-    """What a caller may use, as a refusal says it."""
+    """The actions and tools that a caller may use, in the form of a refusal."""
 
     details: Mapping[str, Any]
     """

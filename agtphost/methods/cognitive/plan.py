@@ -37,7 +37,7 @@ MOST_ALIKE = 32
 """Candidates that share the same words of a goal and are compared by the parameters that it names."""
 
 FILE = terms("file")[0]
-"""The word that the name of a file in a goal stands for."""
+"""The term that replaces the name of a file in a goal."""
 
 DEEPEST = 3
 """Steps that only prepare the input of other steps, one behind the other."""
