@@ -20,6 +20,7 @@ The one way in and the one way out.
 - :mod:`.decision_records`: the signed decision behind an approval, without which it releases nothing
 - :mod:`.decision`: what the gates would decide about a hypothetical call
 - :mod:`.trial_calls`: calls that an operator makes with the rights of an agent, to try a tool
+- :mod:`.usable_actions`: the actions and tools that the refusal of an undeclared action names
 - :mod:`.masking`: an input with its secret members masked, for people and records
 - :mod:`.resumption`: calls in a caller's name after the call that ordered them has ended
 - :mod:`.after_commit`: changes in the transaction of a call's record besides those of the call
