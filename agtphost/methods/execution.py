@@ -59,7 +59,7 @@ def arguments_of(tool: Binding) -> Mapping[str, Any]:
 
 
 def called_by(tool: Binding) -> dict[str, Any]:
-    """Return what lists say of how a tool is called: see :meth:`.CarriedCall.to_json`."""
+    """Return what lists say of how a tool is called: see :meth:`agtphost.contract.carried_call.CarriedCall.to_json`."""
     return {} if tool.call is None else tool.call.to_json()
 
 
