@@ -20,10 +20,10 @@ Run = Callable[[Coroutine[Any, Any, C], Callable[[C | BaseException], object]], 
 
 class AddressRace(Generic[P, C]):
     """
-    An attempt for each address, of which the first that succeeds is used, as :class:`.TcpAttempts` has it.
+    An attempt for each address, of which the first that succeeds is used, as :class:`.tcp_attempts.TcpAttempts` has it.
 
-    The next one begins after :data:`.ATTEMPT_DELAY`, or once none is left that runs. Those that are not needed any more
-    are cancelled.
+    The next one begins after :data:`.tcp_attempts.ATTEMPT_DELAY`, or once none is left that runs. Those that are not
+    needed any more are cancelled.
 
     :param run: runs an attempt.
     :param later: calls a function after so many seconds.

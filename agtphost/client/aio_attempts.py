@@ -63,7 +63,7 @@ async def connect_to_first(
     misses: tuple[type[BaseException], ...],
     drop: Callable[[A], object],
 ) -> A:
-    """Return the first connection that an :class:`.AddressRace` has; its parameters are the same."""
+    """Return the first connection that an :class:`.address_race.AddressRace` has; its parameters are the same."""
     later = asyncio.get_running_loop().call_later
 
     def begin(done: Callable[[A | BaseException], object]) -> Callable[[], object]:

@@ -42,7 +42,7 @@ async def connect_to_first(
     misses: tuple[type[BaseException], ...],
     drop: Callable[[A], object],
 ) -> A:
-    """Return the first connection that an :class:`.AddressRace` has; its parameters are the same."""
+    """Return the first connection that an :class:`.address_race.AddressRace` has; its parameters are the same."""
     winner: Deferred[A] = Deferred(lambda _: race.stop())
     later = reactor.callLater
     race: AddressRace[P, A] = AddressRace(

@@ -39,7 +39,9 @@ H = TypeVar("H", bound=Handshake)
 
 class HandshakeRace(Generic[H]):
     """
-    Handshakes with the addresses of a host, begun one after the other as :class:`.TcpAttempts` does.
+    Handshakes with the addresses of a host, begun one after the other.
+
+    Their times are those of :class:`~agtphost.client.tcp_attempts.TcpAttempts`.
 
     :param places: entries of ``getaddrinfo``, at least one, in their order.
     :param open_link: begins a handshake.
