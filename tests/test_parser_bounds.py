@@ -326,7 +326,8 @@ PARSERS: Table = {
 READERS: dict[str, str] = {
     "yaml": "vocabulary/yamltext agis/normal methods/discovery/publication contract/openapi/document_text",
     "cbor2": "identity/cose",
-    "tomllib": "vocabulary/tomltext vocabulary/tomlparser agis/acts agis/confusables agis/endpoint_matching agis/words "
+    "tomllib": "vocabulary/tomltext vocabulary/tomlparser agis/acts agis/confusables agis/endpoint_matching "
+    "agis/families agis/words "
     "config/cures",
     "tomli": "vocabulary/tomlparser",
     "zipfile": "identity/packages identity/issuance",
@@ -348,6 +349,7 @@ LOADS = {
     "agis/endpoint_matching",  # what ships beside it
     "agis/acts",  # what ships beside it
     "agis/confusables",  # what ships beside it
+    "agis/families",  # what ships beside it
     "agis/words",  # what ships beside it
     "audit/retention",  # what it wrote itself, in the same line
     "contract/openapi/shared_definitions",  # definitions that it wrote itself, in the same call

@@ -32,7 +32,9 @@ host or a reactor::
 - :mod:`.document_reader`, :mod:`.document`: parsed values with their places; the endpoints of both shapes
 - :mod:`.words`: verbs, their forms and effects; ``words.toml`` has the lists
 - :mod:`.acts`: classes of acts, opposites and phrases; ``acts.toml`` has the lists
-- :mod:`.clauses`: the acts that a statement names; :mod:`.conflicts`: contradictions to the method;
+- :mod:`.clause_split`: the clauses of a statement; :mod:`.clauses`: the acts that it names
+- :mod:`.families`: acts that few methods have; ``families.toml`` has the lists
+- :mod:`.conflicts`: contradictions to the method;
   :mod:`.second_readings`: readings under which such a contradiction is a doubt
 - :mod:`.confusables`: letters that look like ASCII letters
 - :mod:`.findings`, :mod:`.rules`: rules, findings, and their severity

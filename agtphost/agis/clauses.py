@@ -11,30 +11,25 @@ Every word is examined a bounded number of times, so the cost grows with the len
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agtphost.agis.acts import Lexicon
+from agtphost.agis.clause_split import AND, ENDS, Clause, split_clauses
 
-_TOKEN = re.compile(r"[a-z]+(?:['\u2019-][a-z]+)*|[0-9]+|[.;:!?,()]")
-_ENDS = frozenset(".;:!?")
-_AND = frozenset({"AND", "OR", "THEN", "BUT", "PLUS", "NOR", "AFTERWARDS", "AFTERWARD", "SUBSEQUENTLY", "FINALLY"})
 _WITH_GERUND = frozenset({"BEFORE", "AFTER", "WHILE", "BY", "AND"})
 _NO = frozenset(
     {"NO", "NOT", "NEVER", "NOTHING", "NONE", "NEITHER", "NOBODY", "CANNOT", "DON'T", "DOESN'T", "WON'T", "ISN'T"}
-    | {"AREN'T"}
+    | {"AREN'T", "CAN'T", "COULDN'T", "DIDN'T", "MUSTN'T", "SHOULDN'T", "WASN'T", "WEREN'T", "WOULDN'T"}
 )
 _BE = frozenset({"IS", "ARE", "BE", "BEEN", "BEING", "WAS", "WERE", "GETS", "GET"})
-_QUESTIONS = frozenset({"HOW", "WHAT", "WHEN", "WHERE", "WHETHER", "WHICH", "WHO", "WHOM"})
-"""Words before "to" that make it a question: "where to buy tickets"."""
-
 _FINITE = frozenset({"IS", "ARE", "WAS", "WERE", "GETS"})
+_GETS = frozenset({"GET", "GETS", "RECEIVE", "RECEIVES"})
 _MANY = frozenset({"ARE", "WERE"})
 """Verbs whose subject is not a gerund: "matching accounts are locked"."""
 
 _PAST = frozenset({"WAS", "WERE", "BEEN", "HAS", "HAVE", "HAD"})
-_JOINTS = _AND | {","}
+_JOINTS = AND | {","}
 _AFTER_NOUN = frozenset({",", "SINCE", "THAT", "WHICH", "WHO", "WHOSE"})
 """Words after a noun without an object: "changes since", "orders that"."""
 
@@ -119,21 +114,6 @@ class Act:
     """The words of its object, or of its subject in the passive, in capitals."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Clause:
-    tokens: tuple[str, ...]
-    opener: str
-    """The word after which it begins; empty for the first clause of a sentence."""
-
-    main: bool
-    sentence: int
-    first: bool
-    """Whether it is the first clause of its sentence that has words."""
-
-    closer: str
-    """The word or punctuation that ends it."""
-
-
 def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
     """
     Return the acts of a statement in their order.
@@ -143,9 +123,9 @@ def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
     found: list[Act] = []
     seen: set[Act] = set()
     forms: _Forms = {}
-    before: _Clause | None = None
+    before: Clause | None = None
     foreign = -1  # The sentence whose subject is not the method.
-    for clause in _clauses(statement.lower(), known):
+    for clause in split_clauses(statement.lower(), known):
         helped = clause.opener == "TO" and len(found) == 1 and _helps(found[0], known)
         meant = clause.opener == "TO" and not found and before is not None and before.tokens[0] in _MEANT
         reader = _ClauseReader(known, replace(clause, main=True) if helped or meant else clause, bool(found), forms)
@@ -153,7 +133,7 @@ def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
         before = clause
         if act is None and len(found) == 1 and not found[0].toward and clause.opener in _TOWARD:
             found[0] = replace(found[0], toward=known.form(reader.first_word)[1])
-        if clause.main and clause.opener not in _AND and act is None and reader.has_subject:
+        if clause.main and clause.opener not in AND and act is None and reader.has_subject:
             foreign = clause.sentence
         if act is None or (not meant and foreign == clause.sentence and not (act.passive and act.subject)):
             continue
@@ -175,58 +155,10 @@ def _helps(act: Act, known: Lexicon) -> bool:
     return helps and (not act.around or act.around[0] in actors or act.verb == "USE")
 
 
-def _clauses(text: str, known: Lexicon) -> Iterator[_Clause]:
-    """Yield the clauses of a text without what is in brackets."""
-    sentence, main, first = 0, True, True
-    # "To" before such a verb ends a phrase: "puts the machine to sleep".
-    ends_phrase = known.infinitives
-    opener, tokens = "", list[str]()
-    all_tokens = [*_tokens(text.replace("in order to", "to")), "."]
-    for token, after in zip(all_tokens, [*all_tokens[1:], "."], strict=True):
-        ends, joint = token in _ENDS, token in _AND or token == ","
-        phrase = token == "TO" and after in ends_phrase and bool(tokens)
-        if phrase or not (ends or joint or _is_subordinator(token, after, known)):
-            tokens.append(token)
-            continue
-        if tokens:
-            yield _Clause(tokens=tuple(tokens), opener=opener, main=main, sentence=sentence, first=first, closer=token)
-            first, tokens = False, []
-        if ends:
-            sentence, opener, main, first = sentence + 1, "", True, True
-        elif joint:
-            main = main or token in {",", "THEN", "BUT"}
-            opener = token
-        else:
-            compound = (opener, token) == ("AFTER", "WHICH") or (token == "TO" and opener in _QUESTIONS)
-            main, opener = False, f"{opener}-{token}" if compound else token
-
-
-def _tokens(text: str) -> Iterator[str]:
-    """Yield the words and punctuation of a text in capitals, without what is in brackets."""
-    depth = 0
-    for found in _TOKEN.finditer(text):
-        token = found[0].upper().replace("\u2019", "'")
-        if token in "()":
-            depth = max(0, depth + (1 if token == "(" else -1))
-        elif not depth:
-            yield token
-
-
-def _is_subordinator(token: str, after: str, known: Lexicon) -> bool:
-    """Return whether a word begins a subordinate clause; TO does before a verb, but not before a noun."""
-    if token == "TO":
-        return after.endswith("LY") or (
-            after in known.words.verbs and after not in known.grammar["determiners"] and after != "ZERO"
-        )
-    if token == "BY":
-        return after.endswith("ING")
-    return token in known.grammar["subordinate"]
-
-
 class _ClauseReader:
     """Reader of the act of one clause."""
 
-    def __init__(self, known: Lexicon, clause: _Clause, later: bool, forms: _Forms) -> None:
+    def __init__(self, known: Lexicon, clause: Clause, later: bool, forms: _Forms) -> None:
         self._forms = forms
         self._known = known
         self._clause = clause
@@ -274,7 +206,7 @@ class _ClauseReader:
             return replace(act, sure=False, aside=True) if act else None
         if opener == "AFTER-WHICH" and self._later:
             return self._passive()
-        joined = opener in _AND and self._later and len(tokens) > 1
+        joined = opener in AND and self._later and len(tokens) > 1
         if joined and self._form(tokens[0]) == "third" and tokens[1] in self._known.grammar["determiners"]:
             act = self._active(0)
             return replace(act, sure=False) if act else None
@@ -318,7 +250,7 @@ class _ClauseReader:
             noun and after in _NOUN_ENDS and not _FINITE.isdisjoint(rest)
         ):
             return True
-        joined = self._clause.opener in _AND or self._clause.opener == ","
+        joined = self._clause.opener in AND or self._clause.opener == ","
         if not joined:
             return False
         if form == "base" and not noun:
@@ -344,8 +276,8 @@ class _ClauseReader:
             inner = next((self._lemma(word) for word in rest[:3] if self._form(word) == "gerund"), None)
             if inner is not None:
                 return Act(verb=inner, sure=False, helper=verb, form=form or "", around=around)
-        if rest and rest[0] in _NO and "-" not in verb:
-            return None  # "Books nothing".
+        if rest and rest[0] in _NO and rest[0] not in verb.split("-"):
+            return None  # "Books nothing", "lets no one write"; not "says no".
         doubtful, vague = self._doubts(at, "-" in verb)
         sure = not doubtful and verb not in self._known.grammar["doubtful"]
         return Act(verb=verb, sure=sure, vague=vague, form=form or "", around=around)
@@ -366,7 +298,7 @@ class _ClauseReader:
             return False, False
         if self._clause.opener or not self._clause.first:
             # "orders, cancels and refunds": a list of nouns, or of verbs that share their object.
-            return form == "third" and not after and closer not in _ENDS, False
+            return form == "third" and not after and closer not in ENDS, False
         if form == "base":
             vague = (noun or lemma in grammar["adjectives"]) and after not in grammar["determiners"]
             headed = bool({*self._tokens[at + 2 : at + 3]} & _PREPOSITIONS)  # "order lookup by date".
@@ -376,7 +308,7 @@ class _ClauseReader:
         disputed = has is not None and self._form(self._tokens[min(has + 1, len(self._tokens) - 1)]) == "past"
         if noun and (self._form(after) == "past" or disputed):
             return True, True  # "orders placed by", "charges the customer has disputed".
-        ends = not after and closer in _ENDS | _AFTER_NOUN
+        ends = not after and closer in ENDS | _AFTER_NOUN
         placed = noun and after in _PREPOSITIONS  # "orders in a region".
         return noun and (ends or placed or after == "FOR"), placed
 
@@ -407,7 +339,26 @@ class _ClauseReader:
             return act
         if self._later or not self._clause.first:
             return None
-        return self._noun()
+        return self._noun() or self._of_thing()
+
+    def _of_thing(self) -> Act | None:
+        """Return the act of a thing or a person as one that may be the method's: "the guest gets the money back"."""
+        tokens, grammar = self._tokens, self._known.grammar
+        if not tokens or tokens[0] not in grammar["determiners"] or not _NO.isdisjoint(tokens):
+            return None
+        for at, word in enumerate(tokens[1:5], 1):
+            if word not in _GETS and self._form(word) != "third":
+                continue
+            rest = tokens[at + 1 :]
+            around = (*tokens[:at], *rest[:_SPAN])
+            given = word in _GETS and "BACK" in rest and grammar["callers"].isdisjoint(tokens[:at])
+            if given and not (grammar["money"] | grammar["fees"]).isdisjoint(rest):
+                return Act(verb="REFUND", sure=False, passive=True, subject=True, around=around)
+            verb = self._lemma(word)
+            verb = self._known.phrase(verb, rest) or verb
+            if verb in grammar["ergative"]:
+                return Act(verb=verb, sure=False, passive=True, subject=True, around=around)
+        return None
 
     def _passive(self) -> Act | None:
         tokens = self._tokens[: _SPAN + 4]

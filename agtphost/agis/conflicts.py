@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from agtphost.agis.acts import Lexicon
 from agtphost.agis.clauses import Act, find_acts
+from agtphost.agis.families import is_strange
 from agtphost.agis.second_readings import SecondReadings
 from agtphost.agis.words import Effect
 
@@ -28,7 +29,19 @@ _EXISTING = frozenset(
     {"LIST", "DETAILS", "POLICY", "HISTORY", "STATUS", "OVERVIEW", "INFORMATION", "TERMS", "CONTENTS", "BALANCE"}
 )
 _MADE = frozenset(
-    {"NEW", "NEWLY", "RESULTING", "RECEIPT", "IDENTIFIER", "CONFIRMATION", "RESULT", "RESULTS", "TOKEN", "CREATED"}
+    {
+        "NEW",
+        "NEWLY",
+        "RESULTING",
+        "RECEIPT",
+        "IDENTIFIER",
+        "CONFIRMATION",
+        "RESULT",
+        "RESULTS",
+        "TOKEN",
+        "CREATED",
+        "FRESH",
+    }
 )
 _COPIES = frozenset({"ARCHIVE", "BACKUP", "COPY", "REQUEST", "SNAPSHOT", "TOMBSTONE"})
 """Objects that are created before something is removed."""
@@ -92,12 +105,12 @@ class _Judge:
         self._known = known
         self._method = method
         self._statement = statement
-        self._acts = [self._with_money(act) for act in acts]
+        self._acts = [self._with_money(act, alone=len(acts) == 1) for act in acts]
         self._readings = SecondReadings(
             known=known, method=method, acts=self._acts, words=re.findall("[A-Z]+", statement.upper())
         )
 
-    def _with_money(self, act: Act) -> Act:
+    def _with_money(self, act: Act, alone: bool) -> Act:
         """
         Return the act as an act of paying if it moves money: "takes the customer's money", "sends the sum to a seller".
 
@@ -107,15 +120,24 @@ class _Judge:
             return act
         head, after = _head(act)
         grammar = self._known.grammar
-        takes = act.verb in grammar["taking"]
+        takes, sure = act.verb in grammar["taking"], act.sure
         if takes:
-            moves = head in grammar["cash"] or (head == "PAYMENT" and after[:1] == ("FROM",))
+            charged = after[:1] == ("FROM",) and not grammar["purses"].isdisjoint(after[:4])
+            charged = charged and head in grammar["fees"] | grammar["money"]
+            sure = sure and (alone or not charged)  # A refund takes it from the seller and gives it to the buyer.
+            moves = charged or head in grammar["cash"] or (head == "PAYMENT" and after[:1] == ("FROM",))
         else:
             to = bool(after) and after[0] in _DIRECTIONS and "BE" not in after[:2]
             moves = to and head in grammar["money"] and grammar["callers"].isdisjoint(after[:4])
         if not moves:
-            return act
-        return replace(act, verb="CHARGE" if takes else "REFUND" if act.verb == "RETURN" else "PAY")
+            return replace(act, verb="GIVE-BACK", sure=False) if self._gives_back(act) else act
+        return replace(act, sure=sure, verb="CHARGE" if takes else "REFUND" if act.verb == "RETURN" else "PAY")
+
+    def _gives_back(self, act: Act) -> bool:
+        """Return whether a thing is brought back to where it is from: "returns the book to the library"."""
+        grammar, (head, after) = self._known.grammar, _head(act)
+        whole = act.verb == "RETURN" and not act.passive and act.around[:1] not in (("A",), ("AN",))
+        return whole and after[:1] == ("TO",) and head not in _MADE and grammar["callers"].isdisjoint(after[:4])
 
     def conflicts(self) -> list[IntentConflict]:
         """Return the conflicts in the order of the acts, up to the first certain one."""
@@ -129,7 +151,23 @@ class _Judge:
                 found.append(conflict)
                 if conflict.sure:
                     break
-        return found
+        return found or self._stranger()
+
+    def _stranger(self) -> list[IntentConflict]:
+        """Return a doubt if the statement has only acts of few methods, and the method is none of those."""
+        first = self._acts[0]
+        plain = first.sure and not (first.vague or first.helper or first.later_sentence)
+        if not plain or self._readings.names_method() or not all(map(self._is_strange, self._acts)):
+            return []
+        reason = f"says {_text(first)}, which is another act"
+        return [IntentConflict(act=first.verb, sure=False, reason=reason)]
+
+    def _is_strange(self, act: Act) -> bool:
+        known, method = self._known, self._method
+        related = known.are_allied(method, act.verb) or (
+            known.is_a(method, "destroys") and known.is_a(act.verb, "destroys")
+        )
+        return not related and (method, act.verb) not in known.agreements and is_strange(method, act.verb)
 
     def _agrees(self) -> bool:
         """Return whether an act of the statement is the method's own."""
@@ -162,6 +200,9 @@ class _Judge:
             return IntentConflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, its opposite")
         if self._observes:
             return self._of_reader(act)
+        if act.helper and self._known.are_opposites(self._method, act.helper) and not agrees and act.leading:
+            reason = f"says {act.helper.lower()}, its opposite"  # BLOCK and "lets the user write again".
+            return IntentConflict(act=act.verb, sure=False, reason=reason)
         if act.helper == "LET":
             return None  # INVITE and "lets a friend join the call".
         return None if agrees and not self._known.is_a(self._method, "tells") else self._of_actor(act, agrees)
@@ -174,6 +215,8 @@ class _Judge:
     def _ends_itself(self, act: Act) -> bool:
         """Return whether an act ends what the method's own act made: SUBSCRIBE and "ends the subscription"."""
         known, method = self._known, self._method
+        if act.verb in known.grammar["ending"] and self._is_gerund_of_method(act.around[:1]):
+            return True  # FOLLOW and "stops following the author".
         if self._observes or known.is_a(method, "destroys") or method in known.methods["edits"]:
             return False
         if method in known.methods["destructive"] or method in known.grammar["closing"]:
@@ -181,6 +224,10 @@ class _Judge:
         if act.verb not in known.grammar["ending"] and not known.is_a(act.verb, "destroys"):
             return False
         return any(known.nominal(word) == method for word in _object(act))
+
+    def _is_gerund_of_method(self, words: Sequence[str]) -> bool:
+        """Return whether the first of these words is the method in -ING."""
+        return bool(words) and words[0].endswith("ING") and self._known.words.lemma(words[0]) == self._method
 
     def _of_reader(self, act: Act) -> IntentConflict | None:
         """Return the conflict of a method that only reads; such a method has no other acts."""
@@ -192,8 +239,10 @@ class _Judge:
             act=act.verb, sure=act.sure, reason=f"says {_text(act)}, while {method} changes nothing"
         )
         lenient = method in known.methods["lenient"]
-        if act.vague and act.thing:
+        if (act.vague and act.thing) or (act.verb in known.readings["finding_out"] and not act.around):
             return None
+        if act.passive and act.later_sentence and act.verb in known.methods["verdicts"]:
+            return None  # "Queries that delete something are refused": a notice about the input.
         if known.is_a(act.verb, "erases", "pays"):
             return replace(conflict, sure=act.sure and method not in known.methods["cleaning"])
         if method in known.methods["mild"]:
@@ -270,12 +319,15 @@ class _Judge:
 
     @functools.cached_property
     def _edits(self) -> bool:
-        """Return whether the statement has an act of editing."""
-        return any(act.verb in self._known.methods["edits"] for act in self._acts)
+        """Return whether the statement has an act of editing, or of making: "deletes a paragraph or adds one"."""
+        known = self._known
+        return any(act.verb in known.methods["edits"] or known.is_a(act.verb, "makes") for act in self._acts)
 
     def _reader_tells(self, act: Act, conflict: IntentConflict) -> IntentConflict | None:
         """Return a doubt if something is sent to others than the caller."""
         grammar = self._known.grammar
+        if self._method in self._known.methods["outward"]:
+            return None
         after = act.around[act.around.index("TO") :] if "TO" in act.around else ()
         others = after and grammar["callers"].isdisjoint(after[:4])
         if act.around[:1] in (("EVERY",), ("ALL",), ("EACH",)) and not grammar["messages"].isdisjoint(act.around[1:6]):
@@ -370,10 +422,12 @@ class _Judge:
         """Return the conflict of a statement that only names what is returned."""
         known, method = self._known, self._method
         around = frozenset(act.around)
+        if method in known.methods["fetches"] and act.verb in known.readings["returning"]:
+            return None
         if method in known.methods["outputs"] or (act.verb == "GET" and self._moves(act)):
             return None
         listed = known.is_a(method, "makes", "destroys", "changes", "pays", "commits", "tells") or method == "TRANSFER"
-        if not listed and known.words.effect(method) is not Effect.ACTS:
+        if not listed and known.words.effect(method) not in (Effect.ACTS, Effect.CREATES):
             return None
         back = act.verb == "RETURN" and "TO" in around and not around & known.grammar["callers"]
         several = any(word.endswith("S") and not word.endswith("SS") for word in act.around[:2])

@@ -33,6 +33,7 @@ class SecondReadings:
             act.later_sentence
             or act.aside
             or self._says_method()
+            or self._is_of_caller(act)
             or self._is_figurative(act)
             or self._names_what_it_does(act)
             or self._ends_an_opposite(act)
@@ -41,6 +42,10 @@ class SecondReadings:
             or self._is_of_reader(act)
             or self._only_names_the_result(act)
         )
+
+    def names_method(self) -> bool:
+        """Return whether the statement has a form of the method, or a noun of its act."""
+        return self._names_method(self.words)
 
     def _is_listed(self, verb: str, name: str) -> bool:
         return verb in self.known.readings[name]
@@ -56,6 +61,10 @@ class SecondReadings:
         if self.known.is_a(method, "reads", "analyses", "tells") or method in words.nouns_too:
             return False
         return any(word.endswith("S") and word != method and words.lemma(word) == method for word in self.words)
+
+    def _is_of_caller(self, act: Act) -> bool:
+        """Return whether an act is what the caller does before: "upload your log, and get to know what is wrong"."""
+        return act.form == "base" and act.around[:1] == ("YOUR",) and len(self.acts) > 1
 
     def _is_figurative(self, act: Act) -> bool:
         """Return whether a verb of removal moves something: "drops a parcel at the door", "burns files to a disc"."""

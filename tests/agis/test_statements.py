@@ -7,7 +7,8 @@ checksum: one half to develop on, one half held out. The purposes of the methods
 catalog and with summaries of public OpenAPI documents. ``authors`` has right statements as authors of interfaces write
 them, with conditions, exceptions and side remarks; ``second_readings`` has those whose act is another one at first
 sight: "drops the parcel at the door". ``idiomatic`` says everything by phrases of plain verbs: "takes
-the article down".
+the article down". ``domains`` are statements of many trades, at least one contradiction and two right ones for each
+verb of the catalog, divided by chance; ``domains_later`` was written after the rules that they led to.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from pathlib import Path
 from agtphost.agis.acts import lexicon
 from agtphost.agis.conflicts import find_conflict
 from agtphost.agis.confusables import skeleton
+from agtphost.agis.document import AgisDocument, endpoints
+from agtphost.agis.document_reader import Tree
+from agtphost.agis.families import families
+from agtphost.agis.passes import consistency
+from agtphost.agis.passes.subject import Subject
 from agtphost.agis.words import words
 from agtphost.vocabulary.catalog import Catalog
 from tests.agis.documents import changed, examined, method, rules
@@ -27,7 +33,10 @@ from tests.measuring import measured
 from tests.rows import each_row
 
 STATEMENTS = Path(__file__).parent / "statements"
-HALVES = ("development", "held_out", "reviewed", "all_verbs", "authors")
+HALVES = ("development", "held_out", "reviewed", "all_verbs", "authors", "domains_development", "domains_held_out")
+FEW_DOUBTS = frozenset({"domains_development", "domains_held_out"})
+"""The right statements of which at most 4 % are warnings, not 8 %."""
+
 Row = tuple[str, str]
 
 STARTERS = {
@@ -72,10 +81,13 @@ def judge(verb: str, statement: str) -> str:
 
 
 def judged(given: Iterable[Row]) -> dict[str, list[Row]]:
-    """The rows of each verdict."""
+    """The rows of each verdict, by pass 6 alone: the other passes cost ten times its time."""
     found: dict[str, list[Row]] = {"error": [], "warning": [], "": []}
     for verb, statement in given:
-        found[judge(verb, statement)].append((verb, statement))
+        tree = Tree(root=method(verb, "/thing", statement))
+        subject = Subject(document=AgisDocument(tree=tree, endpoints=tuple(endpoints(tree.root))))
+        verdict = min((each.severity.value for each in consistency.check(subject)), default="")
+        found[verdict].append((verb, statement))
     return found
 
 
@@ -91,12 +103,12 @@ def test_plain_contradictions_are_refused(half: str) -> None:
 
 @each_row("half", HALVES)
 def test_right_statements_are_not_refused(half: str) -> None:
-    """Of each half none is an error, and at most 8 % are warnings."""
+    """Of each half none is an error, and at most 8 % are warnings, or 4 %."""
     given = rows(f"right_{half}")
     found = judged(given)
     assert len(given) >= 175
     assert found["error"] == []
-    assert len(found["warning"]) <= 0.08 * len(given), found["warning"]
+    assert len(found["warning"]) <= (0.04 if half in FEW_DOUBTS else 0.08) * len(given), found["warning"]
 
 
 def test_a_second_reading_makes_a_conflict_a_doubt() -> None:
@@ -106,15 +118,16 @@ def test_a_second_reading_makes_a_conflict_a_doubt() -> None:
     assert judged(given)["error"] == []
 
 
-def test_idioms_are_understood() -> None:
+@each_row(("name", "contradictions", "right"), [("idiomatic", 180, 320), ("domains_later", 65, 225)])
+def test_idioms_are_understood(name: str, contradictions: int, right: int) -> None:
     """Of contradictions half are errors and 70 % are found; of right statements none is an error, 5 % are doubts."""
-    contradictions, right = rows("contradictions_idiomatic"), rows("right_idiomatic")
-    found, doubted = judged(contradictions), judged(right)
-    assert len(contradictions) >= 180 and len(right) >= 320
+    against, agreeing = rows(f"contradictions_{name}"), rows(f"right_{name}")
+    found, doubted = judged(against), judged(agreeing)
+    assert len(against) >= contradictions and len(agreeing) >= right
     assert doubted["error"] == []
-    assert len(doubted["warning"]) <= 0.05 * len(right), doubted["warning"]
-    assert len(found["error"]) >= 0.5 * len(contradictions), found["warning"] + found[""]
-    assert len(found["error"] + found["warning"]) >= 0.7 * len(contradictions), found[""]
+    assert len(doubted["warning"]) <= 0.05 * len(agreeing), doubted["warning"]
+    assert len(found["error"]) >= 0.5 * len(against), found["warning"] + found[""]
+    assert len(found["error"] + found["warning"]) >= 0.7 * len(against), found[""]
 
 
 def test_the_catalog_the_draft_and_the_starter_verbs_are_not_refused() -> None:
@@ -222,11 +235,46 @@ def test_the_catalog_the_draft_and_the_starter_verbs_are_not_refused() -> None:
         ("VIEW", "Updates the profile", "warning"),
         ("ANALYZE", "Splits costs by team", ""),
         ("EXPORT", "Takes out a copy of all data", ""),
+        ("DESIGN", "Sends a reminder", "warning"),
+        ("CONFIGURE", "Buys a router", "warning"),
+        ("REBOOK", "Cancels the trip and puts the traveller on the next train", ""),
+        ("RECOVER", "Sends a code", ""),
+        ("FOLLOW", "Stops following the author", "error"),
+        ("BORROW", "Returns the book to the library", "warning"),
+        ("BORROW", "Returns a receipt to the reader", ""),
+        ("REFUND", "Takes the fee from the customer's card", "error"),
+        ("REMOVE", "Takes the customer from the account", ""),
+        ("REFUND", "Takes the amount from the seller's account and returns it to the buyer", "warning"),
+        ("BLOCK", "Lets nobody write to the user", ""),
+        ("REJECT", "Says no to an application", ""),
+        ("CORDON", "Allows running jobs to finish; no new ones are placed on the node", ""),
+        ("FUND", "Withdraws the amount from the bank account and adds it to the wallet", ""),
+        ("BLOCK", "Lets the user contact others again", "warning"),
+        ("PAUSE", "The delivery carries on", "warning"),
+        ("CHARGE", "The rider gets the fare back", "warning"),
+        ("LOOKUP", "The caller gets the balance back", ""),
+        ("EDIT", "Deletes a paragraph or adds one", ""),
+        ("ASCERTAIN", "Establishes whether a company is solvent", ""),
+        ("DIAGNOSE", "Upload your log, get to know the fault", "warning"),
+        ("QUERY", "Read-only SQL; statements that delete something are refused", ""),
+        ("SURVEY", "Emails ten questions to all guests", ""),
+        ("BROWSE", "Looks around in the museum's collection", ""),
+        ("FORMULATE", "Turns a wish into a precise database query", ""),
+        ("BID", "Offers a sum; the offer can't be taken back", ""),
     ],
 )
 def test_which_clause_counts(verb: str, statement: str, expected: str) -> None:
     """The main act counts; purposes, conditions, relative clauses and negations do not."""
     assert judge(verb, statement) == expected
+
+
+def test_the_families_have_methods_of_the_catalog() -> None:
+    """A family names known acts, and only methods that it can be asked about."""
+    lists, known = families(), lexicon()
+    assert {method for family in lists for method in family.methods} <= Catalog.load().entries.keys()
+    assert {act.partition("-")[0] for family in lists for act in family.acts} <= known.words.verbs
+    phrases = {act for family in lists for act in family.acts if "-" in act}
+    assert {act for act in phrases if known.phrase(act.partition("-")[0], act.split("-")[1:]) != act} == set()
 
 
 def test_every_verb_of_the_lists_is_known() -> None:
@@ -328,7 +376,9 @@ def test_a_verb_that_is_a_noun_may_be_in_a_path(noun: str) -> None:
 
 def test_the_lists_of_statements_are_distinct() -> None:
     """No statement is in two files, and each has a method in capitals."""
-    names = [f"{kind}_{half}" for kind in ("contradictions", "right") for half in (*HALVES, "idiomatic")]
+    names = [
+        f"{kind}_{half}" for kind in ("contradictions", "right") for half in (*HALVES, "idiomatic", "domains_later")
+    ]
     given = [row for name in names for row in rows(name)]
     assert len(given) == len({*given})
     assert all(re.fullmatch("[A-Z]+", verb) and statement for verb, statement in given)

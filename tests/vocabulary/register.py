@@ -457,6 +457,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "audit.facet_check:FacetCheck._sound",
             "audit.facet_check:FacetCheck._wrong",
             "agis.acts:lexicon",
+            "agis.families:families",
             "agis.confusables:_table",
             "agis.endpoint_matching:synonyms",
             "agis.passes.structural:_validator",

@@ -22,8 +22,10 @@ from agtphost.agis.passes.suggestions import acceptable_method
 from agtphost.agis.words import Words
 
 _FIRST = re.compile(r"[A-Za-z]+")
-_STORE = re.compile(r"\b(?:into|from|in|of) the \S+ (?:table|index|queue|collection|cache)\b", re.IGNORECASE)
-"""Stores of a computer, but also of a kitchen, a waiting room or a museum."""
+_STORE = re.compile(
+    r"\b(?:into|from|in|of) the (?!\S+['\u2019]s )\S+ (?:table|index|queue|collection|cache)\b", re.IGNORECASE
+)
+"""Stores of a computer, but also of a kitchen or a waiting room; "the museum's collection" is left out."""
 
 _INTERNAL = re.compile(
     r"\b(?:inserts?|writes?) .{0,40} into the \S+ (?:table|database)\b"
@@ -40,7 +42,16 @@ _CALLERS = frozenset(
 )
 """Methods that may be about calls and services."""
 
-_DATABASE = re.compile(r"\b(?:into|from|in|to) (?:the|a) (?:\S+ )?database\b|\bstored procedure\b", re.IGNORECASE)
+_DATABASE = re.compile(
+    r"\b(?:into|from|in|to) (?:the|a) (?:\S+ )?database\b(?! (?:design|engine|quer(?:y|ies)|schema|server))"
+    r"|\bstored procedure\b",
+    re.IGNORECASE,
+)
+_OPERATORS = frozenset(
+    {"BACKUP", "CUTOVER", "DUMP", "FAILBACK", "FAILOVER", "MIGRATE", "RECOVER", "REPLICATE", "RESTORE", "SEED"}
+)
+"""Methods that may be about tables and databases themselves."""
+
 _ADVERBS = re.compile(r"\b[a-z]{5,}+(?<=ly)\b")
 
 
@@ -55,18 +66,25 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _findings(subject: Subject, endpoint: AgisEndpoint, intent: str) -> Iterator[Finding]:
     at = endpoint.place("semantic", "intent")
     found = _INTERNAL.search(intent)
+    internal = False
     if found is not None and endpoint.verb not in _CALLERS:
+        internal = True  # An error, next to which a doubt says nothing new.
         message = f"the intent describes the system's internals ({found[0]!r})"
         yield subject.finding("6-internal", endpoint.name, at, message, "describe the agent's goal")
-    elif (found := found or _STORE.search(intent) or _DATABASE.search(intent)) is not None:
+    elif (found := found or _find_store(endpoint.verb, intent)) is not None:
         message = f"the intent may describe the system's internals ({found[0]!r})"
         yield subject.finding("6-doubtful", endpoint.name, at, message, "describe the agent's goal")
     conflict = find_conflict(endpoint.verb, skeleton(intent), lexicon())
-    if conflict is not None:
+    if conflict is not None and (conflict.sure or not internal):
         rule = "6-contradiction" if conflict.sure else "6-doubtful"
         instead = acceptable_method(subject.words, conflict.act) if "-" not in conflict.act else ""
         fix = f"make it {instead} {endpoint.path}, or reword the intent" if instead else "reword the intent"
         yield subject.finding(rule, endpoint.name, at, f"{endpoint.verb} and an intent that {conflict.reason}", fix)
+
+
+def _find_store(method: str, intent: str) -> re.Match[str] | None:
+    """Return where an intent may name a store of the system; None for a method whose object stores are."""
+    return None if method in _OPERATORS | _CALLERS else _STORE.search(intent) or _DATABASE.search(intent)
 
 
 def head_verb(known: Words, intent: str) -> str | None:
