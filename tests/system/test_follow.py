@@ -245,5 +245,13 @@ def test_a_poll_that_waits_gives_nothing_to_an_agent_that_lost_its_scope(tmp_pat
         with _ask_and_wait(host, config.parent / "state/agents/warden/agent.pem") as link:
             taken = host.agtp("agent", "ungrant", "warden", "inspect:all")
             assert taken.returncode == 0, taken.stderr
-            assert not _find_shown(link.answer())
+            shown, answer = [], link.answer()
+            # On a busy machine what the command asks first may have ended the wait, when the right was still there.
+            while found := _find_shown(answer):
+                shown += [jws.parse_unverified(each["jws"]).get("method") for each in found]
+                after = answer.json()["result"]["after"]
+                answer = link.ask("INSPECT", "/", {"target": "feed", "moment": "goes on", "after": after, "wait": 25})
+                if answer.status == 403:
+                    break
+            assert "REVOKE" not in shown
             assert link.ask("INSPECT", "/", {"target": "feed", "moment": "goes on"}).status == 403
