@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import hmac
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 from aioquic import tls
@@ -143,6 +145,9 @@ class ServerCore(BoundedConnection):
         self._former: Any = None  # the path before that, which was not asked yet
         self._former_due = -math.inf  # when it may be asked
         self._measured: str | None = None  # the address that round trips and congestion are measured of
+        self.fresh_octets = 0
+        """Octets of streams that came from the client, each of them counted once."""
+
         self.packets_lost = 0
         """Packets that the client did not acknowledge in time."""
 
@@ -224,6 +229,17 @@ class ServerCore(BoundedConnection):
 
     # Streams
 
+    def _handle_stream_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
+        start = buf.tell()
+        stream = self._streams.get(buf.pull_uint_var())
+        offset = buf.pull_uint_var() if frame_type & 4 else 0
+        length = buf.pull_uint_var() if frame_type & 2 else buf.capacity - buf.tell()
+        buf.seek(start)
+        filled = 0 if stream is None else count_missing(stream.receiver, offset, offset + length)
+        used = self._local_max_data.used  # the highest octets of all streams
+        super()._handle_stream_frame(context, frame_type, buf)
+        self.fresh_octets += min(length, filled + self._local_max_data.used - used)
+
     def _write_connection_limits(self, builder: Any, space: Any) -> None:
         limit = self._local_max_streams_bidi
         self._granted = max(self._granted, limit.used + self._count_free_streams())
@@ -270,10 +286,6 @@ class ServerCore(BoundedConnection):
             stream.sender._buffer = bytearray()
 
     # The connection
-
-    def count_fresh_octets(self) -> int:
-        """Return how many octets of streams the client has sent, those of gaps included; repeated ones count once."""
-        return int(self._local_max_data.used)
 
     def count_in_flight(self) -> int:
         """Return how many packets the client has neither acknowledged nor lost, and has to acknowledge."""
@@ -417,6 +429,19 @@ class ServerCore(BoundedConnection):
         """Return the client's address once it has shown that it receives there; None before."""
         path = self._network_paths[0] if self._network_paths else None
         return (str(path.addr[0]), int(path.addr[1])) if path is not None and path.is_validated else None
+
+
+def count_missing(receiver: Any, start: int, stop: int) -> int:
+    """Return how many octets from ``start`` to ``stop`` are in gaps of what came on a stream."""
+    start, stop = max(start, receiver._buffer_start), min(stop, receiver.highest_offset)
+    if stop <= start or receiver.is_finished:
+        return 0
+    missing, known = stop - start, receiver._ranges
+    for number in range(bisect_right(known, start, key=attrgetter("stop")), len(known)):
+        if known[number].start >= stop:
+            break
+        missing -= min(stop, known[number].stop) - max(start, known[number].start)
+    return missing
 
 
 def encode_refusal(destination_cid: bytes, source_cid: bytes) -> bytes:

@@ -19,7 +19,7 @@ from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.peers import call_each, certificate_of
 from agtphost.protocols.quic.core import ServerCore
 from agtphost.protocols.quic.link_settings import LinkSettings
-from agtphost.protocols.quic.progress import ProgressAccount
+from agtphost.protocols.quic.progress import HANDSHAKE, ProgressAccount
 from agtphost.protocols.quic.stream import StreamConnection, StreamTransport
 from agtphost.vocabulary.quic_codes import (
     CERTIFICATE_REQUIRED,
@@ -90,7 +90,8 @@ class QuicLink:
         self._draining = False
         self._seen_at = ""  # the client's address as the system spells it
         self._active = self._clock.seconds()
-        self._progress, self._progress_elsewhere = ProgressAccount(self._active), ProgressAccount(self._active)
+        self._progress = ProgressAccount(self._active, HANDSHAKE)
+        self._progress_elsewhere = ProgressAccount(self._active)
         self._expires = math.inf
         self.handshake_until = self._active + settings.limits.handshake_timeout
         """When the handshake has to be over."""
@@ -113,10 +114,13 @@ class QuicLink:
         is_elsewhere = self._is_elsewhere(address)
         if self.is_gone or (self._peer is None and is_elsewhere):
             return
-        fresh, in_flight = self.core.count_fresh_octets(), self.core.count_in_flight()
-        self._call_core(self.core.receive_datagram, datagram, address)
-        fresh, acknowledged = self.core.count_fresh_octets() - fresh, in_flight - self.core.count_in_flight()
-        progress = self._progress_elsewhere if is_elsewhere else self._progress
+        core = self.core
+        read, fresh, in_flight = core.packets_read, core.fresh_octets, core.count_in_flight()
+        self._call_core(core.receive_datagram, datagram, address)
+        fresh, acknowledged = core.fresh_octets - fresh, in_flight - core.count_in_flight()
+        # The address of a datagram may be forged: the client has sent what could be read, and that only.
+        is_clients = core.packets_read > read and not is_elsewhere
+        progress = self._progress if is_clients else self._progress_elsewhere
         progress.note_datagram(len(datagram), fresh, acknowledged, self._clock.seconds())
         self._handle_events()
         if self.core.is_fresh:
@@ -130,7 +134,7 @@ class QuicLink:
         Return whether a datagram waits behind those of other connections.
 
         That is so where much of what came for this one brought nothing. What comes from another address than the
-        client's has another balance, because anyone may send it who has seen an ID.
+        client's has another balance, because anyone may send it who has seen an ID; so has what cannot be read.
         """
         progress = self._progress_elsewhere if self._is_elsewhere(address) else self._progress
         return progress.is_costly(self._clock.seconds())

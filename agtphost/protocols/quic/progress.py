@@ -14,6 +14,12 @@ FRESH_OCTETS = 100
 ACKNOWLEDGED, REQUEST = 1.5, 8.0
 """What a packet that is acknowledged and a request that begins make up for: a datagram, and more than a request has."""
 
+HANDSHAKE = 48.0
+"""
+What a client may send until it is known: a ClientHello of two datagrams, its padded acknowledgement, and a chain of
+certificates of three, all within milliseconds where it is near.
+"""
+
 UNITS_PER_SECOND = 20.0
 """What a client may send without use: PINGs, repeated packets, and what it says about its windows and addresses."""
 
@@ -29,20 +35,19 @@ class ProgressAccount:
 
     __slots__ = ("_at", "_debt")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, credit: float = 0.0) -> None:
         self._at = now
-        self._debt = 0.0
+        self._debt = -credit
 
     def note_datagram(self, octets: int, fresh: int, acknowledged: int, now: float) -> None:
         """
         Count a datagram.
 
         :param octets: that it has.
-        :param fresh: octets of streams in it that did not come before.
+        :param fresh: octets of streams in it that did not come before, those of a gap included that it fills.
         :param acknowledged: packets that are so since.
         :param now: seconds, never going back.
         """
-        fresh = min(fresh, octets)  # A frame with a gap before it seems to bring more.
         cost = 1 + (octets - fresh) / OCTETS_OF_UNIT
         self._add(cost - fresh / FRESH_OCTETS - ACKNOWLEDGED * max(0, acknowledged), now)
 
@@ -55,7 +60,7 @@ class ProgressAccount:
         return self._find_debt(now) > ALLOWED
 
     def clear(self) -> None:
-        """Forget what was counted: the datagrams of a handshake have no octets of streams."""
+        """Forget what was counted: the datagrams of a handshake have an allowance."""
         self._debt = 0.0
 
     def _find_debt(self, now: float) -> float:
@@ -64,5 +69,6 @@ class ProgressAccount:
         return max(0.0, self._debt - UNITS_PER_SECOND * max(0.0, now - self._at))
 
     def _add(self, units: float, now: float) -> None:
-        self._debt = min(MOST_DEBT, max(-MOST_CREDIT, self._find_debt(now) + units))
+        debt = self._find_debt(now)
+        self._debt = min(MOST_DEBT, max(min(debt, -MOST_CREDIT), debt + units))
         self._at = now

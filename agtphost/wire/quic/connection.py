@@ -217,6 +217,9 @@ class BoundedConnection(quic.QuicConnection):
         self._window = configuration.max_data
         self._crypto_frames = 0
         self._packet_frames = 0
+        self.packets_read = 0
+        """Packets that only the peer can have made; a copy of one does not count."""
+
         self._newest_id = 0  # the sequence number of the newest connection ID that was sent
         self._local_max_streams_bidi.value = self._local_max_streams_bidi.sent = peer_streams
         self._local_max_streams_uni.value = self._local_max_streams_uni.sent = 0
@@ -286,6 +289,7 @@ class BoundedConnection(quic.QuicConnection):
 
     def _payload_received(self, context: Any, plain: bytes, crypto_frame_required: bool = False) -> tuple[bool, bool]:
         self._packet_frames = 0
+        self.packets_read += 1
         flags: tuple[bool, bool] = super()._payload_received(context, plain, crypto_frame_required)
         return flags
 

@@ -16,9 +16,10 @@ from agtphost.protocols.quic import receive_queue, turns
 from agtphost.protocols.quic.link import QuicLink
 from agtphost.protocols.quic.receive_queue import ReceiveQueue
 from agtphost.protocols.quic.turns import COSTLY_SHARE, PortTurns
+from tests.protocols.authorities import issue
 from tests.protocols.links import FakeDispatcher, ask, reply
 from tests.protocols.loopback import Site
-from tests.protocols.quic.network import Network, QuicClient, QuicHost, quic_site
+from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
 from tests.protocols.quic.test_hostile import OK
 from tests.protocols.quic.test_hostile_frames import sealed
 
@@ -381,10 +382,82 @@ def test_a_client_that_sends_nothing_of_use_is_costly(site: Site, octets: bytes)
     assert client.wait(client.call())[0].startswith(OK)
 
 
+def test_gaps_are_of_no_use(site: Site) -> None:
+    """An octet behind a gap is one octet, and makes up for no datagram full of frames that say nothing."""
+    network = Network()
+    host: Any = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.call(ask()[:9], ends=False)
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    for number in range(1, 9):
+        octet = b"\x0e\0" + (0x4000 + 1_300 * number).to_bytes(2, "big") + b"\1x"
+        host.endpoint.datagramReceived(sealed(client.core, octet + b"\x11\0\1" * 380), client.address)
+        network.pass_time(0.001)
+    assert not link.is_gone and link.is_costly(client.address)
+
+
 def is_costly_after(network: Network, link: QuicLink, client: QuicClient, seconds: float) -> bool:
     """Let time pass; return whether a client is served apart then."""
     network.pass_time(seconds)
     return link.is_costly(client.address)
+
+
+def note_costly(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that gets, for each datagram of a connection, whether it waits apart."""
+    found = list[bool]()
+    hand_over = PortTurns.hand_over
+
+    def note(turns: PortTurns, receiver: Any, datagram: bytes, address: Any) -> bool:
+        found.append(receiver.is_costly(address))
+        return hand_over(turns, receiver, datagram, address)
+
+    monkeypatch.setattr(PortTurns, "hand_over", note)
+    return found
+
+
+def test_a_handshake_with_a_near_client_is_not_costly(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it comes within milliseconds: full datagrams without an octet of a request."""
+    costly, network = note_costly(monkeypatch), Network(delay=0.0005)
+    QuicHost(network, site)
+    client = QuicClient(network, site, issue(site.root)).connect()
+    assert client.wait(client.call())[0].startswith(OK)
+    assert len(costly) >= 2 and not any(costly)
+
+
+def test_what_is_sent_again_after_a_loss_is_of_use(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last datagram of a flight arrives, and the others come again: they fill the gap, and are no repetitions."""
+    network = Network()
+    QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    for _ in range(3):
+        client.wait(*[client.call(ask(body=b"y" * 15_000)) for _ in range(8)])
+    costly, carry, sent = note_costly(monkeypatch), network.carry, list[tuple[bytes, Any, Any]]()
+    with monkeypatch.context() as patch:
+        patch.setattr(network, "carry", lambda *datagram: sent.append(datagram))
+        calls = [client.call(ask(body=b"y" * 15_000)) for _ in range(8)]
+        network.pass_time(0.05)
+    assert len(sent) > 20
+    carry(*sent[-1])
+    assert all(each.startswith(OK) for each in client.wait(*calls))
+    assert len(costly) > 50 and not any(costly)
+
+
+@pytest.mark.parametrize("is_copy", [False, True], ids=["noise", "copies"])
+def test_forged_datagrams_make_no_client_costly(site: Site, is_copy: bool) -> None:
+    """Who sees a client's packets can send noise, or copies of them, with its address: neither is the client's."""
+    network = Network(7)
+    host: Any = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    client.wait(client.call(ask(body=b"y" * 3_000)))
+    [link] = host.endpoint._links
+    copied = max((octets for _, to, octets in network.carried if to == HOST and octets[0] < 0x80), key=len)
+    for _ in range(40):
+        noise = b"\x40" + copied[1:9] + network.random.randbytes(1_100)
+        host.endpoint.datagramReceived(copied if is_copy else noise, client.address)
+        network.pass_time(0.001)
+    assert not link.is_costly(client.address)
+    assert link.is_costly(OTHER)  # They are counted with what comes from elsewhere.
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.03], ids=["no loss", "loss"])
