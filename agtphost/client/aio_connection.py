@@ -13,7 +13,7 @@ from agtphost.client.aio_attempts import connect_to_first, settle
 from agtphost.client.connections import Stream
 from agtphost.client.deadline import Deadline
 from agtphost.client.delivery import Delivery
-from agtphost.client.errors import ClientError, ConnectionLost
+from agtphost.client.errors import ClientError, ConnectionLost, Timeout
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.tcp_attempts import interleave
@@ -198,6 +198,9 @@ async def connect(
     except ValueError as error:
         raw.close()
         raise tls.unnameable(destination.host) from error
+    except Timeout:
+        raw.close()
+        raise
     try:
         link.verify(destination.host)
         # A server that refuses this client may have reported that already; then no request is sent.

@@ -21,7 +21,7 @@ from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.carrier_race import ConnectionRace
 from agtphost.client.connection import ConnectionFactory, TwistedConnection, fire
 from agtphost.client.deadline import Deadline
-from agtphost.client.errors import ClientError, InvalidCall
+from agtphost.client.errors import ClientError, InvalidCall, Timeout
 from agtphost.client.host import Host
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
@@ -273,5 +273,10 @@ class Client(AsyncCalls[AnyConnection]):
         factory = TLSMemoryBIOFactory(creator, True, ConnectionFactory(link), self._reactor)
         seconds = deadline.remaining(f"connecting to {key}")
         await connect_by_tcp(self._reactor, key, factory, seconds)
-        deadline.remaining(f"shaking hands with {key}")
+        try:
+            deadline.remaining(f"shaking hands with {key}")
+        except Timeout:
+            link.ready.addErrback(lambda _: None)  # Its error would be logged.
+            link.abort()
+            raise
         return await link.ready

@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import gc
 import importlib
+import itertools
 import random
 import select
 import selectors
+import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -19,8 +22,10 @@ from typing import Any
 import psutil
 import pytest
 
-from agtphost.client import ConnectionLost, Reply, Timeout, aio
+from agtphost.client import ConnectionLost, Reply, Timeout, aio, aio_connection
+from agtphost.client.deadline import Deadline
 from agtphost.client.delivery import Delivery
+from agtphost.client.requests import Destination
 from tests.client.credentials import Credentials
 from tests.client.scripted_host import Exchange, ScriptedHost, answer, echo
 from tests.programmes import length, seed_of_chance
@@ -150,6 +155,20 @@ def test_a_loop_that_is_left_open_is_noticed(credentials: Credentials) -> None:
         with pytest.raises(AssertionError), nothing_left():
             asyncio.run(main())
         gc.collect()
+
+
+def test_a_connection_that_is_there_after_the_time_is_closed() -> None:
+    """The time may be over before the loop cancels the call: the connection of TCP is not used, and not left."""
+    now = itertools.chain([0.0] * 3, itertools.repeat(9.0))
+    with socket.create_server(("127.0.0.1", 0)) as server, nothing_left():
+
+        async def main() -> None:
+            place, deadline = Destination(*server.getsockname()), Deadline(lambda: next(now), 1.0)
+            with pytest.raises(Timeout, match="while shaking hands"):
+                await aio_connection.connect(place, ssl.create_default_context(), deadline, pytest.fail)
+            server.accept()[0].close()
+
+        run(main)
 
 
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,9 @@ class TwistedQuicConnection(DatagramProtocol):
         self._refusing: IDelayedCall | None = None
         self._closed: Deferred[None] | None = None
         self._local = 0
+        self.no_way: OSError | None = None
+        """Why the system sends nothing to the server's address; None: it does."""
+
         self.presented: Stamp = None
         """The stamp of the file of the client certificate that it was made with."""
 
@@ -107,7 +110,10 @@ class TwistedQuicConnection(DatagramProtocol):
     def startProtocol(self) -> None:
         """Begin the handshake, or go on where the port was opened again."""
         assert self.transport is not None
-        self.transport.connect(*self._address)
+        try:
+            self.transport.connect(*self._address)
+        except OSError as error:
+            self.no_way = error
         self._local = self.transport.getHost().port
         self._driver.can_send = True
         self._driver.flush()
@@ -202,6 +208,10 @@ async def connect(
             reactor.listenUDP(0, link, interface="::" if ":" in host else "")
         except network.CannotListenError as error:
             raise OSError(str(error.socketError)) from error  # As where the machine has no IPv6.
+        if link.no_way is not None:
+            link.ready.addErrback(lambda _: None)  # Its error would be logged.
+            link.abort()
+            raise link.no_way
         return await link.ready
 
     places = (await find_places(reactor, destination, "UDP"))[:MOST_PLACES]

@@ -52,6 +52,20 @@ async def event(waited: Any) -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_an_address_that_no_way_leads_to_leaves_no_port(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an address of IPv6 where the machine has no way there: the system refuses it, and the next one is tried."""
+    from twisted.internet import reactor
+
+    used: Any = reactor
+    listen, links = used.listenUDP, list[Any]()
+    monkeypatch.setattr(used, "listenUDP", lambda *given, **more: (links.append(given[1]), listen(*given, **more))[1])
+    async with client_of(site) as client:
+        with pytest.raises(CannotConnect, match="neither by UDP nor by TCP"):
+            await client.call("agtp://255.255.255.255", "QUERY")  # No socket may be connected to it.
+        await event(lambda: [each.transport for each in links] == [None])
+
+
+@pytest_twisted.ensureDeferred
 async def test_calls_are_answered_over_quic(site: Site) -> None:
     """One connection serves calls in turn and together, and closing leaves neither port nor timer."""
     from twisted.internet import reactor
