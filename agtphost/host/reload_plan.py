@@ -7,8 +7,10 @@ a restart, and the log and the answer say so.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -26,9 +28,12 @@ from agtphost.vocabulary.regular_files import Stamp, read_octets, stamps
 CONFIGURATION = "configuration"
 """The kind of ``host.toml`` itself."""
 
+TLS_FILES = "TLS files"
+"""The kind of the files of ``[tls]``."""
+
 RELOADABLE = (
     *(CONFIGURATION, "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
-    *("TLS files", "HTTPS files", "organizations' keys"),
+    *(TLS_FILES, "HTTPS files", "organizations' keys"),
 )
 """Kinds that a reload applies; handlers only with ``[endpoints] reload``."""
 
@@ -59,14 +64,14 @@ def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str,
         "recipes": _as_list(config.recipes.file),
         "endpoints": _glob(config.endpoints.directory, "*.toml"),
         HANDLERS: [*_handlers(config.endpoints.python_path), *modules],
-        "documents": [path for path in _glob(config.query.documents, "**/*") if path.is_file()],
+        "documents": [path for path in _glob(config.query.documents, "**/*") if os.path.isfile(path)],
         SIGNING_KEY: [config.audit.key] if config.audit.signing else [],
         "agents' files": [
             *_glob(config.identity.agents, "**/*.json"),
             *_glob(config.host.state_dir / HOSTED, "**/*.json"),
             *_glob(config.identity.known_agents, "**/*.json"),
         ],
-        "TLS files": list(tls.files.files),
+        TLS_FILES: list(tls.files.files),
         "HTTPS files": [path for path in https if path is not None],
         "organizations' keys": [each.key for each in config.methods.signing_key],
     }
@@ -77,7 +82,10 @@ def _as_list(path: Path | None) -> list[Path]:
 
 
 def _glob(folder: Path | None, pattern: str) -> list[Path]:
-    return sorted(folder.glob(pattern)) if folder is not None and folder.is_dir() else []
+    # A folder that cannot be looked at has no files here; where it is read, that is reported.
+    with suppress(OSError):
+        return sorted(folder.glob(pattern)) if folder is not None and os.path.isdir(folder) else []
+    return []
 
 
 def _handlers(folders: Iterable[Path]) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from twisted.logger import capturedLogs, formatEvent
 from agtphost.contract.reserved import LIFECYCLE as METHODS
 from agtphost.errors import ConfigurationError
 from agtphost.host.host_loader import RESERVED, load_host
+from agtphost.host.reload_plan import inventory
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import provision_development
 from tests.host.hosts import configured, reloaded
@@ -197,3 +198,11 @@ def test_an_intent_that_contradicts_its_method_never_keeps_the_host_from_startin
             assert len(load_host(config).endpoints) == 4
         told = [formatEvent(event) or "" for event in logs]
         assert any("AGIS-P6-contradiction" in text and "left out of AGIS documents" in text for text in told)
+
+
+def test_a_folder_that_cannot_be_looked_at_has_no_files_that_change(tmp_path: Path) -> None:
+    """Such as one on a machine that is away: a standby that compares its files goes on."""
+    loaded = load_host(configured(tmp_path))
+    assert inventory(loaded.config, loaded.tls)["endpoints"]
+    away = loaded.config.endpoints.model_copy(update={"directory": tmp_path / ("x" * 300)})
+    assert inventory(loaded.config.model_copy(update={"endpoints": away}), loaded.tls)["endpoints"] == {}
