@@ -66,7 +66,7 @@ def status(config: Path | None, as_json: bool) -> None:
         if row["state"] == STANDBY and SIGNING_KEY in row["differs"]:
             print_note(
                 f"{row['name']} cannot take over, because its signing key is not that of the host that serves: copy "
-                "the key, its .pub and the directory keys of the state to it"
+                "the key, its .pub and the directory keys of the state to it, and then send SIGHUP to it"
             )
 
 

@@ -78,11 +78,7 @@ class Heartbeat(Service):
 
     def keep_for_start(self) -> None:
         """Send beats until the service starts, for :data:`START_SECONDS` at most; for a separate thread."""
-        end = steady() + START_SECONDS
-        while not self._started.wait(self._every) and steady() < end:
-            # While the store is read under its lock, no beat can be sent, and none is needed.
-            with suppress(StoreError):
-                self._lease.keep()
+        _keep_until(self._started, self._lease)
 
     def startService(self) -> None:
         """Begin to ask the writer for beats."""
@@ -121,6 +117,25 @@ class Heartbeat(Service):
         self._clock_differs = bool(line)
         if before is not None and before != self._clock_differs:
             self._reactor.callFromThread(log.warn, "{line}", line=line or "the clock is that of the database again")
+
+
+def _keep_until(started: threading.Event, lease: ILease) -> None:
+    end, every = steady() + START_SECONDS, beat_seconds(lease.me.takeover_after)
+    while not started.wait(every) and steady() < end:
+        # While the store is read under its lock, no beat can be sent, and none is needed.
+        with suppress(StoreError):
+            lease.keep()
+
+
+def begin_to_keep(lease: ILease) -> Callable[[], None]:
+    """
+    Keep a lease by a thread, for :data:`START_SECONDS` at most: of a host that has taken it and reads its files.
+
+    :return: ends that.
+    """
+    ended = threading.Event()
+    threading.Thread(target=_keep_until, args=(ended, lease), name="agtphost-lease", daemon=True).start()
+    return ended.set
 
 
 def begin_heartbeat(reactor: Any, lease: ILease, call_in_writer: Callable[[Callable[[], object]], object]) -> Heartbeat:

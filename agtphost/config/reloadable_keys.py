@@ -66,7 +66,8 @@ RESTART: Mapping[str, frozenset[str]] = {
 """By table, the keys that wait for a restart."""
 
 STANDBY_RESTART: Mapping[str, frozenset[str]] = {
-    name: RESTART[name] for name in ("host", "store", "log", "cluster", "metrics")
+    **{name: RESTART[name] for name in ("host", "store", "log", "cluster", "metrics")},
+    "audit": frozenset({"signing", "key"}),
 }
 """The same for a host on standby: what it uses while it waits. All else is made when it takes over."""
 

@@ -17,7 +17,8 @@ from agtphost.cluster.process_reports import ProcessReporter
 from agtphost.config import Config
 from agtphost.config.loader import MAX_OCTETS
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.reload_plan import CONFIGURATION, inventory
+from agtphost.host.reload_candidate import is_key_in_force
+from agtphost.host.reload_plan import CONFIGURATION, SIGNING_KEY, inventory
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import HostProcess
 from agtphost.vocabulary import tomltext
@@ -56,10 +57,14 @@ def digest_settings(loaded: LoadedHost) -> dict[str, str]:
     """Return a digest of each kind of file that hosts with one store have alike."""
     config = loaded.config
     kinds = {kind: files for kind, files in inventory(config, loaded.tls).items() if files and kind not in OWN}
-    return {
+    digests = {
         kind: _digest_configuration(config.file) if kind == CONFIGURATION else _digest_files(config, files)
         for kind, files in kinds.items()
     }
+    if SIGNING_KEY in digests and not is_key_in_force(config, loaded.key):
+        # A standby that has not read its key again cannot take over.
+        digests[SIGNING_KEY] = "not read"
+    return digests
 
 
 def _digest_configuration(file: Path) -> str:

@@ -152,7 +152,7 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: lis
     files = inventory(config, fresh[0], () if modules is None else modules.files)
     if _stable_files(inventory(config, old.tls)) != before:
         return None
-    if _is_key_in_force(config, old.key):
+    if is_key_in_force(config, old.key):
         # `agtp key rotate` replaced the file, and the host has followed.
         files = {**files, SIGNING_KEY: running.files.get(SIGNING_KEY, {})}
     known = {agent.agent_id for agent in old.directory.list_known()}
@@ -178,7 +178,8 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: lis
     )
 
 
-def _is_key_in_force(config: Config, key: SigningKey | None) -> bool:
+def is_key_in_force(config: Config, key: SigningKey | None) -> bool:
+    """Return whether the file of the signing key has the key that this host signs with."""
     try:
         return key is not None and SigningKey.load(config.audit.key).public.kid == key.public.kid
     except (KeyFormatError, OSError):

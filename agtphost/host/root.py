@@ -21,6 +21,7 @@ from agtphost.host.json_log import use_json_lines
 from agtphost.host.log_throttle import LogThrottling
 from agtphost.host.ordered_services import OrderedServices
 from agtphost.host.reload_candidate import Candidate
+from agtphost.host.reload_plan import Inventory
 from agtphost.host.reloader import Reloader, Requester
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.signals import SignalHandlers
@@ -125,17 +126,18 @@ class HostService(Service):
         # Log lines of the start are the operator's own, so they are not throttled.
         self._log.startService()
 
-    def _serve(self) -> None:
+    def _serve(self, files: Inventory | None = None) -> None:
         """
         Assemble and start everything.
 
+        :param files: as they were when they were read; None where that was just now.
         :raises agtphost.stores.StoreError: the store cannot be used; other causes have other errors.
         """
         assembled = assemble(self._loaded, self._reactor, self._environ, lease=self._lease)
         self._services = assembled.services
         self._reloading = Reloader(
             *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents, assembled.remarks),
-            self._renew,
+            *(self._renew, files),
         )
         assembled.generations.core.services.lasting.reloads.reload = self._reloading.reload_for_operator
         # Before the ready line: a SIGHUP right after it would end the process.
@@ -155,14 +157,14 @@ class HostService(Service):
     def _end_wait(self, taken: bool) -> None:
         assert self._standby is not None
         standby, self._standby = self._standby, None
-        if taken and self.running:
-            log.info("this host takes over")
-            with self._report_failures(), standby.keep_alive():
+        with self._report_failures(), standby.keep_alive():
+            if taken and self.running:
+                log.info("this host takes over")
                 standby.take_changed_files()
                 self._loaded = standby.loaded
-                self._serve()
-        elif self._lease is not None:
-            self._lease.give_up()
+                self._serve(standby.files)
+            elif self._lease is not None:
+                self._lease.give_up()
 
     def _end_in_failure(self, failure: Failure) -> None:
         """End a process whose reactor runs already, so that raising would not end it."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
+from importlib import invalidate_caches
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
-from agtphost.cluster.heartbeat import START_SECONDS
+from agtphost.cluster.heartbeat import START_SECONDS, begin_to_keep
 from agtphost.cluster.readiness import StandbyResource
 from agtphost.cluster.standby import CannotTakeOver, Sighting, Standby
 from agtphost.config import Config, load
@@ -19,12 +21,14 @@ from agtphost.config.reloadable_keys import STANDBY_RESTART, merge_reloadable
 from agtphost.config.surfaces import METRICS
 from agtphost.errors import ConfigurationError
 from agtphost.host.host_loader import LoadedHost, load_host
+from agtphost.host.modules import NewImports
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
-from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, Inventory, inventory
+from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, SIGNING_KEY, TLS_FILES, Inventory, inventory
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.surfaces import standby_service
+from agtphost.identity.key_history import DIRECTORY
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import StoreError
 from agtphost.stores.interfaces import ILease
@@ -45,8 +49,23 @@ def lease_of(config: Config) -> ILease | None:
     return locate_store(config.store).lease(me, config.host.server_id)
 
 
+CHANGED_MODULES = "modules of the handlers have changed; restart this host to import them again"
+
+
 def _kid(key: SigningKey | None) -> str | None:
     return None if key is None else key.public.kid
+
+
+def _stamp_files(loaded: LoadedHost, before: Inventory | None = None) -> Inventory:
+    """
+    Return the files of a host as they were when it was read.
+
+    :param before: from before that; None if it was just now.
+    """
+    files = inventory(loaded.config, loaded.tls)
+    # Modules that reading imported were not among them.
+    imported = {} if before is None else {HANDLERS: {**files[HANDLERS], **before[HANDLERS]}}
+    return {**(before or files), **imported, TLS_FILES: loaded.tls.read}
 
 
 class StandbyHost:
@@ -62,7 +81,11 @@ class StandbyHost:
         self.loaded = loaded
         """What the host starts with when it takes over."""
 
-        self._files = self._seen = inventory(loaded.config, loaded.tls)
+        self.files = self._seen = _stamp_files(loaded)
+        """The files as they were when that was read."""
+
+        self._lease = lease
+        self._end_keeping: Callable[[], None] = lambda: None
         self._environ = environ
         self._manager = ServiceManagerNotifier(reactor, environ, lambda: True)
         self._offload: Callable[..., Deferred[Any]] = partial(deferToThreadPool, reactor, reactor.getThreadPool())
@@ -91,7 +114,10 @@ class StandbyHost:
     async def _wait(self) -> bool:
         risks = self._offload(self._warn)
         try:
-            return await self._standby.wait()
+            taken = await self._standby.wait()
+            if taken:
+                self._end_keeping = begin_to_keep(self._lease)
+            return taken
         finally:
             await risks
             await self._reporter.stopService()
@@ -101,9 +127,14 @@ class StandbyHost:
                 await self._probes.stopService()
             self._manager.stopService()
 
-    def keep_alive(self) -> AbstractContextManager[None]:
-        """Return a context in which the service manager takes this process for alive, while the host starts."""
-        return self._manager.keep_alive(START_SECONDS)
+    @contextmanager
+    def keep_alive(self) -> Iterator[None]:
+        """Return a context in which this host keeps the lease, and the service manager takes this process for alive."""
+        try:
+            with self._manager.keep_alive(START_SECONDS):
+                yield
+        finally:
+            self._end_keeping()
 
     def stop(self) -> None:
         """End the wait: what :meth:`start` returned fires soon."""
@@ -118,8 +149,8 @@ class StandbyHost:
         """
         read = self._read_again()
         if read is not None:
-            self.loaded, self._files = read
-            self._seen = self._files
+            self.loaded, self.files = read
+            self._seen = self.files
             self._reporter.renew()
             log.info("the configuration was read again; it counts once this host takes over")
 
@@ -127,22 +158,24 @@ class StandbyHost:
         """
         Read the configuration again if its files have changed: a takeover serves what a start would serve.
 
-        The one that was read before stays if the changed one has problems, or another signing key: this host took the
-        lease with the key that it has.
+        The one that was read before stays if the changed one has problems, and the signing key in any case: this host
+        took the lease with the key that it has.
         """
-        changed = self._find_changes(self._files)
+        changed = self._find_changes(self.files)
         if HANDLERS in changed:
-            log.warn("modules of the handlers have changed; restart this host to import them again")
+            log.warn(CHANGED_MODULES)
         if not changed - {HANDLERS}:
             return
         read = self._read_again()
         if read is None:
             log.error("this host serves what it read before; correct the files, and then reload")
-        elif _kid(read[0].key) != _kid(self.loaded.key):
-            log.error("not taken: the signing key is another one; this host serves what it read before")
-        else:
-            self.loaded, self._files = read
-            log.info("read again, because it has changed: {kinds}", kinds=", ".join(sorted(changed)))
+            return
+        loaded, files = read
+        if _kid(loaded.key) != _kid(self.loaded.key):
+            log.error("not taken: the signing key is another one; this host signs with the one that it read before")
+            loaded, files = replace(loaded, key=self.loaded.key), {**files, SIGNING_KEY: self.files[SIGNING_KEY]}
+        self.loaded, self.files = loaded, files
+        log.info("read again, because it has changed: {kinds}", kinds=", ".join(sorted(changed)))
 
     def _find_changes(self, before: Inventory) -> set[str]:
         """Return the kinds of files that have changed since an inventory."""
@@ -153,19 +186,25 @@ class StandbyHost:
         """Return what a start would read, with the files' stamps from before; report problems, and return None."""
         running = self.loaded
         file = stamps([running.config.file])
+        imported = NewImports(running.config.endpoints.python_path)
+        invalidate_caches()
         try:
             read = load(running.config.file, self._environ)
             config, _, waiting = merge_reloadable(read, running.config, STANDBY_RESTART)
             # From before the files are read: one that changes during that differs at the next look.
             files = {**inventory(config, running.tls), CONFIGURATION: file}
             loaded = load_host(config, self._environ)
-        except ConfigurationError as error:
-            for problem in error.problems:
+        except Exception as error:
+            # Otherwise Python would keep the code of a module that was not taken, even after its correction.
+            imported.forget()
+            if not isinstance(error, ConfigurationError):
+                log.failure("the files could not be read")
+            for problem in error.problems if isinstance(error, ConfigurationError) else (repr(error),):
                 log.error("not taken: {problem}", problem=str(problem))
             return None
         for key in waiting:
             log.warn("{key} waits for a restart of this host", key=key)
-        return loaded, files
+        return loaded, _stamp_files(loaded, files)
 
     def _warn(self) -> None:
         """Log what could keep this host from taking over; blocks."""
@@ -179,19 +218,29 @@ class StandbyHost:
 
         :raises agtphost.stores.StoreError: it has another key, or the store cannot be read.
         """
-        changed = self._find_changes(self._seen)
-        if changed:
+        if changed := self._find_changes(self._seen):
             self._seen = inventory(self.loaded.config, self.loaded.tls)
             self._reporter.renew()
-            log.info(
-                "changed since this host read them: {kinds}; a takeover reads them", kinds=", ".join(sorted(changed))
-            )
+            self._report_changes(changed)
         config = self.loaded.config
         with closing(locate_store(config.store).open_reader()) as reader:
             try:
                 check_standby_key(reader, self.loaded.key, config.audit.key, config.host.state_dir)
             except OtherKey as error:
-                raise CannotTakeOver(str(error), "its signing key is not that of the host that serves") from None
+                summary = "its signing key is not that of the host that serves"
+                raise CannotTakeOver(f"{error}. Then send SIGHUP to this host", summary) from None
+
+    def _report_changes(self, changed: set[str]) -> None:
+        if HANDLERS in changed:
+            log.warn(CHANGED_MODULES)
+        if SIGNING_KEY in changed:
+            log.warn(
+                "the signing key has changed, and a takeover does not read it: send SIGHUP to this host once its .pub "
+                "and {keys} are there, too",
+                keys=str(self.loaded.config.host.state_dir / DIRECTORY),
+            )
+        if kinds := ", ".join(sorted(changed - {HANDLERS, SIGNING_KEY})):
+            log.info("changed since this host read them: {kinds}; a takeover reads them", kinds=kinds)
 
     def _report(self, seen: Sighting) -> None:
         line = seen.describe()

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from twisted.scripts.twistd import run
 
 from agtphost.cluster import heartbeat, pod_label, standby
+from agtphost.config import Config
 from agtphost.host import evidence
+from agtphost.host import standby as host_standby
+from agtphost.host.host_loader import LoadedHost
 from agtphost.stores.lease import LeaseState
 from agtphost.stores.postgres import lease, schema_files
 from agtphost.stores.postgres.lease import PostgresLease
@@ -62,6 +67,24 @@ def make_later() -> None:
 def make_patient() -> None:
     """No fault: a standby that looks at the lease every ten minutes, so it has to hear that it was given up."""
     standby.POLL_SECONDS = 600.0
+
+
+def make_thorough() -> None:
+    """No fault: reading the files again at a takeover takes until the lease was confirmed; without that it fails."""
+    confirmed = threading.Event()
+    keep, read = PostgresLease.keep, host_standby.load_host
+
+    def keep_and_note(self: PostgresLease, ahead: int | None = None) -> None:
+        keep(self, ahead)
+        confirmed.set()
+
+    def read_slowly(config: Config, environ: Mapping[str, str] = os.environ) -> LoadedHost:
+        if not confirmed.wait(20):
+            os._exit(9)
+        return read(config, environ)
+
+    PostgresLease.keep = keep_and_note  # type: ignore[method-assign]
+    host_standby.load_host = read_slowly
 
 
 def make_pod() -> None:

@@ -72,7 +72,7 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
     for each in standbys:
         print_note(
             f"{each.name}, on standby at {each.place}, cannot take over until it has the new key: copy {path}, "
-            f"{path.with_suffix('.pub').name} and {config.host.state_dir / DIRECTORY} to it"
+            f"{path.with_suffix('.pub').name} and {config.host.state_dir / DIRECTORY} to it, and then send SIGHUP to it"
         )
 
 
