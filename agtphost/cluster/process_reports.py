@@ -39,6 +39,7 @@ class ProcessReporter(Service):
         self._describe = describe
         self._offload = offload
         self._process: HostProcess | None = None
+        self._outdated = True
         self._failed = False
         self._running: Deferred[None] = succeed(None)
         self._timer = LoopingCall(self._report)
@@ -46,7 +47,7 @@ class ProcessReporter(Service):
 
     def renew(self) -> None:
         """Have the next report describe the process anew."""
-        self._process = None
+        self._outdated = True
 
     def startService(self) -> None:
         """Begin to report."""
@@ -72,7 +73,10 @@ class ProcessReporter(Service):
     def _write(self) -> None:
         """Write the report, in a thread."""
         process = self._process
-        if process is None:
+        if process is None or self._outdated:
+            # Before the files are read: one that changes during that is described by the next report.
+            self._outdated = False
+            self._process = None
             process = self._process = self._describe()
         self._lease.report(process)
 

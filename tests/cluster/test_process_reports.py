@@ -45,6 +45,17 @@ def test_a_process_is_described_once_and_reported_again() -> None:
     assert len(lease.reported) == 4
 
 
+def test_what_changes_while_a_process_is_described_is_described_again() -> None:
+    """The files may have been read before the change, as where a key is adopted at that moment."""
+    clock, described = Clock(), list[HostProcess]()
+    reporter = make_reporter(clock, MemoryLease(clock.seconds), described)
+    made, changes = reporter._describe, iter([reporter.renew])
+    reporter._describe = lambda: (next(changes, lambda: None)(), made())[1]
+    reporter.startService()
+    clock.pump([REPORT_SECONDS] * 2)
+    assert len(described) == 2
+
+
 def test_a_failure_is_logged_once_and_tried_again() -> None:
     """A role without rights on the table, or a database that is away, costs one line."""
     clock = Clock()
