@@ -98,12 +98,16 @@ def read_candidate(running: RunningConfiguration, environ: Mapping[str, str]) ->
         withdraw_issued(issued)
         raise
     withdraw_issued(issued)
-    problem = Problem(
+    raise ConfigurationError([describe_unstable(running.loaded.config.file)])
+
+
+def describe_unstable(file: Path) -> Problem:
+    """Return the problem of files that are being changed; with that of ``host.toml``."""
+    return Problem(
         message="the files of the configuration were changed while they were read",
-        file=str(running.loaded.config.file),
+        file=str(file),
         hint="ask for the reload once all of them are written",
     )
-    raise ConfigurationError([problem])
 
 
 def withdraw_issued(folders: Iterable[Path]) -> None:

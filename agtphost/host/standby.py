@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -25,6 +25,7 @@ from agtphost.host.modules import NewImports
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
+from agtphost.host.reload_candidate import ATTEMPTS, describe_unstable
 from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, SIGNING_KEY, TLS_FILES, Inventory, inventory
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.surfaces import standby_service
@@ -34,6 +35,7 @@ from agtphost.stores import StoreError
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import STANDBY, holder_here
 from agtphost.stores.settings import locate_store
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.regular_files import stamps
 
 log = Logger()
@@ -66,6 +68,12 @@ def _stamp_files(loaded: LoadedHost, before: Inventory | None = None) -> Invento
     # Modules that reading imported were not among them.
     imported = {} if before is None else {HANDLERS: {**files[HANDLERS], **before[HANDLERS]}}
     return {**(before or files), **imported, TLS_FILES: loaded.tls.read}
+
+
+def _find_changes(loaded: LoadedHost, before: Inventory) -> set[str]:
+    """Return the kinds of files of a host that have changed since an inventory."""
+    present = inventory(loaded.config, loaded.tls)
+    return {kind for kind in present if present[kind] != before.get(kind)}
 
 
 class StandbyHost:
@@ -161,7 +169,7 @@ class StandbyHost:
         The one that was read before stays if the changed one has problems, and the signing key in any case: this host
         took the lease with the key that it has.
         """
-        changed = self._find_changes(self.files)
+        changed = _find_changes(self.loaded, self.files)
         if HANDLERS in changed:
             log.warn(CHANGED_MODULES)
         if not changed - {HANDLERS}:
@@ -177,34 +185,38 @@ class StandbyHost:
         self.loaded, self.files = loaded, files
         log.info("read again, because it has changed: {kinds}", kinds=", ".join(sorted(changed)))
 
-    def _find_changes(self, before: Inventory) -> set[str]:
-        """Return the kinds of files that have changed since an inventory."""
-        present = inventory(self.loaded.config, self.loaded.tls)
-        return {kind for kind in present if present[kind] != before.get(kind)}
-
     def _read_again(self) -> tuple[LoadedHost, Inventory] | None:
         """Return what a start would read, with the files' stamps from before; report problems, and return None."""
-        running = self.loaded
-        file = stamps([running.config.file])
-        imported = NewImports(running.config.endpoints.python_path)
+        imported = NewImports(self.loaded.config.endpoints.python_path)
         invalidate_caches()
         try:
-            read = load(running.config.file, self._environ)
-            config, _, waiting = merge_reloadable(read, running.config, STANDBY_RESTART)
-            # From before the files are read: one that changes during that differs at the next look.
-            files = {**inventory(config, running.tls), CONFIGURATION: file}
-            loaded = load_host(config, self._environ)
+            for _ in range(ATTEMPTS):
+                loaded, files, waiting = self._read()
+                if not _find_changes(loaded, files) - {HANDLERS}:
+                    break
+            else:
+                raise ConfigurationError([describe_unstable(self.loaded.config.file)])
         except Exception as error:
             # Otherwise Python would keep the code of a module that was not taken, even after its correction.
             imported.forget()
             if not isinstance(error, ConfigurationError):
                 log.failure("the files could not be read")
-            for problem in error.problems if isinstance(error, ConfigurationError) else (repr(error),):
+            for problem in error.problems if isinstance(error, ConfigurationError) else (explain(error),):
                 log.error("not taken: {problem}", problem=str(problem))
             return None
         for key in waiting:
             log.warn("{key} waits for a restart of this host", key=key)
-        return loaded, _stamp_files(loaded, files)
+        return loaded, files
+
+    def _read(self) -> tuple[LoadedHost, Inventory, Sequence[str]]:
+        """Return what a start would read, with the files' stamps from before, and the keys that wait."""
+        running = self.loaded
+        file = stamps([running.config.file])
+        read = load(running.config.file, self._environ)
+        config, _, waiting = merge_reloadable(read, running.config, STANDBY_RESTART)
+        before = {**inventory(config, running.tls), CONFIGURATION: file}
+        loaded = load_host(config, self._environ)
+        return loaded, _stamp_files(loaded, before), waiting
 
     def _warn(self) -> None:
         """Log what could keep this host from taking over; blocks."""
@@ -218,7 +230,7 @@ class StandbyHost:
 
         :raises agtphost.stores.StoreError: it has another key, or the store cannot be read.
         """
-        if changed := self._find_changes(self._seen):
+        if changed := _find_changes(self.loaded, self._seen):
             self._seen = inventory(self.loaded.config, self.loaded.tls)
             self._reporter.renew()
             self._report_changes(changed)

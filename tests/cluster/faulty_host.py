@@ -19,7 +19,7 @@ from agtphost.cluster import heartbeat, pod_label, standby
 from agtphost.config import Config
 from agtphost.host import evidence
 from agtphost.host import standby as host_standby
-from agtphost.host.host_loader import LoadedHost
+from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.stores.lease import LeaseState
 from agtphost.stores.postgres import lease, schema_files
 from agtphost.stores.postgres.lease import PostgresLease
@@ -72,7 +72,7 @@ def make_patient() -> None:
 def make_thorough() -> None:
     """No fault: reading the files again at a takeover takes until the lease was confirmed; without that it fails."""
     confirmed = threading.Event()
-    keep, read = PostgresLease.keep, host_standby.load_host
+    keep = PostgresLease.keep
 
     def keep_and_note(self: PostgresLease, ahead: int | None = None) -> None:
         keep(self, ahead)
@@ -81,10 +81,10 @@ def make_thorough() -> None:
     def read_slowly(config: Config, environ: Mapping[str, str] = os.environ) -> LoadedHost:
         if not confirmed.wait(20):
             os._exit(9)
-        return read(config, environ)
+        return load_host(config, environ)
 
     PostgresLease.keep = keep_and_note  # type: ignore[method-assign]
-    host_standby.load_host = read_slowly
+    host_standby.load_host = read_slowly  # type: ignore[attr-defined]
 
 
 def make_pod() -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs, formatEvent
 
 from agtphost.cluster.standby import CHECK_SECONDS, POLL_SECONDS, CannotTakeOver, NameInUse, Sighting, Standby
+from agtphost.host import standby as standby_module
+from agtphost.host.host_loader import LoadedHost, load_host
+from agtphost.host.standby import StandbyHost
 from agtphost.stores.lease import Holder, LeaseState
 from agtphost.stores.rows import StoreError
 from tests.cluster.test_heartbeat import ME, OTHER, MemoryLease
+from tests.host.hosts import configured
 
 HELD = LeaseState(7, OTHER, "", 0.5, 100.0)
 FREE = LeaseState(7, None, "", 0.5, 100.0)
@@ -195,3 +202,33 @@ def test_a_wait_that_is_stopped_ends_without_the_lease() -> None:
     assert ended == []
     looks[0].callback(Sighting(taken=True))
     assert ended == [True]
+
+
+def test_files_that_change_while_they_are_read_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A takeover serves none of them in part; any error of theirs is a refusal, as the host has the lease already."""
+    host = StandbyHost(load_host(configured(tmp_path)), reactor, {}, MemoryLease(Clock().seconds))
+    endpoint = host.loaded.config.folder / "endpoints" / "text.toml"
+    steps = iter(["/one"])
+    monkeypatch.setattr(standby_module, "ATTEMPTS", 2)
+
+    def read(*given: Any) -> LoadedHost:
+        loaded = load_host(*given)
+        if (path := next(steps, "")) == "away":
+            raise OSError("input/output error")
+        if path:
+            endpoint.write_text(f'{endpoint.read_text().partition("path = ")[0]}path = "{path}"\n{rest}')
+        return loaded
+
+    rest = endpoint.read_text().partition("path = ")[2].partition("\n")[2]
+    monkeypatch.setattr(standby_module, "load_host", read)
+    endpoint.write_text(endpoint.read_text().replace('path = "/text"', 'path = "/zero"'))
+    host.take_changed_files()
+    assert "/one" in {each.path for each in host.loaded.endpoints}
+    before = host.loaded
+    for more in (["/two", "/three"], ["away"]):
+        steps = iter(more)
+        endpoint.write_text(endpoint.read_text() + "# changed\n")
+        with capturedLogs() as logged:
+            host.take_changed_files()
+        assert host.loaded is before
+        assert "this host serves what it read before" in (formatEvent(logged[-1]) or "")
