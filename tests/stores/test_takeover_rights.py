@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agtphost.stores.lease import Holder
 from tests import postgres
 from tests.stores.test_postgres import opened, place_of
 from tests.system.hosting import until
@@ -70,6 +71,16 @@ def test_a_host_with_another_role_is_noticed(urls: Urls) -> None:
         assert len(find(urls, OTHER)) == 1, "it may end sessions, and does not see which"
         server.run(f"REVOKE pg_signal_backend FROM {OTHER}")
     assert find(urls, OTHER) == []
+
+
+@pytest.mark.parametrize("name", ["east-" + "1234567890." * 7 + "example", "füße-ost", "füße-" + "ö" * 60])
+def test_a_host_is_noticed_by_a_name_that_the_database_changes(urls: Urls, name: str) -> None:
+    """PostgreSQL cuts the names of applications, and replaces what is not of ASCII."""
+    place = place_of(urls(SAME))
+    holder = Holder(name=name, machine="m", directory="/state", takeover_after=10)
+    with closing(place.open_store(create=False, server_id="agtp.test", lease=place.lease(holder, "agtp.test"))):
+        assert len(find(urls, OTHER)) == 1
+        assert find(urls, SAME) == []
 
 
 def test_sessions_of_a_superuser_are_not_ended_by_others(urls: Urls) -> None:

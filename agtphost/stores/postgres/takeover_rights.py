@@ -9,9 +9,12 @@ _RIGHTS: Final = """
     SELECT current_setting('track_activities') = 'on',
         has_function_privilege('pg_terminate_backend(integer, bigint)', 'EXECUTE'),
         current_user::text,
-        (SELECT rolname::text FROM store, pg_stat_activity JOIN pg_roles ON pg_roles.oid = usesysid
+        (SELECT rolname::text FROM store CROSS JOIN (SELECT ?::text AS altered, ?::text AS anything) AS pattern,
+                pg_stat_activity JOIN pg_roles ON pg_roles.oid = usesysid
             WHERE datname = current_database() AND starts_with(application_name, 'agtphost/')
-                AND position(to_json(substr(application_name, 10))::text IN holder) > 0
+                AND (position(to_json(substr(application_name, 10))::text IN holder) > 0 OR holder LIKE concat(
+                    anything, '"', regexp_replace(substr(application_name, 10), altered, anything, 'g'),
+                    CASE WHEN octet_length(application_name) < 63 THEN '"' END, anything) ESCAPE '')
                 AND has_table_privilege(usesysid, to_regclass('store')::oid, 'UPDATE')
                 AND NOT pg_has_role(usesysid, 'USAGE')
                 AND (rolsuper OR NOT pg_has_role('pg_signal_backend', 'USAGE')
@@ -22,8 +25,12 @@ _RIGHTS: Final = """
 The last column is the role of the host that serves, if it is one whose sessions this role cannot see and end.
 
 Applications show their names to every role, and :class:`agtphost.stores.postgres.connection.Address` has that of a
-host. The right to write to the store tells it from a host of the same name with another store of the database.
+host, without what follows 63 octets. The right to write to the store tells it from a host of the same name with another
+store of the database.
 """
+
+_ALTERED: Final = (r"([?]|\\x[0-9a-f]{2})+", "%")
+"""What PostgreSQL makes of octets that are not of ASCII in the name of an application, and the pattern of any text."""
 
 _COST: Final = "a host that freezes while it has the store locked could not be taken over from here"
 
@@ -34,7 +41,7 @@ def find_right_faults(execute: Callable[..., Any]) -> Sequence[str]:
 
     :param execute: runs a statement of a session, in a database with a store.
     """
-    tracks, may_end, own, other = execute(_RIGHTS).fetchone()
+    tracks, may_end, own, other = execute(_RIGHTS, _ALTERED).fetchone()
     faults = []
     if not tracks:
         faults.append(f"has track_activities off for the role {own}, and {_COST}: set it to on")
