@@ -47,7 +47,13 @@ async def await_race(
     :param drop: ends a connection that was ready in the turn in which the caller was cancelled.
     """
     winner: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-    stop = begin(lambda found: settle(winner, found))
+
+    def finish(found: A | BaseException) -> None:
+        if winner.cancelled() and not isinstance(found, BaseException):
+            drop(found)  # The caller stops the race in the next turn.
+        settle(winner, found)
+
+    stop = begin(finish)
     try:
         return await winner
     except asyncio.CancelledError:

@@ -23,6 +23,7 @@ import psutil
 import pytest
 
 from agtphost.client import ConnectionLost, Reply, Timeout, aio, aio_connection
+from agtphost.client.aio_attempts import await_race
 from agtphost.client.deadline import Deadline
 from agtphost.client.delivery import Delivery
 from agtphost.client.requests import Destination
@@ -169,6 +170,29 @@ def test_a_connection_that_is_there_after_the_time_is_closed() -> None:
             server.accept()[0].close()
 
         run(main)
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["the call first", "the connection first"])
+def test_a_connection_of_the_turn_of_a_cancellation_is_dropped(is_first: bool) -> None:
+    """The caller of a race is cancelled, and the race has its connection in the same turn, in either order."""
+
+    async def main() -> list[str]:
+        dropped, done = list[str](), list[Callable[[Any], object]]()
+
+        def begin(found: Callable[[Any], object]) -> Callable[[], object]:
+            done.append(found)
+            return lambda: None
+
+        racing = asyncio.create_task(await_race(begin, dropped.append))
+        await asyncio.sleep(0)
+        acts: list[Callable[[], object]] = [racing.cancel, lambda: done[0]("the connection")]
+        for act in acts if is_first else reversed(acts):
+            act()
+        with pytest.raises(asyncio.CancelledError):
+            await racing
+        return dropped
+
+    assert run(main) == ["the connection"]
 
 
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
