@@ -185,8 +185,9 @@ async def connect(
         raise tls.cannot_connect(error, destination) from error
     try:
         deadline.remaining(f"shaking hands with {destination}")
-        _, link = await loop.create_connection(
-            made,
+        link = made()
+        await loop.create_connection(
+            lambda: link,
             sock=raw,
             ssl=context,
             server_hostname=destination.host,
@@ -200,6 +201,9 @@ async def connect(
         raise tls.unnameable(destination.host) from error
     except Timeout:
         raw.close()
+        raise
+    except asyncio.CancelledError:
+        link.abort()  # The loop would end it with a notice, if the handshake is over.
         raise
     try:
         link.verify(destination.host)

@@ -195,6 +195,31 @@ def test_a_connection_of_the_turn_of_a_cancellation_is_dropped(is_first: bool) -
     assert run(main) == ["the connection"]
 
 
+def test_a_call_that_is_cancelled_as_the_handshake_ends_leaves_nothing(
+    credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop ends the connection with a notice, which needs the server: the client drops it, and waits for that."""
+    made = aio_connection.AsyncioConnection.connection_made
+
+    with ScriptedHost(credentials, echo) as host:
+
+        async def main() -> None:
+            async with aio.Client(trust=credentials.trust, timeout=5) as client:
+                calling = asyncio.create_task(client.call(host.uri, "QUERY", "/a"))
+
+                def note(link: aio_connection.AsyncioConnection, transport: asyncio.BaseTransport) -> None:
+                    made(link, transport)
+                    calling.cancel()
+
+                monkeypatch.setattr(aio_connection.AsyncioConnection, "connection_made", note)
+                with pytest.raises(asyncio.CancelledError):
+                    await calling
+            assert not client._open_links
+
+        with nothing_left():
+            run(main)
+
+
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken client: a connection whose call was cancelled serves the next one."""
 
