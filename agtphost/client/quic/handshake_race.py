@@ -111,6 +111,8 @@ class HandshakeRace(Generic[H]):
         ready = wait([each.channel for each in self._links], seconds)
         for link in tuple(self._links):
             self._go_on(link, SHORTEST if link.channel in ready else 0.0)
+            if link.is_ready:
+                return  # The others are not needed, nor are their errors.
 
     def _go_on(self, link: H, seconds: float) -> None:
         try:

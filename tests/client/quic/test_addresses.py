@@ -15,9 +15,9 @@ import pytest
 import pytest_twisted
 from twisted.internet.address import IPv4Address
 
-from agtphost.client import CannotConnect, Client, aio, sync
+from agtphost.client import CannotConnect, Client, TLSRefused, aio, sync
 from agtphost.client.quic import aio as quic_aio
-from agtphost.client.quic import blocking, twisted
+from agtphost.client.quic import blocking, handshake_race, twisted
 from agtphost.client.quic import driver as quic_driver
 from tests.client.quic.test_blocking import QuicHost
 from tests.protocols.loopback import Site, in_thread, make_site
@@ -99,6 +99,34 @@ async def test_a_silent_address_does_not_delay_the_next(
                 assert await call(reactor, options, host.uri) == 200
             assert silent.recv(2000)
     assert [peer.carrier for peer in host.dispatcher.peers] == ["quic"]
+
+
+class Attempt:
+    """A handshake that succeeds with its first datagram, or fails."""
+
+    def __init__(self, channel: Any, fault: Exception | None) -> None:
+        self.channel, self._fault = channel, fault
+        self.is_ready = self.is_closed = False
+
+    def begin_wait(self) -> float:
+        return 10.0
+
+    def end_wait(self, seconds: float) -> None:
+        if self._fault is not None:
+            raise self._fault
+        self.is_ready = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_connection_is_used_though_another_fails_in_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocking client wakes up once for both: the first that is ready ends the race."""
+    attempts = [Attempt("first", None), Attempt("second", TLSRefused("It is not for this host.", "Check it."))]
+    left, now = list(attempts), itertools.count()
+    monkeypatch.setattr(handshake_race, "wait_for_any", lambda channels, seconds: channels if len(channels) > 1 else ())
+    race = handshake_race.HandshakeRace([1, 2], lambda place: left.pop(0), lambda: 10.0, lambda: next(now), None)
+    assert race.run() is attempts[0] and [each.is_closed for each in attempts] == [False, True]
 
 
 @pytest.mark.parametrize("call", CALLS)
