@@ -155,7 +155,7 @@ def keep_evidence(
         witnesses=witnesses,
         observers=observers,
         summaries=summaries,
-        summarizing=SummaryWriter(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
+        summarizing=SummaryWriter(reactor, summaries, ledger, records, config.audit.refusal_summary_seconds),
         check_key=partial(_check_key, store, loaded),
         heartbeat=None if lease is None else begin_heartbeat(reactor, lease, ledger.call_in_writer),
         lease=lease,

@@ -11,10 +11,18 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEvent
+from agtphost.audit.host_clock import JUMP
+from agtphost.audit.record_text import encode_any
 from agtphost.audit.summaries import Summaries
 from agtphost.config import Config
 from agtphost.dispatch.refusals import RefusalLimits
 from agtphost.iagtp import ILedger
+from agtphost.identity.envelope import parse_unverified
+from agtphost.stores import StoreError
+from agtphost.stores.record_search import Search
+from agtphost.stores.record_store import IRecordStore
+from agtphost.stores.rows import StoredRecord
+from agtphost.vocabulary.identifiers import uuid7_milliseconds
 
 log = Logger()
 
@@ -24,6 +32,9 @@ DEVELOPMENT_LIMIT = 100_000
 
 MOST_TOGETHER = 64
 """Events of one group of records."""
+
+RECORDS_AT_ONCE = 50
+"""Records that are read from the store in one turn of the reactor, to look for a summary."""
 
 
 def refusal_limits(config: Config) -> RefusalLimits:
@@ -48,18 +59,24 @@ class SummaryWriter(Service):
     """
     A service that records what was counted.
 
-    A summary that cannot be recorded is kept and retried, while counting continues.
+    A summary that cannot be recorded is kept and retried, while counting continues. What failed may be the answer to a
+    COMMIT that was done, so the retry first looks for the summary in the store.
 
+    :param records: where a summary is looked for.
     :param seconds: between two summaries.
     """
 
     name = "refusals"
 
-    def __init__(self, clock: IReactorTime, summaries: Summaries, ledger: ILedger, seconds: float) -> None:
+    def __init__(
+        self, clock: IReactorTime, summaries: Summaries, ledger: ILedger, records: IRecordStore, seconds: float
+    ) -> None:
         self._summaries = summaries
         self._ledger = ledger
+        self._records = records
         self._seconds = seconds
         self._unwritten: tuple[StreamEvent, ...] = ()
+        self._in_doubt = False
         self._writing: Deferred[None] | None = None
         self._again = False
         self._timer = LoopingCall(self._write_if_healthy)
@@ -111,15 +128,47 @@ class SummaryWriter(Service):
         while True:
             while events := self._unwritten[:MOST_TOGETHER]:
                 draft = Draft(chain=HOST_CHAIN, payload={}, events=events, performed=last)
-                waiting: Any = self._ledger.submit(draft)
                 try:
-                    await waiting
-                except LedgerUnavailable as error:
+                    if not (self._in_doubt and await self._is_recorded(events[0])):
+                        self._in_doubt = True
+                        waiting: Any = self._ledger.submit(draft)
+                        await waiting
+                except (LedgerUnavailable, StoreError) as error:
                     log.error("the summary of refusals or reads could not be recorded yet: {why}", why=str(error))
                     return
+                self._in_doubt = False
                 self._unwritten = self._unwritten[MOST_TOGETHER:]
             # What is counted while this writes waits for the next time; a busy host would otherwise write without end.
             if taken and not self._again and not (last and self._summaries.waiting):
                 return
             taken, self._again = True, False
             self._unwritten = tuple(self._summaries.take())
+
+    async def _is_recorded(self, event: StreamEvent) -> bool:
+        """
+        Return whether an event of a summary is in the host's chain, and with it those that were submitted together.
+
+        :raises StoreError: the store cannot be read.
+        """
+        # The host's clock may have been set back a little since the id was made.
+        since = uuid7_milliseconds(event.fields["summary_id"]) - int(JUMP * 1000)
+        search = Search(chain=HOST_CHAIN, since=since)
+        before: int | None = None
+        while True:
+            try:
+                found = await self._records.latest(before, RECORDS_AT_ONCE, search)
+                recorded = any(_is_of(record, event) for _, record in found.records)
+            except Exception as error:
+                # Each kind of store has its own errors. Without an answer the summary waits: none is written twice.
+                raise StoreError(f"the store cannot say whether it has the summary: {error!r}") from error
+            before = found.before
+            if recorded or before is None:
+                return recorded
+
+
+def _is_of(record: StoredRecord, event: StreamEvent) -> bool:
+    """Return whether a record is the one of an event."""
+    payload = parse_unverified(record.format, record.signed)
+    return payload.get("event_type") == event.event_type and encode_any(event.fields) == encode_any(
+        {name: payload[name] for name in event.fields if name in payload}
+    )

@@ -56,3 +56,8 @@ def uuid7(milliseconds: int, randomness: bytes) -> str:
     digits = f"{milliseconds:012x}{randomness.hex()}"
     variant = "89ab"[randomness[2] & 3]
     return f"{digits[:8]}-{digits[8:12]}-7{digits[12:15]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def uuid7_milliseconds(identifier: str) -> int:
+    """Return the time in a UUIDv7, in milliseconds since the Unix epoch."""
+    return int(identifier[:8] + identifier[9:13], 16)

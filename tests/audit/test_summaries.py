@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.threads import deferToThread
+
+from agtphost.audit.drafts import HOST_CHAIN
 from agtphost.audit.summaries import (
     MOST_CLAIMS,
     MOST_NAMED,
@@ -17,7 +24,13 @@ from agtphost.audit.summaries import (
     Summaries,
     Tally,
 )
+from agtphost.host.summary_writer import RECORDS_AT_ONCE, SummaryWriter
+from agtphost.identity.jws import parse_unverified
+from agtphost.stores import MemoryStore, Selection
+from agtphost.stores.records import OffReactorRecords
 from agtphost.vocabulary import jsontext
+from tests.audit.drafting import draft
+from tests.audit.test_ledger import running, soon
 from tests.programmes import seed_of_chance
 
 HERE = Origin("address", "203.0.113.9")
@@ -120,3 +133,71 @@ def test_readers_from_everywhere_stay_few_and_are_all_counted() -> None:
     assert len(events) == MOST_RECORDS + 1
     assert sum(map(total, events)) == 5_000
     assert all(len(jsontext.encode(dict(event.fields))) < 16_000 for event in events)
+
+
+class LosingAnswers(MemoryStore):
+    """A store whose next COMMIT fails: carried out or not, which it cannot say before it is asked again."""
+
+    carried_out: bool | None = None
+
+    def commit(self) -> None:
+        if self.carried_out is None:
+            super().commit()
+            return
+        carried_out, self.carried_out = self.carried_out, None
+        if carried_out:
+            super().commit()
+        self.holds = self._fail  # type: ignore[method-assign]
+        raise OSError("the connection is lost")
+
+    def _fail(self, audit_id: bytes) -> bool:
+        del self.holds
+        raise OSError("no connection")
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+@pytest_twisted.ensureDeferred
+async def test_a_summary_whose_commit_is_in_doubt_is_recorded_once(carried_out: bool) -> None:
+    """The same host goes on, and its retry writes only what the store does not have; later counts are not lost."""
+    store = LosingAnswers()
+    summaries = Summaries()
+    async with running(store, probe_seconds=0.02) as ledger:
+        records = OffReactorRecords(store.reader(), deferToThread)
+        writer = SummaryWriter(reactor, summaries, ledger, records, 60)  # type: ignore[arg-type]
+        summaries.add(HERE, refused_call())
+        store.carried_out = carried_out
+        await writer.write()
+        assert not ledger.healthy
+        await soon(lambda: ledger.healthy)
+        summaries.add(HERE, refused_call())
+        summaries.add(HERE, refused_call())
+        await writer.write()
+    events = [parse_unverified(record.signed) for record in store.records(Selection())]
+    assert [event["count"] for event in events] == [1, 2]
+    assert len({event["summary_id"] for event in events}) == 2
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_summary_in_doubt_waits_for_a_store_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an answer nothing is written; with one, the summary is found behind many newer records of the host."""
+    store = LosingAnswers()
+    summaries = Summaries()
+    async with running(store, probe_seconds=0.02) as ledger:
+        records = OffReactorRecords(store.reader(), deferToThread)
+        writer = SummaryWriter(reactor, summaries, ledger, records, 60)  # type: ignore[arg-type]
+        summaries.add(HERE, refused_call())
+        store.carried_out = True
+        await writer.write()
+        await soon(lambda: ledger.healthy)
+        for _ in range(2 * RECORDS_AT_ONCE):
+            ledger.submit(draft(HOST_CHAIN))
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "latest", partial(_raise, OSError("too many connections")))
+            await writer.write()
+        await writer.write()
+    events = [parse_unverified(record.signed) for record in store.records(Selection())]
+    assert sum("summary_id" in event for event in events) == 1
+
+
+def _raise(error: Exception, *_: Any, **__: Any) -> None:
+    raise error

@@ -12,6 +12,7 @@ from agtphost.cli.options import Connection
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import times
+from agtphost.vocabulary.identifiers import uuid7_milliseconds
 
 _SUMMARY_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
@@ -34,7 +35,7 @@ def find_summary(where: Connection, summary_id: str) -> Entry:
     :raises WrongInput: there is none.
     """
     target = resolve(where, identity=REGISTRAR)
-    begun = int(summary_id[:8] + summary_id[9:13], 16) / 1_000
+    begun = uuid7_milliseconds(summary_id) / 1_000
     asked = {"target": "records", "chain": "host", "signed": True, "limit": 200}
     asked |= {"from": times.stamp(begun - 1), "until": times.stamp(begun + WRITTEN_WITHIN)}
     with open_client(target) as client:
