@@ -188,6 +188,7 @@ class Granting:
                 "Leave until out, or limit the agent.",
             )
         remarks = [remark for text in wanted if (remark := await self._remark_on(text, agent))]
+        texts = self._texts_to_grant(agent, wanted, until)
         changed = agent if restated is None else restated.agent
         lacking = self._shown.missing_scopes(changed, wanted)
         if lacking:
@@ -197,12 +198,15 @@ class Granting:
                 details={"missing_scopes": lacking, "number": self._statements.number(agent.agent_id)},
             )
             shared = sum(each.name == agent.name for each in self._known()) > 1
-            command = shlex.join(["agtp", "agent", "allow", agent.agent_id if shared else agent.name, *wanted])
+            words = [agent.agent_id if shared else agent.name, *wanted]
+            # Without its end the right would last longer than was asked for.
+            end = () if until is None else ("--until", times.stamp(until))
+            command = shlex.join(["agtp", "agent", "allow", *words, *end])
             raise cures.add(refusal, "Type this on the machine that has the registrar's key", command)
         by, at = self._authorization.actor(context), times.stamp(now)
         grants = [
             Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at, operator=self._operator(context))
-            for text in self._texts_to_grant(agent, wanted, until)
+            for text in texts
         ]
         before = set(self._shown.callable_now(agent))
         changes = [*self._rights.put(agent.agent_id, grants, agent.name)] if grants else []

@@ -109,6 +109,20 @@ def test_a_scope_beyond_the_genesis_needs_a_statement() -> None:
     assert host.use(TOOL, host.bare).reason == "scope-required", "the old certificate commits to less"
 
 
+def test_the_command_that_cures_a_missing_scope_ends_when_the_right_was_to_end() -> None:
+    """The operator who types it gives no more than was asked for; an agent without limits gets no right that ends."""
+    host = Issuing()
+    end = "2199-01-31T12:00:00Z"
+    unlimited = host.allow(TOOL, until=end)
+    assert unlimited.status == 422 and "has no limits" in unlimited.document["explanation"]
+    host.call(
+        "AUTHORIZE", "/grants", {"subject": "bare", "scope": "call", "resource": ["QUERY /words"]}, caller=host.operator
+    )
+    for until, words in ({}, ""), ({"until": end}, f" --until {end}"):
+        refused = host.allow(TOOL, **until)
+        assert refused.status == 409 and refused.document["remedy"].endswith(f": agtp agent allow bare {TOOL}{words}")
+
+
 def test_a_restarted_host_has_what_its_store_has() -> None:
     """After a restart on the same store the agent has the scopes of the statement, although its files lack them."""
     host = Issuing()
