@@ -72,27 +72,30 @@ def print_json_lines() -> Iterator[None]:
     The lines go where the text would go. A module that keeps one of the streams goes on to write JSON.
     """
     before = sys.stdout, sys.stderr, warnings.showwarning
-    log = _logger_of("stderr", sys.stderr)
+    stdout = _file_of("stdout", sys.stdout, LogLevel.info)
+    stderr = _file_of("stderr", sys.stderr, LogLevel.error)
 
     def warn(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
-        named = {"file": filename, "line": lineno, "category": category.__name__}
-        log.warn("{file}:{line}: {category}: {warning}", warning=str(message), **named)
+        if stderr is not None:
+            named = {"file": filename, "line": lineno, "category": category.__name__}
+            stderr.log.warn("{file}:{line}: {category}: {warning}", warning=str(message), **named)
 
-    stdout = LoggingFile(_logger_of("stdout", sys.stdout), LogLevel.info, sys.stdout.encoding)
-    stderr = LoggingFile(log, LogLevel.error, sys.stderr.encoding)
     sys.stdout, sys.stderr, warnings.showwarning = stdout, stderr, warn
     try:
         yield
     finally:
         sys.stdout, sys.stderr, warnings.showwarning = before
-        for stream in (stdout, stderr):
-            if stream._buffer:
-                stream.write("\n")
+        for file in (stdout, stderr):
+            if file is not None and file._buffer:
+                file.write("\n")
 
 
-def _logger_of(name: str, stream: TextIO) -> Logger:
-    """Return a logger of a standard stream's name that writes JSON lines to that stream."""
-    return Logger(namespace=name, observer=FileLogObserver(stream, to_json_line))
+def _file_of(name: str, stream: TextIO | None, level: Any) -> LoggingFile | None:
+    """Return a file that writes JSON lines to a standard stream; None where the process has no such stream."""
+    if stream is None:
+        return None
+    log = Logger(namespace=name, observer=FileLogObserver(stream, to_json_line))
+    return LoggingFile(log, level, stream.encoding)
 
 
 def to_json_line(event: LogEvent) -> str:

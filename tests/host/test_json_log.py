@@ -16,7 +16,7 @@ from twisted.logger import LogBeginner, LogEvent, Logger, LogPublisher, globalLo
 from agtphost.handlers.log_context import Call
 from agtphost.host.access_log import access_line_writer
 from agtphost.host.call_events import mark_event
-from agtphost.host.json_log import to_json_line, use_json_lines
+from agtphost.host.json_log import print_json_lines, to_json_line, use_json_lines
 from agtphost.tap import Options, makeService
 
 LOUD = """
@@ -101,6 +101,21 @@ def test_what_is_printed_before_logging_begins_is_lines_of_json(
     assert err[0]["level"] == "warn" and err[0]["message"].endswith("loud_import.py:3: UserWarning: with\ntwo lines")
     assert "agtphost cannot start with" in err[1]["message"] and err[1]["level"] == "error"
     assert any("loud.toml" in line["message"] for line in err[2:])
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_process_without_a_standard_stream_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Where a stream is closed, as by ``>&-``, what is written to it is lost; the rest is lines."""
+    monkeypatch.setattr(sys, name, None)
+    with print_json_lines():
+        print("to the output")
+        warnings.warn("to the other", stacklevel=1)
+    assert getattr(sys, name) is None
+    out, err = ([json.loads(line)["message"] for line in text.splitlines()] for text in capsys.readouterr())
+    assert out == ([] if name == "stdout" else ["to the output"])
+    assert [line.endswith("UserWarning: to the other") for line in err] == ([] if name == "stderr" else [True])
 
 
 @given(st.text(), st.dictionaries(st.text(max_size=10), st.text(max_size=10), max_size=3))
