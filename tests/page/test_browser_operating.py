@@ -73,6 +73,16 @@ def test_a_view_says_that_its_host_restarts_and_goes_on(browser: Browser, site: 
     browser.said()
 
 
+LOSE_ONE_VIEW = """
+const send = XMLHttpRequest.prototype.send;
+XMLHttpRequest.prototype.send = function () {
+  XMLHttpRequest.prototype.send = send;
+  this.dispatchEvent(new Event("error"));
+};
+"""
+"""Makes the next request of the page for a view fail, as where the host goes away again after it has answered."""
+
+
 def test_a_view_says_that_its_session_has_ended_where_the_host_answers(browser: Browser, site: Site) -> None:
     """As after a restart or a takeover between two looks of the page; what was typed stays until the person is back."""
     enter(browser, site)
@@ -81,6 +91,7 @@ def test_a_view_says_that_its_session_has_ended_where_the_host_answers(browser: 
     assert site.host.agtp("page", "--end-sessions").returncode == 0
     browser.run("window.dispatchEvent(new Event('online'))")
     until(lambda: "Your session has ended. Sign in again" in browser.text)
+    browser.run(LOSE_ONE_VIEW)
     enter_beside(browser, site)
     until(lambda: "What you typed is still here" in browser.text)
     assert browser.run("return document.querySelector('[name=name]').value") == "typed before the end"

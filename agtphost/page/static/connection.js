@@ -3,7 +3,8 @@
  *
  * A view stays readable while the host restarts; what was typed stays, too. When the host answers again and the session
  * is open, the view is loaded anew; with typed text only the token of its forms is, if it is the same person's. A session
- * ends with the host's process, which may be replaced between two looks: then the page waits until the person has entered again, in any window of this browser.
+ * ends with the host's process, which may be replaced between two looks: then the page waits until the person has entered
+ * again, in any window of this browser.
  */
 import { fetched, person_of } from "./refresh.js";
 
@@ -54,23 +55,25 @@ const watch_connection = () => {
 
   const has_typed = () => Array.from(document.querySelectorAll("input, textarea, select")).some(is_typed);
 
+  /** Go on with the host; false if the host has not shown the view again. */
   const go_on = async () => {
     if (!has_typed()) {
       location.reload();
-      return;
+      return true;
     }
     const view = (await fetched()).response;
     const token = view?.querySelector('input[name="csrf"]')?.value;
-    if (!token) return;
+    if (!token) return false;
     const again = { href: location.href, text: "Reload the view" };
     const [before, now] = [person_of(document), person_of(view)];
     if (before !== now) {
       // With the new token a decision that is shown under one name would be on record as another person's.
       say("other", `The host answers again, and this browser is signed in as ${now} now. What you typed as ${before} is still here to be copied; its forms do nothing.`, again);
-      return;
+      return true;
     }
     for (const field of document.querySelectorAll('input[name="csrf"]')) field.value = token;
     say("back", "The host answers again. What you typed is still here; the rest of this view may be out of date.", again);
+    return true;
   };
 
   let [lost, away] = [false, false];
@@ -95,8 +98,8 @@ const watch_connection = () => {
       return AGAIN;
     }
     if (away) {
+      if (!(await go_on())) return AGAIN;
       lost = away = false;
-      await go_on();
     }
     return EVERY;
   };
