@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zope.interface import implementer
@@ -192,17 +192,7 @@ class Granting:
         changed = agent if restated is None else restated.agent
         lacking = self._shown.missing_scopes(changed, wanted)
         if lacking:
-            refusal = Refusal(
-                Reason.STATEMENT_REQUIRED,
-                f"{agent.name} lacks {', '.join(lacking)}, which {', '.join(wanted)} asks for.",
-                details={"missing_scopes": lacking, "number": self._statements.number(agent.agent_id)},
-            )
-            shared = sum(each.name == agent.name for each in self._known()) > 1
-            words = [agent.agent_id if shared else agent.name, *wanted]
-            # Without its end the right would last longer than was asked for.
-            end = () if until is None else ("--until", times.stamp(until))
-            command = shlex.join(["agtp", "agent", "allow", *words, *end])
-            raise cures.add(refusal, "Type this on the machine that has the registrar's key", command)
+            raise self._refuse_without_statement(agent, wanted, lacking, until)
         by, at = self._authorization.actor(context), times.stamp(now)
         grants = [
             Grant(agent_id=agent.agent_id, allow=text, until=until, by=by, at=at, operator=self._operator(context))
@@ -246,6 +236,22 @@ class Granting:
             changes=tuple(changes),
             extra=extra,
         )
+
+    def _refuse_without_statement(
+        self, agent: Agent, wanted: Sequence[str], lacking: Sequence[str], until: float | None
+    ) -> Refusal:
+        """Return the refusal of things that ask for scopes which an agent lacks, with the command that gives them."""
+        refusal = Refusal(
+            Reason.STATEMENT_REQUIRED,
+            f"{agent.name} lacks {', '.join(lacking)}, which {', '.join(wanted)} asks for.",
+            details={"missing_scopes": lacking, "number": self._statements.number(agent.agent_id)},
+        )
+        shared = sum(each.name == agent.name for each in self._known()) > 1
+        words = [agent.agent_id if shared else agent.name, *wanted]
+        # Without its end the right would last longer than was asked for.
+        end = () if until is None else ("--until", times.stamp(until))
+        command = shlex.join(["agtp", "agent", "allow", *words, *end])
+        return cures.add(refusal, "Type this on the machine that has the registrar's key", command)
 
     def _restate(self, context: BuiltInContext, agent: Agent, restated: Restatement, by: str, at: str) -> Change:
         return self._statements.change(
