@@ -22,6 +22,7 @@ from agtphost.stores import StoreError
 from agtphost.stores.record_search import Search
 from agtphost.stores.record_store import IRecordStore
 from agtphost.stores.rows import StoredRecord
+from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import uuid7_milliseconds
 
 log = Logger()
@@ -160,7 +161,7 @@ class SummaryWriter(Service):
                 recorded = any(_is_of(record, event) for _, record in found.records)
             except Exception as error:
                 # Each kind of store has its own errors. Without an answer the summary waits: none is written twice.
-                raise StoreError(f"the store cannot say whether it has the summary: {error!r}") from error
+                raise StoreError(f"the store cannot say whether it has the summary: {explain(error)}") from error
             before = found.before
             if recorded or before is None:
                 return recorded
