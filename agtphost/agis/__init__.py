@@ -33,6 +33,7 @@ host or a reactor::
 - :mod:`.words`: verbs, their forms and effects; ``words.toml`` has the lists
 - :mod:`.acts`: classes of acts, opposites and phrases; ``acts.toml`` has the lists
 - :mod:`.clause_split`: the clauses of a statement; :mod:`.clauses`: the acts that it names
+- :mod:`.exchanges`: what changes hands: money, a right or a thing
 - :mod:`.families`: acts that few methods have; ``families.toml`` has the lists
 - :mod:`.conflicts`: contradictions to the method;
   :mod:`.second_readings`: readings under which such a contradiction is a doubt

@@ -86,6 +86,8 @@ class Lexicon:
                     break
                 if at and tail in _PLACES and at + 1 < len(rest) and rest[at + 1] in self.grammar["determiners"]:
                     continue  # "signs the contract in the name of another".
+                if tail in _PLACES and at + 1 < len(rest) and rest[at + 1] in self.grammar["manner"]:
+                    continue  # "pays in full".
                 if rest[at] == tail[0] and tuple(rest[at : at + len(tail)]) == tail:
                     return "-".join((verb, *tail))
         return None

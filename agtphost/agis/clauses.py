@@ -47,6 +47,9 @@ _MAY = frozenset({"CAN", "MAY", "COULD", "MIGHT", "MUST", "SHOULD", "WOULD", "NE
 _PREPOSITIONS = frozenset(
     {"OF", "IN", "ON", "BY", "SINCE", "FROM", "WITH", "THAT", "WHICH", "PER", "ABOUT", "BETWEEN", "WITHIN"}
 )
+_INTRODUCTIONS = frozenset({"FOR", "IN", "ON", "AT", "DURING", "UPON", "WITH", "WITHIN", "FROM", "PER", "ONCE"})
+"""Words of a phrase before the main clause: "for each order, the payment is refunded"."""
+
 _NOUN_ENDS = frozenset({"OF", "FOR", "FROM", "TO", "BY", "ON", "IN", "WITH", "AT"})
 _DEFINITE = frozenset(
     {"THE", "IT", "THEY", "EACH", "EVERY", "ALL", "THIS", "THESE", "BOTH", "ITS", "THEIR", "EVERYTHING"}
@@ -107,6 +110,9 @@ class Act:
     helper: str = ""
     """The verb before it, such as ALLOW of "allows you to delete"."""
 
+    elliptic: bool = False
+    """Whether it shares the verb "is" of the clause before: "is stopped and started again"."""
+
     toward: str = ""
     """The verb that it leads to, such as REJECT of "allows a manager to reject"."""
 
@@ -124,13 +130,16 @@ def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
     seen: set[Act] = set()
     forms: _Forms = {}
     before: Clause | None = None
+    ends_at = -1  # The sentence of the clause before.
     foreign = -1  # The sentence whose subject is not the method.
     for clause in split_clauses(statement.lower(), known):
         helped = clause.opener == "TO" and len(found) == 1 and _helps(found[0], known)
         meant = clause.opener == "TO" and not found and before is not None and before.tokens[0] in _MEANT
         reader = _ClauseReader(known, replace(clause, main=True) if helped or meant else clause, bool(found), forms)
         act = reader.read()
-        before = clause
+        if act is None and found and found[-1].passive and clause.opener in _JOINTS and clause.sentence == ends_at:
+            act = reader.read_elliptic()
+        before, ends_at = clause, clause.sentence
         if act is None and len(found) == 1 and not found[0].toward and clause.opener in _TOWARD:
             found[0] = replace(found[0], toward=known.form(reader.first_word)[1])
         if clause.main and clause.opener not in AND and act is None and reader.has_subject:
@@ -177,7 +186,12 @@ class _ClauseReader:
     @property
     def has_subject(self) -> bool:
         """Return whether the clause begins with a noun, not with a verb or a negation."""
-        return bool(self._tokens) and self._tokens[0] not in _NO | _WILL and self._form(self._tokens[0]) is None
+        if not self._tokens or self._tokens[0] in _NO | _WILL | _INTRODUCTIONS:
+            return False
+        if self._tokens[0].endswith("S") and self._tokens[1:2] in (("THE",), ("A",), ("AN",)):
+            return False  # An unknown verb: "blanks the screen".
+        # "Times of inserts and deletes" has one, too.
+        return self._form(self._tokens[0]) is None or (self._tokens[1:2] == ("OF",) and self._is_noun_here())
 
     def read(self) -> Act | None:
         """Return the act, or None if the clause has none."""
@@ -193,6 +207,16 @@ class _ClauseReader:
         if self._form(tokens[0]) is not None and not self._is_noun_here():
             return self._active(0)
         return self._of_subject()
+
+    def read_elliptic(self) -> Act | None:
+        """Return the act of a participle that shares its "is": "the lift is stopped, looked at and the door closed"."""
+        tokens = self._tokens
+        for at in (0, len(tokens) - 1):
+            if tokens and self._form(tokens[at]) == "past":
+                verb, rest = self._lemma(tokens[at]), tokens[at + 1 :]
+                verb = self._known.phrase(verb, rest) or verb
+                return Act(verb=verb, sure=False, passive=True, elliptic=True, around=(*tokens[:at], *rest[:_SPAN]))
+        return None
 
     def _subordinate(self) -> Act | None:
         """Return an act on the way: "before deleting it", "after which it is deleted", "and then closes it"."""
@@ -290,7 +314,8 @@ class _ClauseReader:
         form, lemma, grammar = self._form(word), self._lemma(word), self._known.grammar
         closer = self._clause.closer
         if form == "gerund":
-            return after not in {"OF", "FROM"}, False
+            whole = self._clause.first and self._clause.sentence == 0 and self._of_statement(at)
+            return after not in {"OF", "FROM"} and not whole, False
         if form == "base" and self._clause.sentence > 0:
             return True, False
         noun = lemma in self._known.words.nouns_too
@@ -309,8 +334,15 @@ class _ClauseReader:
         if noun and (self._form(after) == "past" or disputed):
             return True, True  # "orders placed by", "charges the customer has disputed".
         ends = not after and closer in ENDS | _AFTER_NOUN
+        noun = noun and word != "PAYS"  # "pays for the wedding".
         placed = noun and after in _PREPOSITIONS  # "orders in a region".
         return noun and (ends or placed or after == "FOR"), placed
+
+    def _of_statement(self, at: int) -> bool:
+        """Return whether a gerund with its object is the whole statement: "cancelling the order"."""
+        rest = self._tokens[at + 1 :]
+        ends = self._clause.closer in ENDS and not self._clause.opener
+        return ends and rest[:1] != () and rest[0] in self._known.grammar["determiners"] and _FINITE.isdisjoint(rest)
 
     def _indirect(self) -> Act | None:
         """Return the act of "responsible for deleting the file" and of "has the file deleted"."""
@@ -339,12 +371,15 @@ class _ClauseReader:
             return act
         if self._later or not self._clause.first:
             return None
-        return self._noun() or self._of_thing()
+        introduces = self._tokens[0] in _INTRODUCTIONS and self._clause.closer == ","
+        return None if introduces else self._noun() or self._of_thing()
 
     def _of_thing(self) -> Act | None:
         """Return the act of a thing or a person as one that may be the method's: "the guest gets the money back"."""
         tokens, grammar = self._tokens, self._known.grammar
-        if not tokens or tokens[0] not in grammar["determiners"] or not _NO.isdisjoint(tokens):
+        if not tokens or not _NO.isdisjoint(tokens):
+            return None
+        if tokens[0] not in grammar["determiners"] and self._form(tokens[0]) is not None:
             return None
         for at, word in enumerate(tokens[1:5], 1):
             if word not in _GETS and self._form(word) != "third":
@@ -382,7 +417,9 @@ class _ClauseReader:
         if form == "base" and not (may and self._later) and (may or own):
             verb = self._lemma(rest[0])
             sure = not self._later and (own or not subject)  # "members can post".
-            return Act(verb=self._known.phrase(verb, after) or verb, sure=sure, form="base", around=after[:_SPAN])
+            helper = "ALLOW" if may and "AGAIN" in tokens else ""  # "members may post again".
+            verb = self._known.phrase(verb, after) or verb
+            return Act(verb=verb, sure=sure, helper=helper, form="base", around=after[:_SPAN])
         return None
 
     def _participle(
@@ -394,7 +431,8 @@ class _ClauseReader:
             return None  # It is a notice: "this endpoint will be removed".
         verb = self._lemma(word)
         verb = self._known.phrase(verb, after) or verb
-        nominal = next((found for each in subject if (found := self._known.nominal(each))), None)
+        head = next((at for at, each in enumerate(subject) if each in _NOUN_ENDS), len(subject))
+        nominal = next((found for each in subject[:head] if (found := self._known.nominal(each))), None)
         if verb in self._known.grammar["light"] and nominal is not None:
             verb = nominal
         definite = not self._later or (bool(subject) and subject[0] in _DEFINITE)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from agtphost.agis.acts import Lexicon
 from agtphost.agis.clauses import Act, find_acts
+from agtphost.agis.exchanges import DIRECTIONS, MADE, object_words, with_exchange
 from agtphost.agis.families import is_strange
 from agtphost.agis.second_readings import SecondReadings
 from agtphost.agis.words import Effect
@@ -25,24 +26,12 @@ _FIRM = frozenset(
 ) | frozenset({"FETCH", "FIND", "LOCATE", "READ", "RETRIEVE", "COUNT", "LOOKUP", "LOOK-UP"})
 """Verbs that return what exists; GET and RETURN may return what was just created."""
 
+_SHOWS = frozenset({"LIST", "SHOW", "DISPLAY", "ENUMERATE", "COUNT"})
+"""Those of them that no method that acts consists of."""
+
 _EXISTING = frozenset(
     {"LIST", "DETAILS", "POLICY", "HISTORY", "STATUS", "OVERVIEW", "INFORMATION", "TERMS", "CONTENTS", "BALANCE"}
-)
-_MADE = frozenset(
-    {
-        "NEW",
-        "NEWLY",
-        "RESULTING",
-        "RECEIPT",
-        "IDENTIFIER",
-        "CONFIRMATION",
-        "RESULT",
-        "RESULTS",
-        "TOKEN",
-        "CREATED",
-        "FRESH",
-    }
-)
+) | frozenset({"SIZE"})
 _COPIES = frozenset({"ARCHIVE", "BACKUP", "COPY", "REQUEST", "SNAPSHOT", "TOMBSTONE"})
 """Objects that are created before something is removed."""
 
@@ -73,11 +62,6 @@ _WRITES = frozenset(
 _ARRANGED = frozenset({"ACCORDING", "ALPHABETICALLY", "BY", "FROM", "SO"})
 """Words after the object of ORDER that make it an arrangement: "orders the rows by date"."""
 
-_PREPOSITIONS = frozenset({"OF", "FOR", "FROM", "TO", "WITH", "IN", "ON", "INTO", "AT", "BY", "BETWEEN", "ABOUT"})
-
-_DIRECTIONS = frozenset({"TO", "OUT", "ON", "BACK", "INTO", "UP"})
-"""Words after the object of GET that make it an act: "gets a letter to its reader"."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntentConflict:
@@ -105,46 +89,16 @@ class _Judge:
         self._known = known
         self._method = method
         self._statement = statement
-        self._acts = [self._with_money(act, alone=len(acts) == 1) for act in acts]
-        self._readings = SecondReadings(
-            known=known, method=method, acts=self._acts, words=re.findall("[A-Z]+", statement.upper())
-        )
-
-    def _with_money(self, act: Act, alone: bool) -> Act:
-        """
-        Return the act as an act of paying if it moves money: "takes the customer's money", "sends the sum to a seller".
-
-        Who "returns the amount due" or "gives the sum of two numbers" moves none.
-        """
-        if act.verb not in self._known.grammar["hands"] or self._method == "SEND":
-            return act
-        head, after = _head(act)
-        grammar = self._known.grammar
-        takes, sure = act.verb in grammar["taking"], act.sure
-        if takes:
-            charged = after[:1] == ("FROM",) and not grammar["purses"].isdisjoint(after[:4])
-            charged = charged and head in grammar["fees"] | grammar["money"]
-            sure = sure and (alone or not charged)  # A refund takes it from the seller and gives it to the buyer.
-            moves = charged or head in grammar["cash"] or (head == "PAYMENT" and after[:1] == ("FROM",))
-        else:
-            to = bool(after) and after[0] in _DIRECTIONS and "BE" not in after[:2]
-            moves = to and head in grammar["money"] and grammar["callers"].isdisjoint(after[:4])
-        if not moves:
-            return replace(act, verb="GIVE-BACK", sure=False) if self._gives_back(act) else act
-        return replace(act, sure=sure, verb="CHARGE" if takes else "REFUND" if act.verb == "RETURN" else "PAY")
-
-    def _gives_back(self, act: Act) -> bool:
-        """Return whether a thing is brought back to where it is from: "returns the book to the library"."""
-        grammar, (head, after) = self._known.grammar, _head(act)
-        whole = act.verb == "RETURN" and not act.passive and act.around[:1] not in (("A",), ("AN",))
-        return whole and after[:1] == ("TO",) and head not in _MADE and grammar["callers"].isdisjoint(after[:4])
+        self._acts = [with_exchange(act, method, known, alone=len(acts) == 1) for act in acts]
+        self._words = re.findall("[A-Z]+", statement.upper())
+        self._readings = SecondReadings(known=known, method=method, acts=self._acts, words=self._words)
 
     def conflicts(self) -> list[IntentConflict]:
         """Return the conflicts in the order of the acts, up to the first certain one."""
         found = []
         agrees = self._agrees()
         for act in self._acts:
-            conflict = self._conflict(act, agrees)
+            conflict = None if act.elliptic else self._conflict(act, agrees)
             if conflict is not None:
                 if conflict.sure and self._readings.has_another(act):
                     conflict = replace(conflict, sure=False)
@@ -160,7 +114,14 @@ class _Judge:
         if not plain or self._readings.names_method() or not all(map(self._is_strange, self._acts)):
             return []
         reason = f"says {_text(first)}, which is another act"
-        return [IntentConflict(act=first.verb, sure=False, reason=reason)]
+        return [IntentConflict(act=first.verb, sure=self._is_certain(first), reason=reason)]
+
+    def _is_certain(self, act: Act) -> bool:
+        """Return whether an act of few methods has no other meaning, and is not a part of the method's work."""
+        known = self._known
+        plain = known.is_a(act.verb, "erases", "pays") or act.verb in known.methods["binds"]
+        plain = plain or (self._observes and act.verb in known.methods["hard"])
+        return plain and not self._readings.has_another(act)
 
     def _is_strange(self, act: Act) -> bool:
         known, method = self._known, self._method
@@ -198,11 +159,14 @@ class _Judge:
             sure = (act.sure or (bool(act.thing) and act.around[:1] == ("OF",))) and act.leading
             sure = sure and not self._rebuilds(act)
             return IntentConflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, its opposite")
+        if self._ends_for_good(act) and not agrees:
+            return IntentConflict(act=act.verb, sure=act.sure, reason=f"says {_text(act)} for good")
         if self._observes:
             return self._of_reader(act)
         if act.helper and self._known.are_opposites(self._method, act.helper) and not agrees and act.leading:
             reason = f"says {act.helper.lower()}, its opposite"  # BLOCK and "lets the user write again".
-            return IntentConflict(act=act.verb, sure=False, reason=reason)
+            sure = act.form == "gerund" or act.helper in ("BEGIN", "START", "COMMENCE")
+            return IntentConflict(act=act.verb, sure=sure, reason=reason)
         if act.helper == "LET":
             return None  # INVITE and "lets a friend join the call".
         return None if agrees and not self._known.is_a(self._method, "tells") else self._of_actor(act, agrees)
@@ -223,7 +187,14 @@ class _Judge:
             return False
         if act.verb not in known.grammar["ending"] and not known.is_a(act.verb, "destroys"):
             return False
-        return any(known.nominal(word) == method for word in _object(act))
+        return any(method in (known.nominal(word), word) for word in object_words(act))
+
+    def _ends_for_good(self, act: Act) -> bool:
+        """Return whether an act leaves nothing to go on with: RESTART and "shuts the server down for good"."""
+        known = self._known
+        if self._method not in known.methods["passing"] or known.grammar["lasting"].isdisjoint(self._words):
+            return False
+        return act.leading and (known.is_a(act.verb, "destroys") or known.are_opposites("START", act.verb))
 
     def _is_gerund_of_method(self, words: Sequence[str]) -> bool:
         """Return whether the first of these words is the method in -ING."""
@@ -243,11 +214,17 @@ class _Judge:
             return None
         if act.passive and act.later_sentence and act.verb in known.methods["verdicts"]:
             return None  # "Queries that delete something are refused": a notice about the input.
+        if act.verb in known.methods["hard"] and self._is_hard(act):
+            return conflict
         if known.is_a(act.verb, "erases", "pays"):
-            return replace(conflict, sure=act.sure and method not in known.methods["cleaning"])
+            conflict = replace(conflict, sure=act.sure or self._is_payment(act))
+            cleans = method in known.methods["cleaning"] and not known.is_a(act.verb, "pays")
+            return replace(conflict, sure=conflict.sure and not cleans)
         if method in known.methods["mild"]:
-            doubted = act.verb in known.methods["binds"] or known.is_a(act.verb, "destroys")
-            return replace(conflict, sure=False) if act.leading and act.sure and doubted else None
+            ends = self._is_final(act)
+            doubted = ends or act.verb in known.methods["binds"] or known.is_a(act.verb, "destroys")
+            doubted = doubted or self._only_changes(act)
+            return replace(conflict, sure=ends) if act.leading and act.sure and doubted else None
         if act.verb in known.grammar["helping"] and known.is_a(act.toward, "reads", "analyses"):
             return None
         if act.vague or (act.later_sentence and act.passive and act.verb in known.methods["ordinary"]):
@@ -257,15 +234,16 @@ class _Judge:
             return None  # "splits the costs by team".
         if lenient and act.verb in known.methods["ordinary"]:
             return replace(conflict, sure=False) if self._is_concrete(act) else None
-        if act.verb in known.methods["preparing"] and (lenient or self._reads_then):
+        strange = act.verb == "LAUNCH" and not self._readings.asks(act)  # "launches the rocket".
+        if act.verb in known.methods["preparing"] and not strange and (lenient or self._reads_then):
             return None
-        if act.verb == "OPEN" and _object(act) & known.grammar["readable"]:
+        if act.verb == "OPEN" and object_words(act) & known.grammar["readable"]:
             return None
         if known.is_a(act.verb, "destroys"):
             spared = frozenset(act.around) & known.grammar["sets"]
-            return None if spared else replace(conflict, sure=act.sure and not lenient)
+            return None if spared else replace(conflict, sure=act.sure and (self._is_final(act) or not lenient))
         arranges = act.verb in known.grammar["arranging"] and not (act.thing and known.is_a(method, "reads"))
-        if arranges and _object(act) & known.grammar["answers"]:
+        if arranges and object_words(act) & known.grammar["answers"]:
             renews = act.verb in known.methods["renewing"] and act.leading and act.around[:1] == ("THE",)
             return replace(conflict, sure=False) if renews and not (lenient or self._reads_then) else None
         if act.later_sentence and act.passive:
@@ -274,6 +252,7 @@ class _Judge:
             return None
         if known.is_a(act.verb, "commits"):
             asks = act.verb in known.methods["preparing"] and known.is_a(method, "analyses")
+            asks = asks and (act.verb != "LAUNCH" or self._readings.asks(act))
             return replace(conflict, sure=False) if asks else conflict
         if sets or known.is_a(act.verb, "makes", "changes"):
             output = known.is_a(act.verb, "makes") and (
@@ -285,7 +264,38 @@ class _Judge:
         if "-" in act.verb and act.verb in known.contrary:
             return replace(conflict, sure=False)
         unlisted = known.words.effect(act.verb) in (Effect.ACTS, Effect.CREATES) and act.sure and act.leading
-        return replace(conflict, sure=False) if unlisted and known.is_a(method, "reads") and not lenient else None
+        if known.is_a(method, "reads") and not lenient:
+            return replace(conflict, sure=False) if unlisted else None
+        return replace(conflict, sure=False) if unlisted and self._only_changes(act) else None
+
+    def _is_final(self, act: Act) -> bool:
+        """Return whether an act ends something, and cannot just leave it out of an answer: "cancels the trip"."""
+        known = self._known
+        spared = act.verb in known.methods["ordinary"] | known.readings["moving"] or act.verb.startswith("TAKE-")
+        return act.leading and known.is_a(act.verb, "destroys") and not spared
+
+    def _is_hard(self, act: Act) -> bool:
+        """Return whether a statement says no more than that a thing is changed: "the passport is revoked"."""
+        alone = len(self._acts) == 1 and act.leading and act.sure and not act.vague
+        methods = self._known.methods
+        may = self._method in methods["outward"] | methods["decide"] | methods["passages"]
+        return alone and not may and not self._readings.has_another(act)
+
+    def _is_payment(self, act: Act) -> bool:
+        """Return whether a noun names an act of paying and not the result of one: "payment of the toll"."""
+        grammar = self._known.grammar
+        plain = bool(act.thing) and not act.vague and act.leading and act.around[:1] == ("OF",)
+        return plain and grammar["parties"].isdisjoint(act.around[:5])
+
+    def _only_changes(self, act: Act) -> bool:
+        """Return whether a thing in the world is changed, and the statement says nothing else: "cuts the cable"."""
+        known = self._known
+        if len(self._acts) > 1 or act.verb in known.methods["ordinary"] or "-" in act.verb:
+            return False
+        if known.is_a(act.verb, "reads", "analyses", "neutral", "tells", "makes") or act.around[:1] != ("THE",):
+            return False
+        listed = known.is_a(act.verb, "changes") or known.words.effect(act.verb) is Effect.ACTS
+        return listed and not object_words(act) & (known.grammar["answers"] | known.grammar["sets"])
 
     def _is_concrete(self, act: Act) -> bool:
         """Return whether an act changes the thing and not the answer, and is the only one: "removes the candidates"."""
@@ -332,7 +342,10 @@ class _Judge:
         others = after and grammar["callers"].isdisjoint(after[:4])
         if act.around[:1] in (("EVERY",), ("ALL",), ("EACH",)) and not grammar["messages"].isdisjoint(act.around[1:6]):
             others = grammar["callers"].isdisjoint(act.around)  # "sends every subscriber a letter".
-        return replace(conflict, sure=False) if others and act.leading else None
+        mails = bool(object_words(act) & grammar["mailings"])
+        moves = self._known.is_a(self._method, "reads") and not object_words(act) & grammar["answers"]
+        sure = act.sure and len(self._acts) == 1 and (mails or moves)
+        return replace(conflict, sure=sure) if others and act.leading else None
 
     def _of_actor(self, act: Act, agrees: bool) -> IntentConflict | None:
         """Return the conflict of a method that acts: it must not only read, and not undo its own act."""
@@ -349,10 +362,11 @@ class _Judge:
             return self._teller_acts(act, conflict, agrees)
         if not act.leading:
             return None
-        if known.is_a(act.verb, "makes") and known.is_a(method, "destroys"):
+        writes = act.verb == "WRITE" and "NEW" in act.around
+        if (writes or known.is_a(act.verb, "makes")) and known.is_a(method, "destroys"):
             if not self._marks(act):
                 return conflict
-            only_copies = len(self._acts) == 1 and bool(_object(act) & _DUPLICATES)
+            only_copies = len(self._acts) == 1 and bool(object_words(act) & _DUPLICATES)
             return replace(conflict, sure=False) if only_copies else None
         if all(known.is_a(each.verb, "reads") for each in self._acts):
             return self._only_reads(act, conflict)
@@ -368,7 +382,7 @@ class _Judge:
         ends = self._known.is_a(self._method, "destroys") or self._method in self._known.grammar["closing"]
         if not ends or self._known.is_a(act.verb, "destroys"):
             return False
-        return bool(_object(act) & _COPIES) or any(self._names_method(word) for word in _object(act))
+        return bool(object_words(act) & _COPIES) or any(self._names_method(word) for word in object_words(act))
 
     def _names_method(self, noun: str) -> bool:
         """Return whether a noun names an act of the method's kind: "creates a cancellation"."""
@@ -381,13 +395,15 @@ class _Judge:
         known, method = self._known, self._method
         if known.is_a(method, "destroys") or method in known.methods["destructive"]:
             return None
+        if not act.leading and act.passive and not act.sure:
+            return None  # "The program is made; old output is deleted".
         if known.is_a(act.verb, "pays") and (known.is_a(method, "pays") or method == "TRANSFER"):
             return None
-        if any(known.is_a(known.nominal(word) or "", "destroys") for word in _object(act)):
+        if any(known.is_a(known.nominal(word) or "", "destroys") for word in object_words(act)):
             return None  # "cancels a pending deletion".
-        if act.verb.startswith("TAKE-") and _object(act) & _DUPLICATES:
+        if act.verb.startswith("TAKE-") and object_words(act) & _DUPLICATES:
             return None  # "takes out a copy".
-        if method in known.methods["keeps"] and _object(act) & known.grammar["obstacles"]:
+        if method in known.methods["keeps"] and object_words(act) & known.grammar["obstacles"]:
             return None
         if known.is_a(method, "tells"):
             taken_out = frozenset(act.around) & known.grammar["sets"]
@@ -404,8 +420,9 @@ class _Judge:
             return replace(conflict, sure=False) if erases else None
         if method in known.methods["spares"] and erases:
             return replace(conflict, sure=act.sure and act.leading)
-        doubtful = act.leading and erases and known.words.effect(method) is not Effect.UNKNOWN
-        return replace(conflict, sure=False) if doubtful else None
+        strange = self._is_strange(act) and act.sure
+        doubtful = act.leading and erases and (strange or known.words.effect(method) is not Effect.UNKNOWN)
+        return replace(conflict, sure=strange) if doubtful else None
 
     def _teller_acts(self, act: Act, conflict: IntentConflict, agrees: bool) -> IntentConflict | None:
         """
@@ -414,7 +431,7 @@ class _Judge:
         known = self._known
         if act.verb == "GENERATE" or act.verb in _WRITES or (agrees and known.is_a(act.verb, "makes")):
             return None
-        if _object(act) & (known.grammar["answers"] | known.grammar["messages"]):
+        if object_words(act) & (known.grammar["answers"] | known.grammar["messages"]):
             return None
         return replace(conflict, sure=act.sure and act.leading)
 
@@ -424,6 +441,8 @@ class _Judge:
         around = frozenset(act.around)
         if method in known.methods["fetches"] and act.verb in known.readings["returning"]:
             return None
+        if not act.sure and (act.passive or act.form == "base"):
+            return None  # "The agent may read the vault", "the disk can be read".
         if method in known.methods["outputs"] or (act.verb == "GET" and self._moves(act)):
             return None
         listed = known.is_a(method, "makes", "destroys", "changes", "pays", "commits", "tells") or method == "TRANSFER"
@@ -433,34 +452,21 @@ class _Judge:
         several = any(word.endswith("S") and not word.endswith("SS") for word in act.around[:2])
         several = several and known.is_a(method, "destroys", "pays", "commits")
         firm = any(each.verb in _FIRM for each in self._acts) or several or bool(around & _EXISTING)
-        if back or (not firm and (around & _MADE or any(known.words.lemma(word) == method for word in around))):
+        if back or (not firm and (around & MADE or any(known.words.lemma(word) == method for word in around))):
             return None
         if not listed and not firm:
             return None
         reason = f"says {_text(act)} and nothing else, while {method} changes something"
-        return replace(conflict, sure=listed and firm and act.sure, reason=reason)
+        effect = known.words.effects.get(method)  # None for verbs in no list.
+        shows = act.verb in _SHOWS and effect in (Effect.ACTS, Effect.CREATES)
+        shows = shows and not known.are_opposites(method, "REVEAL")  # MASK and "shows the last four digits".
+        acts_for_others = known.is_a(method, "tells", "commits", "makes") or act.verb == "RETURN"
+        shown = act.passive and (acts_for_others or not listed)  # "The driver is shown the fault", "keys are returned".
+        return replace(conflict, sure=(listed or shows) and firm and act.sure and not shown, reason=reason)
 
     def _moves(self, act: Act) -> bool:
         """Return whether a method brings something about: "gets a parcel on its way", "gets a link working"."""
-        return any(word in _DIRECTIONS or self._known.form(word)[0] == "gerund" for word in act.around)
-
-
-def _object(act: Act) -> frozenset[str]:
-    """Return the words of the object without its attributes: "a list" of "creates a list of the files"."""
-    found: list[str] = []
-    for word in act.around[:6]:
-        if word in _PREPOSITIONS and found:
-            break
-        found.append(word)
-    return frozenset(found)
-
-
-def _head(act: Act) -> tuple[str, tuple[str, ...]]:
-    """Return the last word of the object, and the words after it: "the money" and "to the seller"."""
-    for at, word in enumerate(act.around):
-        if at and (word in _PREPOSITIONS or word in _DIRECTIONS):
-            return act.around[at - 1], act.around[at:]
-    return act.around[-1] if act.around else "", ()
+        return any(word in DIRECTIONS or self._known.form(word)[0] == "gerund" for word in act.around)
 
 
 def _text(act: Act) -> str:

@@ -40,7 +40,10 @@ class SecondReadings:
             or self._is_of_sender(act)
             or self._is_of_payer(act)
             or self._is_of_reader(act)
+            or (self._is_listed(act.verb, "collecting") and len(self.acts) > 1)
             or self._only_names_the_result(act)
+            or self._is_one_of_several_steps(act)
+            or self._is_what_is_asked_for(act)
         )
 
     def names_method(self) -> bool:
@@ -64,7 +67,8 @@ class SecondReadings:
 
     def _is_of_caller(self, act: Act) -> bool:
         """Return whether an act is what the caller does before: "upload your log, and get to know what is wrong"."""
-        return act.form == "base" and act.around[:1] == ("YOUR",) and len(self.acts) > 1
+        hands_in = act.around[:1] == ("YOUR",) or self._is_listed(act.verb, "handing_in")
+        return act.form == "base" and hands_in and len(self.acts) > 1
 
     def _is_figurative(self, act: Act) -> bool:
         """Return whether a verb of removal moves something: "drops a parcel at the door", "burns files to a disc"."""
@@ -73,6 +77,29 @@ class SecondReadings:
         if act.passive or not self._is_listed(act.verb, "moving"):
             return False
         return not self.known.readings["destinations"].isdisjoint(act.around) or self._gives(act)
+
+    def _is_one_of_several_steps(self, act: Act) -> bool:
+        """Return whether another step is the method's: "is uninstalled first", "is stopped, looked at and started"."""
+        known = self.known
+        if act.passive and "FIRST" in self.words:
+            return True
+        lasting = known.is_a(act.verb, "destroys", "pays") or not known.is_a(self.method, "reads", "analyses")
+        return not lasting and act.leading and any(known.is_a(each.verb, "reads", "analyses") for each in self.acts)
+
+    def _is_what_is_asked_for(self, act: Act) -> bool:
+        """Return whether a noun names what the method has done by others or later: SCHEDULE and "deletion of"."""
+        asks = self._is_listed(self.method, "asking_for")
+        return bool(act.thing) and asks and not self.known.are_opposites(self.method, act.verb)
+
+    def asks(self, act: Act) -> bool:
+        """Return whether the object is a question or a study: "fires a query", "launches an investigation"."""
+        known = self.known
+        return any(
+            word in ("QUESTION", "REQUEST")
+            or known.is_a(known.nominal(word) or known.words.lemma(word), "analyses")
+            or word in ("QUERY", "SEARCH", "SCAN", "INVESTIGATION", "STUDY", "LOOKUP")
+            for word in act.around[:_OBJECT]
+        )
 
     @staticmethod
     def _gives(act: Act) -> bool:
@@ -90,7 +117,9 @@ class SecondReadings:
             return False
         if act.helper or "-" in act.verb:
             return False
-        words = (*act.around, act.toward) if not act.passive else (act.toward,)
+        to = next((at for at, word in enumerate(act.around) if word in ("TO", "INTO", "FROM")), None)
+        named = act.around[: to if act.verb == "ADD" else None]  # Not "adds a guest to the list".
+        words = (*named, act.toward) if not act.passive else (act.toward,)
         return self._names_method(word for word in words if word and known.form(word)[0] != "past")
 
     def _ends_an_opposite(self, act: Act) -> bool:
@@ -122,6 +151,8 @@ class SecondReadings:
         known = self.known
         if not known.is_a(self.method, "pays") or not known.is_a(act.verb, "destroys"):
             return False
+        if known.are_opposites(self.method, act.verb) or self._names_method(act.around[:_OBJECT]):
+            return False  # PAY and "the payment is cancelled".
         return not known.is_a(act.verb, "erases") or self._is_listed(act.verb, "of_debts")
 
     def _is_of_reader(self, act: Act) -> bool:
@@ -132,9 +163,12 @@ class SecondReadings:
         if act.verb == "CLEAR" and act.around[:1] in (("UP",), ("AWAY",)):
             return True
         if act.passive and known.is_a(act.verb, "makes"):
-            return True  # "Orders are ordered by date", "events are added as they come".
-        if self._is_listed(act.verb, "approaching") and not act.passive:
-            return act.verb != "OPEN" or act.around[:1] in (("THE",), ("UP",))  # Not "opens an account".
+            binds = known.is_a(act.verb, "commits") and act.verb != "ORDER"
+            return not binds and act.around[1:2] != ("NEW",)  # "Rows are ordered by date", "events are added".
+        if self._is_listed(act.verb, "approaching") and (not act.passive or act.verb == "OPEN"):
+            if act.verb in ("FIRE", "LAUNCH"):
+                return self.asks(act)
+            return act.verb != "OPEN" or act.passive or act.around[:1] in (("THE",), ("UP",))  # Not "opens an account".
         return self._is_listed(act.verb, "deciding") and known.is_a(method, "analyses")
 
     def _only_names_the_result(self, act: Act) -> bool:

@@ -8,7 +8,9 @@ catalog and with summaries of public OpenAPI documents. ``authors`` has right st
 them, with conditions, exceptions and side remarks; ``second_readings`` has those whose act is another one at first
 sight: "drops the parcel at the door". ``idiomatic`` says everything by phrases of plain verbs: "takes
 the article down". ``domains`` are statements of many trades, at least one contradiction and two right ones for each
-verb of the catalog, divided by chance; ``domains_later`` was written after the rules that they led to.
+verb of the catalog, divided by chance; ``domains_later`` was written after the rules that they led to. ``forms`` are
+passives, nouns and later clauses, divided by chance as well; ``forms_later`` followed their rules. The statements of
+``right_side_effects`` name acts that look like contradictions and are a part of the method's work.
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ from tests.rows import each_row
 
 STATEMENTS = Path(__file__).parent / "statements"
 HALVES = ("development", "held_out", "reviewed", "all_verbs", "authors", "domains_development", "domains_held_out")
+LATER = ("idiomatic", "domains_later", "forms_development", "forms_held_out", "forms_later")
+"""Corpora with bounds of their own."""
+
 FEW_DOUBTS = frozenset({"domains_development", "domains_held_out"})
 """The right statements of which at most 4 % are warnings, not 8 %."""
 
@@ -109,6 +114,30 @@ def test_right_statements_are_not_refused(half: str) -> None:
     assert len(given) >= 175
     assert found["error"] == []
     assert len(found["warning"]) <= (0.04 if half in FEW_DOUBTS else 0.08) * len(given), found["warning"]
+
+
+@each_row(("half", "given"), [("forms_development", 240), ("forms_held_out", 240), ("forms_later", 160)])
+def test_contradictions_in_every_form_are_refused(half: str, given: int) -> None:
+    """Of passives, nouns and later clauses that contradict, 80 % are errors and 92 % are found."""
+    against = rows(f"contradictions_{half}")
+    found = judged(against)
+    assert len(against) >= given
+    assert len(found["error"]) >= 0.8 * len(against), found["warning"] + found[""]
+    assert len(found["error"] + found["warning"]) >= 0.92 * len(against), found[""]
+
+
+@each_row(
+    ("half", "given", "doubts"),
+    [("forms_development", 150, 0.04), ("forms_held_out", 150, 0.04), ("forms_later", 240, 0.04)]
+    + [("side_effects", 200, 0.08)],
+)
+def test_right_statements_in_every_form_are_not_refused(half: str, given: int, doubts: float) -> None:
+    """Of passives, nouns and side effects that agree, none is an error, and at most 4 % are warnings, or 8 %."""
+    agreeing = rows(f"right_{half}")
+    found = judged(agreeing)
+    assert len(agreeing) >= given
+    assert found["error"] == []
+    assert len(found["warning"]) <= doubts * len(agreeing), found["warning"]
 
 
 def test_a_second_reading_makes_a_conflict_a_doubt() -> None:
@@ -227,7 +256,7 @@ def test_the_catalog_the_draft_and_the_starter_verbs_are_not_refused() -> None:
         ("RECOVER", "Deletes the damaged index and builds it anew", "warning"),
         ("RANK", "Removes the candidates at the bottom", "warning"),
         ("RANK", "Orders the candidates by score", ""),
-        ("LIST", "Sends every subscriber an email", "warning"),
+        ("LIST", "Sends every subscriber an email", "error"),
         ("PLAN", "Buys the tickets", "error"),
         ("INVESTIGATE", "Opens a case", ""),
         ("INVESTIGATE", "Erases the evidence", "error"),
@@ -236,7 +265,7 @@ def test_the_catalog_the_draft_and_the_starter_verbs_are_not_refused() -> None:
         ("ANALYZE", "Splits costs by team", ""),
         ("EXPORT", "Takes out a copy of all data", ""),
         ("DESIGN", "Sends a reminder", "warning"),
-        ("CONFIGURE", "Buys a router", "warning"),
+        ("CONFIGURE", "Buys a router", "error"),
         ("REBOOK", "Cancels the trip and puts the traveller on the next train", ""),
         ("RECOVER", "Sends a code", ""),
         ("FOLLOW", "Stops following the author", "error"),
@@ -261,6 +290,35 @@ def test_the_catalog_the_draft_and_the_starter_verbs_are_not_refused() -> None:
         ("BROWSE", "Looks around in the museum's collection", ""),
         ("FORMULATE", "Turns a wish into a precise database query", ""),
         ("BID", "Offers a sum; the offer can't be taken back", ""),
+        ("CHARGE", "For each order, after validation, the payment is refunded", "error"),
+        ("CHARGE", "Gives the customer the money back", "error"),
+        ("RESTART", "Shuts the server down for good", "error"),
+        ("REVOKE", "Hands the employee a key card", "error"),
+        ("REVOKE", "Gives the guest a key", "error"),
+        ("REFUND", "Takes money out of the account and gives it to the buyer", "warning"),
+        ("READ", "Blanks the screen and deletes the page", "error"),
+        ("TRANSLATE", "The passport is revoked", "error"),
+        ("RECOMMEND", "Cancels the customer's subscription", "error"),
+        ("FILTER", "Pays the contractor", "error"),
+        ("SIMULATE", "Launches the rocket", "error"),
+        ("SIMULATE", "Launches a scan", ""),
+        ("PAY", "The payment is cancelled", "error"),
+        ("ESTIMATE", "The invoice is paid in full", "error"),
+        ("COMPUTE", "Sends an e-mail to all subscribers", "error"),
+        ("SUMMARIZE", "Sends the summary to the team", "warning"),
+        ("INSPECT", "Payment of the toll", "error"),
+        ("FETCH", "Purchase of a customer", "warning"),
+        ("RESERVE", "Cancelling the booking", "error"),
+        ("SUSPEND", "The member may train again", "warning"),
+        ("LOG", "Clears the log", "error"),
+        ("INSPECT", "The lift is stopped, looked at and started again", "warning"),
+        ("UPDATE", "A wrong entry is deleted and the right one added", ""),
+        ("UPGRADE", "The old version is uninstalled first", "warning"),
+        ("SCHEDULE", "Deletion of the account in thirty days", "warning"),
+        ("STREAM", "The match is shown live", ""),
+        ("PUBLISH", "The post is shown to everyone", ""),
+        ("BENCHMARK", "Times of inserts and deletes", ""),
+        ("GRANT", "The agent may read the vault", ""),
     ],
 )
 def test_which_clause_counts(verb: str, statement: str, expected: str) -> None:
@@ -376,9 +434,7 @@ def test_a_verb_that_is_a_noun_may_be_in_a_path(noun: str) -> None:
 
 def test_the_lists_of_statements_are_distinct() -> None:
     """No statement is in two files, and each has a method in capitals."""
-    names = [
-        f"{kind}_{half}" for kind in ("contradictions", "right") for half in (*HALVES, "idiomatic", "domains_later")
-    ]
+    names = [f"{kind}_{half}" for kind in ("contradictions", "right") for half in (*HALVES, *LATER)]
     given = [row for name in names for row in rows(name)]
     assert len(given) == len({*given})
     assert all(re.fullmatch("[A-Z]+", verb) and statement for verb, statement in given)
