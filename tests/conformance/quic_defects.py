@@ -173,8 +173,17 @@ def _ignore_windows(link: Any) -> None:
 
 
 def _mix_interim_answers(link: Any) -> None:
+    held: list[tuple[int, bytes]] = []
+
     def send(self: QuicLink, number: int, octets: bytes) -> None:
-        QuicLink.send(self, min(self._streams) if b"/1.0 202 " in octets else number, octets)
+        if b"/1.0 202 " in octets:
+            # Those of a stream wait for one of another, whichever of the two requests is answered first.
+            if not held or held[0][0] == number:
+                held.append((number, octets))
+                return
+            octets = b"".join([*(each for _, each in held), octets])
+            held.clear()
+        QuicLink.send(self, number, octets)
 
     link.send = MethodType(send, link)
 
