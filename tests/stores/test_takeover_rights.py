@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agtphost.stores.lease import Holder
 from tests import postgres
-from tests.stores.test_postgres import opened, place_of
-from tests.system.hosting import until
+from tests.stores.test_postgres import place_of
 
 pytestmark = postgres.needed
 
@@ -36,10 +37,14 @@ def urls(tmp_path: Path) -> Urls:
         server.run(
             f"GRANT USAGE ON SCHEMA {schema} TO {role}", f"GRANT {rights} ON ALL TABLES IN SCHEMA {schema} TO {role}"
         )
-    # Those of another test may still be ending; they have the same application name, and a role with every right.
-    sessions = "SELECT 1 FROM pg_stat_activity WHERE starts_with(application_name, 'agtphost/')"
-    until(lambda: not server.run(sessions))
     return lambda role: server.url(schema, user=role)
+
+
+def serve(urls: Urls, role: str, name: str = "") -> closing[Any]:
+    """Open a store as a host whose name no other test has, unless given: sessions of others go on, or end late."""
+    place = place_of(urls(role))
+    holder = Holder(name=name or f"takeover-{uuid.uuid4()}", machine="m", directory="/state", takeover_after=10)
+    return closing(place.open_store(create=False, server_id="agtp.test", lease=place.lease(holder, "agtp.test")))
 
 
 def find(urls: Urls, role: str) -> list[str]:
@@ -53,7 +58,7 @@ def find(urls: Urls, role: str) -> list[str]:
 def test_a_host_with_another_role_is_noticed(urls: Urls) -> None:
     """As long as a host with the first role serves; its own role, a member of it, and a superuser see its sessions."""
     server = postgres.server()
-    with closing(opened(urls(SAME))):
+    with serve(urls, SAME):
         (said,) = find(urls, OTHER)
         assert f"with the role {OTHER} and by the one that serves with {SAME}" in said and "one role in" in said
         assert find(urls, SAME) == [] and find(urls, "agtp") == []
@@ -76,9 +81,7 @@ def test_a_host_with_another_role_is_noticed(urls: Urls) -> None:
 @pytest.mark.parametrize("name", ["east-" + "1234567890." * 7 + "example", "füße-ost", "füße-" + "ö" * 60])
 def test_a_host_is_noticed_by_a_name_that_the_database_changes(urls: Urls, name: str) -> None:
     """PostgreSQL cuts the names of applications, and replaces what is not of ASCII."""
-    place = place_of(urls(SAME))
-    holder = Holder(name=name, machine="m", directory="/state", takeover_after=10)
-    with closing(place.open_store(create=False, server_id="agtp.test", lease=place.lease(holder, "agtp.test"))):
+    with serve(urls, SAME, name):
         assert len(find(urls, OTHER)) == 1
         assert find(urls, SAME) == []
 
@@ -86,7 +89,7 @@ def test_a_host_is_noticed_by_a_name_that_the_database_changes(urls: Urls, name:
 def test_sessions_of_a_superuser_are_not_ended_by_others(urls: Urls) -> None:
     """Also where the role may end those of all others."""
     server = postgres.server()
-    with closing(opened(urls("agtp"))):
+    with serve(urls, "agtp"):
         server.run(f"GRANT pg_signal_backend, pg_read_all_stats TO {OTHER}")
         assert len(find(urls, OTHER)) == 1
         server.run(f"REVOKE pg_signal_backend, pg_read_all_stats FROM {OTHER}")
