@@ -25,7 +25,7 @@ Calling AGTP hosts.
 - :mod:`.quic`: calls over QUIC
 - :mod:`.carriers`: where QUIC or TLS is used, if the client may choose; :mod:`.carrier_race`, :mod:`.tcp_rival`: trying
   both; :mod:`.tcp_attempts`, :mod:`.address_race`, :mod:`.aio_attempts`, :mod:`.twisted_attempts`: connecting to one of
-  a name's addresses; :mod:`.cache_files`: what commands leave for later ones;
+  a name's addresses; :mod:`.attempts`: what these share; :mod:`.cache_files`: what commands leave for later ones;
   :mod:`.deadline`: how long a call may take
 - :mod:`.tracing`: the trace of the program that calls, where it uses OpenTelemetry
 - :mod:`.terminal`: text of others, made safe to print

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from agtphost.client.attempts import Attempts, Later, Run
 from agtphost.client.carriers import HEAD_START, OVERTAKEN, may_fall_back
 
 
@@ -15,20 +16,10 @@ class Abortable(Protocol):
         """End it immediately."""
 
 
-class Timer(Protocol):
-    """A function that an event loop will call."""
-
-    def cancel(self) -> object:
-        """Let it not be called."""
-
-
 A = TypeVar("A", bound=Abortable)
 
-Start = Callable[[Coroutine[Any, Any, A], Callable[[A | BaseException], object]], Callable[[], object]]
-"""Runs a coroutine, passes on what it returns or raises, and returns what cancels it."""
 
-
-class ConnectionRace(Generic[A]):
+class ConnectionRace(Attempts[A]):
     """
     An attempt by QUIC, and one by TLS that begins when the first has failed or :data:`.HEAD_START` has passed.
 
@@ -43,56 +34,23 @@ class ConnectionRace(Generic[A]):
 
     def __init__(
         self,
-        start: Start[A],
-        later: Callable[[float, Callable[[], object]], Timer],
+        start: Run[A],
+        later: Later,
         by_quic: Callable[[], Coroutine[Any, Any, A]],
         by_tls: Callable[[], Coroutine[Any, Any, A]],
         lost: Callable[[str], object],
         done: Callable[[A | BaseException], object],
     ) -> None:
-        self._start = start
+        super().__init__(start, later, lambda late: late.abort(), done)
         self._by_tls = by_tls
         self._lost = lost
-        self._done = done
         self._cause = OVERTAKEN
-        self._is_over = False
         self._tls_error: BaseException | None = None
-        self._running: dict[str, Callable[[], object]] = {}
-        self._timer: Timer | None = later(HEAD_START, self._begin_tls)
-        self._run("quic", by_quic(), self._note_quic)
-
-    def stop(self) -> None:
-        """Cancel what still runs."""
-        self._is_over = True
-        self._stop_timer()
-        running, self._running = self._running, {}
-        for cancel in running.values():
-            cancel()
-
-    def _run(self, carrier: str, work: Coroutine[Any, Any, A], note: Callable[[A | BaseException], object]) -> None:
-        self._running[carrier] = lambda: None
-
-        def end(found: A | BaseException) -> None:
-            self._running.pop(carrier, None)
-            if not self._is_over:
-                note(found)
-            elif not isinstance(found, BaseException):
-                found.abort()  # It was ready in the turn in which the race ended.
-
-        cancel = self._start(work, end)
-        if carrier in self._running:
-            self._running[carrier] = cancel
+        self._plan(HEAD_START, self._begin_tls)
+        self._start("quic", by_quic(), self._note_quic)
 
     def _begin_tls(self) -> None:
-        self._timer = None
-        self._run("tls", self._by_tls(), self._note_tls)
-
-    def _stop_timer(self) -> bool:
-        """Return whether TLS had not begun yet; it will not then."""
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-        return timer is not None
+        self._start("tls", self._by_tls(), self._note_tls)
 
     def _note_quic(self, found: A | BaseException) -> None:
         if not isinstance(found, BaseException) or not may_fall_back(found):
@@ -112,7 +70,3 @@ class ConnectionRace(Generic[A]):
             self._tls_error = found  # QUIC may still be there.
         else:
             self._finish(found)
-
-    def _finish(self, found: A | BaseException) -> None:
-        self.stop()
-        self._done(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from agtphost.client.carrier_race import Timer
+from agtphost.client.attempts import Timer
 from agtphost.client.connections import Stream
 from agtphost.client.delivery import Done
 from agtphost.client.quic.calls import QuicCall
