@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -502,13 +503,15 @@ def test_paths_that_are_not_proven_are_few(site: Site) -> None:
     assert client.wait(client.call(), seconds=20)[0].startswith(OK)
 
 
-def test_an_idle_connection_holds_little(site: Site) -> None:
+def test_an_idle_connection_holds_little(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A connection that has answered a call and waits for the next one holds at most 90 KiB."""
+    caplog.set_level(logging.CRITICAL, "quic")  # Records of a log that another test turned on would count.
     network = Network()
     host = QuicHost(network, site)
+    addresses = itertools.count(1)
 
-    def connect(first: int, last: int) -> None:
-        for number in range(first, last):
+    def connect(clients: int) -> None:
+        for number in itertools.islice(addresses, clients):
             client = QuicClient(network, site, address=("198.51.100.7", number)).connect()
             client.wait(client.call())
             network.pass_time(1)
@@ -519,14 +522,16 @@ def test_an_idle_connection_holds_little(site: Site) -> None:
         host.dispatcher.peers.clear()
         gc.collect()
 
-    connect(1, 3)  # What is made once.
+    connect(2)  # What is made once.
+    held = []
     tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    connect(3, 13)
-    held = tracemalloc.get_traced_memory()[0] - before
+    for _ in range(3):  # What a library keeps, or another thread makes, is in one of them and not in all.
+        before = tracemalloc.get_traced_memory()[0]
+        connect(4)
+        held.append((tracemalloc.get_traced_memory()[0] - before) // 4)
     tracemalloc.stop()
-    assert host.endpoint.links == 12
-    assert held < 10 * 90 << 10, held // 10
+    assert host.endpoint.links == 14
+    assert min(held) < 90 << 10, held
 
 
 def test_a_sweep_does_not_wake_idle_connections(site: Site) -> None:
