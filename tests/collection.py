@@ -7,6 +7,7 @@ own: it is put into the session that has collected, and all else of that configu
 
 from __future__ import annotations
 
+import logging
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
@@ -27,6 +28,9 @@ manager of fixtures takes their place when the session starts.
 adopted: list[pytest.Session] = []
 """The session of this worker, if it took what was collected before."""
 
+log_handlers: list[logging.Handler] = []
+"""What handled records of libraries in the process that this one was forked from, once it had imported all modules."""
+
 
 class _Skips:
     """A plugin of pytest that keeps the reports of what was skipped as a whole, such as a package."""
@@ -44,6 +48,7 @@ _skips = _Skips()
 
 def prepare(config: pytest.Config) -> None:
     """Collect what the configuration names, for processes that are forked from this one."""
+    log_handlers.extend(logging.root.handlers)
     if pytest.version_tuple[:2] != KNOWN:
         return
     with redirect_stdout(StringIO()):

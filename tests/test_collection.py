@@ -139,6 +139,15 @@ def test_a_worker_takes_what_was_collected_before_it(request: pytest.FixtureRequ
     assert collection.adopted == ([request.session] if words and not named else [])
 
 
+def test_no_module_sets_up_a_log_when_it_is_imported() -> None:
+    """
+    Every record of a library would be rendered in every worker: an imported MCP server took a tenth of QUIC's tests.
+
+    In a run without workers pytest has its own handlers before the modules are imported, and the list is empty.
+    """
+    assert collection.log_handlers == []
+
+
 def sent(events: Iterable[tuple[str, dict[str, Any]]], **options: object) -> list[tuple[str, dict[str, Any]]]:
     """Return what a worker with these options sends of its events."""
     arrived: list[tuple[str, dict[str, Any]]] = []

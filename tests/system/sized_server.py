@@ -14,11 +14,9 @@ import sys
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-server = MCPServer("sized")
 LINE = 'x = "the quick brown fox"  # and so on\n'
 
 
-@server.tool(structured_output=False)
 def text(octets: int) -> str:
     """A text whose JSON has about so many octets, with things to escape in it."""
     line = len(LINE.encode()) + 3  # Two quotation marks and a newline are escaped.
@@ -26,6 +24,8 @@ def text(octets: int) -> str:
 
 
 def main() -> None:
+    server = MCPServer("sized")
+    server.tool(structured_output=False)(text)
     if sys.argv[1] == "stdio":
         server.run("stdio")
         return
