@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.audit import record_text, space
+from agtphost.audit import record_text, space, tree
 from agtphost.identity.peer import Peer
 from agtphost.testing import MemoryHost
 from agtphost.wire import codec
@@ -33,8 +33,9 @@ pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="interpr
 
 
 @pytest.fixture(autouse=True)
-def no_look_at_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger asks for free space as time passes, so on a slow machine more requests of the eight ask."""
+def nothing_as_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger asks for free space, and issues checkpoints, as time passes: on a slow machine for more requests."""
+    monkeypatch.setattr(tree, "SECONDS", 600.0)
     monkeypatch.setattr(space, "STALE_SECONDS", 600.0)
     monkeypatch.setattr(space, "SPACE_SECONDS", 600.0)
 

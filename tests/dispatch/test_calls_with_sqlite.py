@@ -17,7 +17,7 @@ from agtphost.stores import SQLiteStore, open_store
 from agtphost.testing import MemoryHost
 from agtphost.testing.ledger import PromptLedger
 from tests.bench.measurement import agtp_request
-from tests.dispatch.test_calls_of_one_request import no_look_at_the_disk as no_look_at_the_disk
+from tests.dispatch.test_calls_of_one_request import nothing_as_time_passes as nothing_as_time_passes
 from tests.function_calls import ROUNDS, count_functions
 
 MOST = {1: 188, 8: 140}

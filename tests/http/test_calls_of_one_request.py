@@ -10,7 +10,7 @@ import pytest
 
 from agtphost.http.bounded_request import BoundedRequest
 from agtphost.testing import MemoryHost
-from tests.dispatch.test_calls_of_one_request import no_look_at_the_disk as no_look_at_the_disk
+from tests.dispatch.test_calls_of_one_request import nothing_as_time_passes as nothing_as_time_passes
 from tests.function_calls import ROUNDS, count_functions
 from tests.http.test_left_over import REQUESTS, connected
 from tests.http.test_left_over import served as served
