@@ -247,7 +247,7 @@ class HostedCards:
         key = subject.id, subject.state, offered
         with self._lock:
             made = self._made.get(key)
-            if made is not None and made.agent is subject.agent and made.entry.description == subject.description:
+            if made is not None and _is_current(made, subject):
                 self._made.move_to_end(key)
                 return made
         made = self._card(subject, offered)
@@ -307,6 +307,16 @@ def _admits(context: BuiltInContext, binding: Binding) -> bool:
         return context.admits(binding)
     # The card names the agent, so its bindings are checked without their restriction to agents.
     return context.admits(replace(binding, agents=frozenset()))
+
+
+def _is_current(made: GeneratedCard, subject: Subject) -> bool:
+    """
+    Return whether a card is what would be generated now.
+
+    The agent is compared as an object, since agents are immutable except for the posture, and so the trust tier.
+    """
+    same = made.agent is subject.agent and made.tier == subject.tier
+    return same and made.entry.description == subject.description
 
 
 class _OperationsPlaceholder:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.identity.agents import reconsider
 from agtphost.registry.card_reader import read
 from agtphost.registry.endpoints import EndpointChecker
 from tests.registry.hosts import DRAFT, RegistryHost, card, text_of
@@ -90,6 +91,23 @@ def test_a_generated_card_is_generated_anew_when_its_agent_changes() -> None:
     assert json.loads(host.get("agent:desk", host.demo).body)["provider"] == "A third"
     assert host.directory.replace(replace(changed, document={**changed.document, "version": "7.1"}))
     assert json.loads(host.get("agent:desk", host.demo).body)["version"] == "7.1"
+
+
+def test_a_generated_card_has_the_present_trust_tier() -> None:
+    """HAIDIP-011: where the agent's posture is resolved again, lists and entries show it with the next request."""
+    host = RegistryHost()
+    shop = host.agent("shop", hosted=True, tier=1)
+
+    def shown() -> list[int]:
+        entry = host.get("agent:shop", host.demo, form="entry").result
+        found = host.call("QUERY", "/cards", caller=host.demo).result["agents"]
+        listed = next(each for each in found if each["id"] == "agent:shop")
+        return [each["trust"]["agtp"] for each in (entry, listed)]
+
+    assert shown() == [1, 1]
+    for known, tier in ((False, 2), (True, 1)):
+        assert reconsider(shop.agent, issuer_known=known)
+        assert shown() == [tier, tier]
 
 
 def test_a_card_comes_back_octet_for_octet() -> None:
