@@ -110,6 +110,19 @@ def test_a_generated_card_has_the_present_trust_tier() -> None:
         assert shown() == [tier, tier]
 
 
+def test_a_generated_card_has_the_capabilities_of_the_identity_document() -> None:
+    """HAIDIP-011: its capabilities and skills, with one filter for both, and others once those are in force."""
+    host = RegistryHost()
+    stated = host.desk.agent.document
+    skills = [{"id": "s-1", "name": "shelving"}, {"id": "sorting"}]
+    for capabilities, words in ((["lending"], ["lending", "shelving", "sorting"]), (["films"], ["films", "shelving"])):
+        document = {**stated, "capabilities": capabilities, "skills": skills[: len(words) - 1]}
+        assert host.directory.replace(replace(host.desk.agent, document=document))
+        assert json.loads(host.get("agent:desk", host.demo).body)["capabilities"] == words
+        assert host.list(host.demo, capabilities=words) == ["agent:desk"]
+    assert host.list(host.demo, capabilities=["lending"]) == []
+
+
 def test_a_card_comes_back_octet_for_octet() -> None:
     """Whatever its author wrote: white space, order, unknown members, escapes and numbers."""
     host = RegistryHost()
