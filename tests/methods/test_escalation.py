@@ -277,6 +277,35 @@ def test_a_decision_is_made_once() -> None:
     assert host.refused("CONFIRM", target_id=number, status="rejected", by=JUDGE) == (409, "already-decided")
 
 
+def test_a_deferred_decision_is_still_to_be_made() -> None:
+    """AGTP-220: deferred with its reason and attestation, the task stays paused; later it is decided for good."""
+    host = FloorHost()
+    number = escalate(host)
+
+    def shown() -> dict[str, Any]:
+        (found,) = host.result("QUERY", "/escalations")["escalations"]
+        return {**{name: found["decision"][name] for name in ("status", "reason", "attestation")}, "now": found["status"]}
+
+    later = {"status": "deferred", "reason": "Ask again on Monday.", "attestation": {"sig": "x"}}
+    receipt = host.result("CONFIRM", target_id=number, **later, by=JUDGE)
+    assert (receipt["status"], receipt["task_paused"]) == ("deferred", True)
+    assert shown() == {**later, "now": "pending"}
+    final = {"status": "rejected", "reason": "Too dear.", "attestation": {}}
+    decided = host.result("CONFIRM", target_id=number, **final, by=JUDGE)
+    assert decided["attestation_id"] != receipt["attestation_id"]
+    assert shown() == {**final, "now": "rejected"}
+
+
+@each_row("status", [None, "", "approved", "ACCEPTED", ["accepted"]])
+def test_a_confirmation_says_what_is_decided(status: Any) -> None:
+    """AGTP-220: without one of the three words nothing is decided."""
+    host = FloorHost()
+    number = escalate(host)
+    given = {} if status is None else {"status": status}
+    assert host.refused("CONFIRM", target_id=number, **given, by=JUDGE)[0] == 422
+    assert host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)["task_paused"] is False
+
+
 def test_two_deciders_at_once_are_one_decision() -> None:
     """The second of two decisions on one state is 409: the item carries its version into the commit."""
     host = FloorHost()
