@@ -128,6 +128,10 @@ def test_405_lists_what_the_path_has_and_where_it_leads() -> None:
     leading = DispatchHost(policy=redirected(("BOOK", "/words", "FETCH", "/other")))
     body = document(leading.ask("CANCEL", "/words"))
     assert body["redirects_for_path"] == {"BOOK": "FETCH"}
+    shut = DispatchHost(bindings=[bound("FETCH", "/words")], policy=MethodPolicy(disallow=frozenset({"FETCH"})))
+    for method in ("CANCEL", "FETCH"):
+        answer = shut.ask(method, "/words")
+        assert (answer.status, document(answer)["allowed_methods_for_path"]) == (405, ["QUERY"])
 
 
 def test_459_names_the_method_and_the_catalog() -> None:
