@@ -94,7 +94,7 @@ def test_401_names_why_nobody_is_known() -> None:
 
 
 def test_a_missing_scope_is_262_whatever_the_endpoint_calls_itself() -> None:
-    """AGTP-070, API-153: a scope is no matter of 403, and an endpoint that changes nothing asks for its own as well."""
+    """AGTP-065, AGTP-070, API-153: never 403; an endpoint that changes nothing asks for its own scope as well."""
     plain = agent(CALLER, "caller", hosted=False, scopes=frozenset({"documents:query"}))
     scoped = replace(bound("QUERY", "/shelf"), required_scopes=("library:read",), min_assurance=Assurance.HEADER)
     harmless = {"semantic": {"impact": "informational", "is_idempotent": True}}
@@ -103,6 +103,8 @@ def test_a_missing_scope_is_262_whatever_the_endpoint_calls_itself() -> None:
     for path in ("/shelf", "/desk2", "/desk3"):
         answer = host.ask("QUERY", path)
         assert (answer.status, document(answer)["reason"]) == (262, "scope-required")
+    two = DispatchHost(caller=plain, bindings=[replace(scoped, required_scopes=("library:read", "documents:query"))])
+    assert document(two.ask("QUERY", "/shelf"))["missing_scopes"] == ["library:read"]
     named = replace(plain, scopes=frozenset({"library:read"}))
     assert DispatchHost(caller=named, bindings=[scoped]).ask("QUERY", "/shelf").status == 200
 
