@@ -331,6 +331,7 @@ def test_an_unverifiable_token_breaks_the_chain(fault: str) -> None:
     assert len(host.drafts) == 1
     record = host.drafts[0].payload
     assert (record["status"], record["reason"], record["caller_id"]) == (551, reason, BOSS.agent_id)
+    assert record["extra"]["delegation"]["link"] == link
     assert text not in str(record)
 
 
