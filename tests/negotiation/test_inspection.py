@@ -1,4 +1,4 @@
-"""INSPECT of contracts: core v08 section 7.2.4."""
+"""INSPECT of contracts and of attempts to negotiate one: core v08 section 7.2.4."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from agtphost.config.policies import Policies
 from tests.memory import body_of
-from tests.negotiation.hosts import ALICE, BOOK_ROOM, GATE, NegotiatingHost, room
+from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, GATE, NegotiatingHost, but, room
 
 BOTH = Policies(rcns=GATE, synthesis_enabled=True)
 
@@ -61,3 +61,28 @@ def test_a_contract_is_shown_in_its_present_state() -> None:
     assert table.ask("REVOKE", "/", {"target": "contract", "synthesis_id": first, "reason": "done"}).status == 200
     table.clock.advance(BOTH.rcns.contract_ttl_seconds)
     assert [inspect(table, key)["state"] for key in (first, second)] == ["revoked", "expired"]
+
+
+@pytest.mark.parametrize(
+    ("policies", "stolen", "reason", "locks"),
+    [
+        (Policies(), False, "rcns-disabled", (False, True, None, False)),
+        (Policies(rcns=but(GATE, min_trust_tier=1)), False, "trust-tier-insufficient", (True, True, True, False)),
+        (BOTH, True, "contract-not-yours", (True, False, None, True)),
+    ],
+)
+def test_an_attempt_shows_the_outcome_of_each_lock(
+    policies: Policies, stolen: bool, reason: str, locks: tuple[bool | None, ...]
+) -> None:
+    """AGTP-197: with method, path, agent and trust tier; None is a lock that was not reached."""
+    table = NegotiatingHost(policies)
+    if stolen:
+        answer = table.under(body_of(table.opted(who=BOB))["synthesis_id"])
+    else:
+        answer = table.opted()
+    assert (answer.status, body_of(answer)["reason"]) == (464, reason)
+    found = table.ask("INSPECT", "/", {"target": "rcns-attempt", "attempt_id": answer.headers.get("rcns-attempt-id")})
+    shown = body_of(found)["result"]
+    asked = [shown[name] for name in ("method", "path", "agent_id", "trust_tier", "reason")]
+    assert asked == ["BOOK", "/room", ALICE, 2, reason]
+    assert shown["locks"] == dict(zip(("policy", "opt_in", "scope", "trust_tier"), locks, strict=True))
