@@ -22,7 +22,7 @@ def inspect(table: NegotiatingHost, synthesis_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("origin", ["propose", "rcns-gate"])
 def test_a_contract_is_shown_as_it_was_negotiated(origin: str) -> None:
-    """AGTP-196: with the origin and hash of its records, and the recipe's version of then, whatever the file has now."""
+    """AGTP-196: with the origin and hash of its records, and the recipe that was captured, whatever the file has."""
     table = NegotiatingHost(BOTH, recipes=room("3"))
     beside = {"requested_duration": "1h"}
     offer = body_of(table.propose(BOOK_ROOM, beside=beside) if origin == "propose" else table.opted())
