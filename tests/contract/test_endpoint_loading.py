@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agtphost.contract.declaration import REQUIRED, Rules
+from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.endpoint_loading import load_endpoints, read_endpoints
 from agtphost.contract.semantic import MEMBERS, Impact
@@ -20,6 +20,9 @@ from agtphost.vocabulary.catalog import Catalog
 from tests.contract.declarations import SOUND, changed, without_table
 from tests.contract.test_endpoint_table import Silent
 from tests.rows import each_row
+
+REQUIRED = ("method", "path", "description", "semantic", "input_schema", "output_schema", "errors", "handler")
+"""The members that AGTP-API section 6.3 requires."""
 
 RULES = Rules(catalog=Catalog.load(), custom={"PRESCRIBE"}, reserved={("EXECUTE", "/")})
 

@@ -11,7 +11,6 @@ import pytest
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.methods.oversight import notification
-from agtphost.methods.oversight.notification import GUARANTEES, URGENCIES
 from agtphost.stores import MemoryStore
 from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.vocabulary.reasons import ForeignReason
@@ -24,6 +23,7 @@ from tests.methods.hosts import reading
 from tests.rows import each_row
 
 CONTENT = {"text": "hello", "n": [1, None, "é"]}
+URGENCIES = ("critical", "informational", "background")
 
 
 def notify(host: FloorHost, recipient: str = OTHER.agent_id, code: int = 202, **more: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_a_notification_waits_for_its_recipient() -> None:
 
 
 @each_row("urgency", URGENCIES)
-@each_row("guarantee", GUARANTEES)
+@each_row("guarantee", ["at_most_once", "at_least_once", "exactly_once"])
 def test_every_urgency_and_guarantee(urgency: str, guarantee: str) -> None:
     """Each word of the text is taken (AGTP-226)."""
     host = FloorHost()
