@@ -395,6 +395,9 @@ async def test_a_whole_life_is_signed_chained_and_read_back(kind: str, tmp_path:
         result = body_of(listed)["result"]
         assert result["event_count"] == len(story)
         assert [event["audit_id"] for event in result["events"]] == audit_ids[::-1]
+        before = ["active", *(status for _, status, _ in story[:-1])]
+        shown = [event["payload"]["previous_status"] for event in result["events"]]
+        assert shown == before[::-1]
         for event, (method, status, event_type) in zip(result["events"], story[::-1], strict=True):
             assert event["format"] == "jws", method
             assert sha256(event["jws"].encode()).hexdigest() == event["audit_id"]
