@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 from zope.interface.verify import verifyObject
 
+from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN, Draft
+from agtphost.audit.writer import GroupWriter
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.identity import envelope
 from agtphost.identity.jws import verify
 from agtphost.identity.peer import PeerCertificate
 from agtphost.methods.inspection.access import ReadACL
 from agtphost.methods.inspection.inspect import Inspection
 from agtphost.stores import MemoryStore
-from tests.audit.drafting import KEYS, draft, group_writer, sealed, transition
+from tests.audit.drafting import KEY, KEYS, draft, group_writer, sealed, transition
 from tests.identity.issued import BARE, CALLER, DEMO, DESK, REGISTRAR, STRANGER, of_agent, of_key
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost, reading
@@ -172,6 +175,24 @@ def test_lifecycle_events_come_newest_first(library: Library) -> None:
     assert [event["audit_id"] for event in body["result"]["events"]] == library.events[-1:]
     _, body = inspect(library.hosting(), target="lifecycle", agent_id=CALLER.agent_id)
     assert body["result"]["events"] == []
+
+
+def test_each_lifecycle_event_is_shown_in_its_own_envelope(library: Library) -> None:
+    """AGTP-195: with its ``format``, and the octets that were signed under that name."""
+    writer = GroupWriter(library.store, RecordSigner(KEY, envelope.COSE), server_id="agtp.test")
+    writer.load()
+    made = sealed(writer, transition("active", "suspended", agent_id=DESK.agent_id))[0].event
+    assert made is not None
+    _, body = inspect(library.hosting(), target="lifecycle", agent_id=DESK.agent_id)
+    events = body["result"]["events"]
+    assert [event["format"] for event in events] == ["cose", "jws", "jws"]
+    stored = library.store.reader().lifecycle(DESK.agent_id, 3)
+    for event, record in zip(events, stored, strict=True):
+        form = event["format"]
+        assert (form, event["audit_id"]) == (record.format, record.audit_id)
+        assert envelope.from_text(form, event[form]) == record.signed
+        assert envelope.verify(form, record.signed, KEYS) == event["payload"]
+        assert not {"cose", "jws"} - {form} & event.keys()
 
 
 @pytest.mark.parametrize(
