@@ -176,6 +176,33 @@ def test_a_key_runs_once() -> None:
     assert len(host.recorder.calls) == 2
 
 
+def test_a_key_of_one_agent_is_none_of_another_s() -> None:
+    """AGTP-040: the same request with the same key is run for each agent, and its answer is repeated to that alone."""
+    other = agent("9" * 64, "second", hosted=False, scopes=frozenset({"booking:desk"}))
+    host = DispatchHost(lambda context: {"for": context.caller.agent_id}, others=(other,))
+    seen = []
+    for agent_id in (CALLER, other.agent_id) * 2:
+        answer = host.ask(body=GOOD, headers={"Idempotency-Key": "k"}, peer=known(agent_id))
+        assert answer.status == 200, answer.body
+        seen.append(document(answer)["result"]["for"])
+    assert seen == [CALLER, other.agent_id] * 2
+    assert len(host.recorder.calls) == 2
+
+
+def test_a_key_of_an_agent_by_name_is_none_of_the_proven_agent_s() -> None:
+    """AGTP-040: who only names an agent neither uses up its keys nor is told its answers."""
+    recorder = Recorder(lambda context: {"by": context.assurance.label})
+    stool = Binding(method="RESERVE", path="/stool", handler=recorder, tier="B", min_assurance=Assurance.HEADER)
+    host = DispatchHost(bindings=[stool])
+    key = {"Idempotency-Key": "k"}
+    impostor = Peer(address="192.0.2.1")
+    for _ in range(2):
+        claimed = host.ask(path="/stool", body=GOOD, headers={**key, "Agent-ID": CALLER}, peer=impostor)
+        proven = host.ask(path="/stool", body=GOOD, headers=key)
+        assert [document(each)["result"]["by"] for each in (claimed, proven)] == ["header", "certificate"]
+    assert len(recorder.calls) == 2
+
+
 def test_a_key_in_use_is_409() -> None:
     """While the first runs, the second is told so and nothing runs twice."""
     host = DispatchHost(lambda context: Deferred())
