@@ -176,6 +176,23 @@ def test_a_key_runs_once() -> None:
     assert len(host.recorder.calls) == 2
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_key_in_the_parameters_of_an_execute_counts(declared: bool) -> None:
+    """AGTP-333, AGTP-212: as the header does, and where the endpoint has a parameter of that name, that has it too."""
+    properties = {"text": {"type": "string"}, **({"idempotency_key": {"type": "string"}} if declared else {})}
+    schema = compile_schema({"type": "object", "properties": properties, "additionalProperties": False}, role="input")
+    recorder = Recorder()
+    host = DispatchHost(
+        bindings=[Binding(method="EXECUTE", path="/flight", handler=recorder, tier="B", input_schema=schema)]
+    )
+    given = {**GOOD, "idempotency_key": "k-1"}
+    first, again = (host.ask("EXECUTE", "/flight", given) for _ in range(2))
+    assert (first.status, first.body) == (200, again.body)
+    assert [call.input for call in recorder.calls] == [given if declared else GOOD]
+    assert host.ask("EXECUTE", "/flight", {**given, "idempotency_key": "k-2"}).status == 200
+    assert len(recorder.calls) == 2
+
+
 def test_a_key_of_one_agent_is_none_of_another_s() -> None:
     """AGTP-040: the same request with the same key is run for each agent, and its answer is repeated to that alone."""
     other = agent("9" * 64, "second", hosted=False, scopes=frozenset({"booking:desk"}))
