@@ -177,8 +177,9 @@ def test_lifecycle_events_come_newest_first(library: Library) -> None:
     assert body["result"]["events"] == []
 
 
-def test_each_lifecycle_event_is_shown_in_its_own_envelope(library: Library) -> None:
+def test_each_lifecycle_event_is_shown_in_its_own_envelope() -> None:
     """AGTP-195: with its ``format``, and the octets that were signed under that name."""
+    library = Library()
     writer = GroupWriter(library.store, RecordSigner(KEY, envelope.COSE), server_id="agtp.test")
     writer.load()
     made = sealed(writer, transition("active", "suspended", agent_id=DESK.agent_id))[0].event
