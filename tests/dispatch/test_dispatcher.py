@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from agtphost.dispatch.sealer import Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.identity.peer import Assurance, Peer
+from agtphost.testing import MemoryHost
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
@@ -208,16 +210,27 @@ def test_a_key_of_one_agent_is_none_of_another_s() -> None:
 
 def test_a_key_of_an_agent_by_name_is_none_of_the_proven_agent_s() -> None:
     """AGTP-040: who only names an agent neither uses up its keys nor is told its answers."""
-    recorder = Recorder(lambda context: {"by": context.assurance.label})
-    stool = Binding(method="RESERVE", path="/stool", handler=recorder, tier="B", min_assurance=Assurance.HEADER)
-    host = DispatchHost(bindings=[stool])
-    key = {"Idempotency-Key": "k"}
-    impostor = Peer(address="192.0.2.1")
-    for _ in range(2):
-        claimed = host.ask(path="/stool", body=GOOD, headers={**key, "Agent-ID": CALLER}, peer=impostor)
-        proven = host.ask(path="/stool", body=GOOD, headers=key)
-        assert [document(each)["result"]["by"] for each in (claimed, proven)] == ["header", "certificate"]
-    assert len(recorder.calls) == 2
+    calls: list[str] = []
+
+    def book(context: EndpointContext) -> dict[str, str]:
+        calls.append(context.assurance.label)
+        return {"by": context.assurance.label}
+
+    with closing(MemoryHost({"host": {"profile": "development"}})) as host:
+        host.endpoint(
+            "RESERVE",
+            "/stool",
+            book,
+            min_assurance="header",
+            semantic={"capability": "transaction", "impact": "reversible", "is_idempotent": False},
+        )
+        caller = host.agent("caller")
+        for _ in range(2):
+            given: dict[str, Any] = {"method": "RESERVE", "path": "/stool", "idempotency_key": "k"}
+            claimed = host.call(**given, connection=host.connect(), headers={"Agent-ID": caller.agent_id})
+            proven = host.call(**given, caller=caller)
+            assert [each.result["by"] for each in (claimed, proven)] == ["header", "certificate"]
+    assert calls == ["header", "certificate"]
 
 
 def test_a_key_in_use_is_409() -> None:
