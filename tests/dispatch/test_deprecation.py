@@ -29,7 +29,8 @@ def test_a_deprecated_agent_says_so(successor: str | None, deadline: str | None,
 
 
 def test_others_say_nothing() -> None:
-    """AGTP-244: neither an active agent nor one whose caller is deprecated."""
+    """AGTP-244, AGTP-075: neither an active agent nor one whose caller is deprecated, which is served as before."""
     host = DispatchHost()
     host.put(CALLER, "deprecated", successor=STRANGER)
-    assert host.ask("QUERY", "/words").headers.get(HEADER) is None
+    answer = host.ask("QUERY", "/words")
+    assert (answer.status, answer.headers.get(HEADER)) == (200, None)

@@ -242,11 +242,12 @@ def test_the_namespace_document_is_signed(method: str) -> None:
 
 
 def test_only_active_agents_are_in_the_namespace() -> None:
-    """AGTP-132, AGTP-133: others are gone with the very next reading."""
+    """AGTP-130, AGTP-132, AGTP-133: others are gone with the very next reading, and not counted."""
     host = MethodHost()
     for state in ("suspended", "deprecated", "retired"):
         host.put(DESK, state)
-        assert [entry["agent_label"] for entry in namespace(host)["agents"]] == ["bare"]
+        shown = namespace(host)
+        assert ([entry["agent_label"] for entry in shown["agents"]], shown["total_active"]) == (["bare"], 1)
     host.put(DESK, "active")
     assert namespace(host)["total_active"] == 2
 

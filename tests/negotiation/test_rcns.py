@@ -66,6 +66,10 @@ def test_a_preview_and_then_the_call() -> None:
     seven = {"synthesis_id", "method", "path", "endpoint", "recipe_lineage", "contract_hash", "expires_at"}
     assert seven <= body.keys()
     assert (body["method"], body["path"]) == ("BOOK", "/room")
+    shown = body["endpoint"]
+    assert (shown["method"], shown["path"]) == ("BOOK", "/room")
+    assert (shown["input_schema"]["required"], shown["output_schema"]["required"]) == (["guest"], ["reservation"])
+    assert body["recipe_lineage"] == {"recipe_name": "book-room", "recipe_version": "3"}
     assert re.fullmatch(r"[0-9a-f]{64}", body["contract_hash"])
     assert table.calls == []
     assert table.events() == [(ALICE, "rcns_propose_accepted")]
