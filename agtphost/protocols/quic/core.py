@@ -56,6 +56,8 @@ PROOF_OCTETS, MOST_SAVED = 96, 192
 LONGEST_NAME = 255
 """Octets of a name that a client may ask for, as in OpenSSL."""
 
+SHORT_FRAME = 16
+"""Octets of a frame of PADDING, of a stream or of the handshake that count as those of a short one."""
 
 MOST_PACKETS_OF_KEYS = 4_194_304
 """
@@ -148,6 +150,9 @@ class ServerCore(BoundedConnection):
         self.fresh_octets = 0
         """Octets of streams that came from the client, each of them counted once."""
 
+        self.long_octets = 0
+        """Octets of PADDING, streams and the handshake from the client, but for the first of each frame."""
+
         self.packets_lost = 0
         """Packets that the client did not acknowledge in time."""
 
@@ -239,6 +244,20 @@ class ServerCore(BoundedConnection):
         used = self._local_max_data.used  # the highest octets of all streams
         super()._handle_stream_frame(context, frame_type, buf)
         self.fresh_octets += min(length, filled + self._local_max_data.used - used)
+        self._note_frame(buf.tell() - start)
+
+    def _handle_crypto_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
+        start = buf.tell()
+        super()._handle_crypto_frame(context, frame_type, buf)
+        self._note_frame(buf.tell() - start)
+
+    def _handle_padding_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
+        start = buf.tell()
+        super()._handle_padding_frame(context, frame_type, buf)
+        self._note_frame(buf.tell() - start)
+
+    def _note_frame(self, octets: int) -> None:
+        self.long_octets += max(0, octets - SHORT_FRAME)
 
     def _write_connection_limits(self, builder: Any, space: Any) -> None:
         limit = self._local_max_streams_bidi

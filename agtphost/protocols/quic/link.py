@@ -115,13 +115,15 @@ class QuicLink:
         if self.is_gone or (self._peer is None and is_elsewhere):
             return
         core = self.core
-        read, fresh, in_flight = core.packets_read, core.fresh_octets, core.count_in_flight()
+        read, fresh, long = core.packets_read, core.fresh_octets, core.long_octets
+        in_flight = core.count_in_flight()
         self._call_core(core.receive_datagram, datagram, address)
-        fresh, acknowledged = core.fresh_octets - fresh, in_flight - core.count_in_flight()
+        fresh, long = core.fresh_octets - fresh, core.long_octets - long
+        acknowledged = in_flight - core.count_in_flight()
         # The address of a datagram may be forged: the client has sent what could be read, and that only.
         is_clients = core.packets_read > read and not is_elsewhere
         progress = self._progress if is_clients else self._progress_elsewhere
-        progress.note_datagram(len(datagram), fresh, acknowledged, self._clock.seconds())
+        progress.note_datagram(len(datagram), long, fresh, acknowledged, self._clock.seconds())
         self._handle_events()
         if self.core.is_fresh:
             self._go()  # Not even keys could be agreed upon.

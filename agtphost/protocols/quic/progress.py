@@ -4,8 +4,14 @@ from __future__ import annotations
 
 OCTETS_OF_UNIT = 128
 """
-Octets without use that count as much as a datagram, which takes 60 to 120 us to read and to acknowledge. A frame that
-is allowed, has no use and takes 1 to 2 us has three or four.
+Octets of short frames without use that count as much as a datagram, which takes 60 to 120 us to read and to
+acknowledge. A frame that is allowed, has no use and takes 1 to 2 us has three or four.
+"""
+
+LONG_OCTETS_OF_UNIT = 4_096
+"""
+Octets of long frames without use that count as much: 1,400 of PADDING take 45 us, and copies of a stream's octets less.
+A client that looks for the longest datagram of its path sends full ones of PING and PADDING (RFC 8899).
 """
 
 FRESH_OCTETS = 100
@@ -23,10 +29,11 @@ certificates of three, all within milliseconds where it is near.
 UNITS_PER_SECOND = 20.0
 """What a client may send without use: PINGs, repeated packets, and what it says about its windows and addresses."""
 
-MOST_CREDIT, ALLOWED, MOST_DEBT = 32.0, 10.0, 256.0
+MOST_CREDIT, ALLOWED, MOST_DEBT = 32.0, 20.0, 256.0
 """
-Units. A client that made calls may cancel some dozens of them; one that sent nothing of use is costly after one full
-datagram, since forty of them may come; and one that was, and is so no more, is served like others after twelve seconds.
+Units. A client that made calls may cancel some dozens of them; one that sent nothing of use may name its connection IDs
+and probe its path ten times within milliseconds, and is costly after two datagrams that are full of short frames, since
+forty clients may come; and one that was costly, and is so no more, is served like others after twelve seconds.
 """
 
 
@@ -39,16 +46,18 @@ class ProgressAccount:
         self._at = now
         self._debt = -credit
 
-    def note_datagram(self, octets: int, fresh: int, acknowledged: int, now: float) -> None:
+    def note_datagram(self, octets: int, long: int, fresh: int, acknowledged: int, now: float) -> None:
         """
         Count a datagram.
 
         :param octets: that it has.
+        :param long: those of frames that have many octets of one kind; see :attr:`.ServerCore.long_octets`.
         :param fresh: octets of streams in it that did not come before, those of a gap included that it fills.
         :param acknowledged: packets that are so since.
         :param now: seconds, never going back.
         """
-        cost = 1 + (octets - fresh) / OCTETS_OF_UNIT
+        useless, short = max(0, long - fresh), octets - max(long, fresh)
+        cost = 1 + short / OCTETS_OF_UNIT + useless / LONG_OCTETS_OF_UNIT
         self._add(cost - fresh / FRESH_OCTETS - ACKNOWLEDGED * max(0, acknowledged), now)
 
     def note_request(self, now: float) -> None:

@@ -125,7 +125,7 @@ _CONNECTION = (
     *("_cryptos", "_flush_builder", "_write_path_challenge_frame"),
     *("_handle_ack_frame", "_handle_ping_frame", "_handle_stop_sending_frame", "_payload_received"),
     *("_handle_crypto_frame", "_handle_new_connection_id_frame", "_handle_reset_stream_frame"),
-    *("_handle_retire_connection_id_frame", "_handle_stream_frame"),
+    *("_handle_padding_frame", "_handle_retire_connection_id_frame", "_handle_stream_frame"),
     *("_handshake_complete", "_handshake_confirmed", "_host_cids", "_initialize", "_local_max_data"),
     *("_local_max_streams_bidi", "_local_max_streams_uni", "_local_next_stream_id_bidi", "_loss", "_max_datagram_size"),
     *("_network_paths", "_packet_number", "_parse_transport_parameters", "_peer_cid", "_peer_cid_available"),
