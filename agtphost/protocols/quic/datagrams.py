@@ -14,9 +14,7 @@ from aioquic.buffer import Buffer  # type: ignore[attr-defined]
 from aioquic.quic.packet import (
     QuicHeader,
     QuicPacketType,
-    QuicProtocolVersion,
     encode_quic_retry,
-    encode_quic_version_negotiation,
     pull_quic_header,
 )
 from aioquic.quic.retry import QuicRetryTokenHandler
@@ -34,12 +32,15 @@ from agtphost.protocols.quic.link import QuicLink
 from agtphost.protocols.quic.link_settings import LinkSettings
 from agtphost.protocols.quic.qlog import QlogDirectory
 from agtphost.protocols.quic.turns import PortTurns
+from agtphost.protocols.quic.version_negotiation import (
+    LEAST_INITIAL,
+    encode_answer,
+    names_other_version,
+    read_connection_ids,
+)
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
 from agtphost.wire.quic.connection import CONNECTION_ID, MOST_DATAGRAM
-
-LEAST_INITIAL = 1200
-"""Octets of a datagram that may begin a connection (RFC 9000 section 14.1)."""
 
 LEAST_RESET, MOST_RESET = 43, 42
 """Octets of a datagram that gets a stateless reset, and of that, which is always the shorter one."""
@@ -202,6 +203,9 @@ class QuicEndpoint(DatagramProtocol):
         if len(datagram) > MOST_DATAGRAM:
             self._drop("long")
             return
+        if names_other_version(datagram):
+            self._negotiate(datagram, addr)
+            return
         try:
             header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
         except ValueError:
@@ -213,8 +217,6 @@ class QuicEndpoint(DatagramProtocol):
                 self._drop("queue")
         elif header.version is None:
             self._reset(header.destination_cid, datagram, addr)
-        elif header.version != QuicProtocolVersion.VERSION_1:
-            self._negotiate(header, datagram, addr)
         elif header.packet_type is QuicPacketType.HANDSHAKE:
             # The client may take the handshake for complete, and waits for an answer: its last flight came too late.
             self._reset(header.destination_cid, datagram, addr)
@@ -229,17 +231,13 @@ class QuicEndpoint(DatagramProtocol):
         """Count a datagram that is not answered."""
         self.counts.dropped[why] += 1
 
-    def _negotiate(self, header: QuicHeader, datagram: bytes, addr: Any) -> None:
-        """Say which version is spoken, to datagrams that are longer than the answer."""
-        if len(datagram) < LEAST_INITIAL or header.version == QuicProtocolVersion.NEGOTIATION:
+    def _negotiate(self, datagram: bytes, addr: Any) -> None:
+        """Say which version is spoken, unless the datagram is of a connection, too short, or such an answer."""
+        answer = encode_answer(datagram)
+        if answer is None or read_connection_ids(datagram)[0] in self._by_id:
             self._drop("version")
-            return
-        answer = encode_quic_version_negotiation(
-            source_cid=header.destination_cid,
-            destination_cid=header.source_cid,
-            supported_versions=[QuicProtocolVersion.VERSION_1],
-        )
-        self.transmit(answer, addr)
+        else:
+            self.transmit(answer, addr)
 
     def _reset(self, connection_id: bytes, datagram: bytes, addr: Any) -> None:
         """Tell a peer that its connection is not known, with a shorter datagram, a hundred times a second at most."""

@@ -55,6 +55,67 @@ def test_a_client_that_prefers_version_2_is_served_by_version_1(site: Site) -> N
     assert spoken(network) == {V1}
 
 
+def foreign(version: int, *, first: int = 0xC3, destination: int = 8, source: int = 8, length: int = 1200) -> bytes:
+    """Return a datagram of another version: only what all versions share is as it has to be (RFC 8999 section 5.1)."""
+    ids = b"".join(bytes((octets,)) + os.urandom(octets) for octets in (destination, source))
+    return (bytes((first,)) + version.to_bytes(4, "big") + ids).ljust(length, b"\xff")
+
+
+@pytest.mark.parametrize("version", [V2, 0xFF00001D, 0x1A2A3A4A, 0xFFFFFFFF])
+@pytest.mark.parametrize("octets", [0, 1, 20, 21, 160, 255])
+@pytest.mark.parametrize("first", [0x80, 0x8F, 0xC3, 0xFF])
+def test_the_version_is_told_whatever_else_another_one_changes(
+    site: Site, version: int, octets: int, first: int
+) -> None:
+    """Connection IDs may have 255 octets, and the other octets mean anything; the answer is less than half as long."""
+    network = Network()
+    host = QuicHost(network, site)
+    asked = foreign(version, first=first, destination=octets, source=255 - octets)
+    host.endpoint.datagramReceived(asked, ADDRESS)
+    host.endpoint.datagramReceived(foreign(version, destination=octets, length=1199), ADDRESS)
+    [answer] = [sent for _, to, sent in network.carried if to == ADDRESS]
+    middle = 6 + octets
+    swapped = asked[middle : middle + 256 - octets] + asked[5:middle]
+    assert answer[0] & 0x80 and answer[1:] == bytes(4) + swapped + V1.to_bytes(4, "big")
+    assert 2 * len(answer) < len(asked) and host.endpoint.counts.dropped == {"version": 1}
+
+
+@pytest.mark.parametrize("octets", [0, 8, 20, 21, 255])
+def test_a_list_of_versions_gets_none(site: Site, octets: int) -> None:
+    """Two servers that answered each other's lists would never end (RFC 9000 section 6.1)."""
+    network = Network()
+    host = QuicHost(network, site)
+    for length in range(1200, 1204):
+        host.endpoint.datagramReceived(foreign(0, destination=octets, source=octets, length=length), ADDRESS)
+    assert not network.carried and host.endpoint.counts.dropped == {"version": 4}
+
+
+def test_a_packet_of_another_version_for_a_connection_is_dropped(site: Site) -> None:
+    """A connection has one version, and is not disturbed by what names another (RFC 9000 section 5.2)."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    packet = bytearray(foreign(V2))
+    packet[6:14] = link.core.host_cid
+    sent = len(network.carried)
+    host.endpoint.datagramReceived(bytes(packet), client.address)
+    network.pass_time(0.1)
+    assert len(network.carried) == sent and host.endpoint.counts.dropped == {"version": 1}
+    assert client.wait(client.call())[0].startswith(b"AGTP/1.0 200 OK\r\n")
+
+
+@pytest.mark.parametrize("length", [0, 1, 4, 5, 6])
+def test_a_datagram_that_ends_in_its_head_is_dropped(site: Site, length: int) -> None:
+    """It is neither answered nor a fault of the host, whatever version it names."""
+    network = Network()
+    host = QuicHost(network, site)
+    for version in (V1, V2, 0):
+        host.endpoint.datagramReceived(foreign(version)[:length], ADDRESS)
+    assert not network.carried and host.endpoint.counts.dropped.total() == 3
+
+
 def test_a_client_that_begins_with_version_2_changes_to_version_1(site: Site) -> None:
     """It gets a list of versions that has version 1 and nothing else, and is served by that."""
     network = Network()
