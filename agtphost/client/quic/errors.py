@@ -122,6 +122,11 @@ def convert_end(
             "The host takes no more connections: its limit for this address, or for all, is reached.",
             "End connections that are not needed, or raise connections_per_address in [limits] of its host.toml.",
         )
+    if not is_ready and is_quics_own and by_peer and ended.error_code == QuicErrorCode.INVALID_TOKEN:
+        return CannotConnect(
+            "The host asked where this client is, and takes the proof no more: it came late, or from another address.",
+            "Make the call again.",
+        )
     if not is_ready:
         return HandshakeEnded(
             "The server ended the QUIC handshake.", "Check that host and port are those of an AGTP host."

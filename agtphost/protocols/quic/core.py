@@ -463,12 +463,13 @@ def count_missing(receiver: Any, start: int, stop: int) -> int:
     return missing
 
 
-def encode_refusal(destination_cid: bytes, source_cid: bytes) -> bytes:
+def encode_refusal(destination_cid: bytes, source_cid: bytes, code: QuicErrorCode) -> bytes:
     """
     Return the datagram that refuses a connection before any of it is read (RFC 9000 section 5.2.2).
 
     :param destination_cid: of the client's first packet.
     :param source_cid: of the same packet.
+    :param code: why, such as CONNECTION_REFUSED.
     """
     version, size = QuicProtocolVersion.VERSION_1, 1200
     keys = CryptoPair()
@@ -478,7 +479,7 @@ def encode_refusal(destination_cid: bytes, source_cid: bytes) -> bytes:
     )
     builder.start_packet(QuicPacketType.INITIAL, keys)
     frame = builder.start_frame(QuicFrameType.TRANSPORT_CLOSE, capacity=4)
-    for number in (QuicErrorCode.CONNECTION_REFUSED, QuicFrameType.PADDING, 0):
+    for number in (code, QuicFrameType.PADDING, 0):
         frame.push_uint_var(number)
     [datagram], _ = builder.flush()
     return datagram

@@ -12,12 +12,12 @@ from typing import Any
 
 from aioquic.buffer import Buffer  # type: ignore[attr-defined]
 from aioquic.quic.packet import (
+    QuicErrorCode,
     QuicHeader,
     QuicPacketType,
     encode_quic_retry,
     pull_quic_header,
 )
-from aioquic.quic.retry import QuicRetryTokenHandler
 from twisted.internet.protocol import DatagramProtocol
 from twisted.logger import Logger
 
@@ -31,6 +31,7 @@ from agtphost.protocols.quic.core import ServerCore, configuration_of, encode_re
 from agtphost.protocols.quic.link import QuicLink
 from agtphost.protocols.quic.link_settings import LinkSettings
 from agtphost.protocols.quic.qlog import QlogDirectory
+from agtphost.protocols.quic.retry_tokens import RetryTokens, StaleToken
 from agtphost.protocols.quic.turns import PortTurns
 from agtphost.protocols.quic.version_negotiation import (
     LEAST_INITIAL,
@@ -42,11 +43,14 @@ from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
 from agtphost.wire.quic.connection import CONNECTION_ID, MOST_DATAGRAM
 
-LEAST_RESET, MOST_RESET = 43, 42
-"""Octets of a datagram that gets a stateless reset, and of that, which is always the shorter one."""
+LEAST_RESET, MOST_RESET = 21, 42
+"""
+Octets of a stateless reset, which is always shorter than what it answers (RFC 9000 section 10.3.3). A client that waits
+for an answer sends nothing but PINGs, in packets of 28 octets.
+"""
 
-RESETS_PER_SECOND = 100
-"""Stateless resets of a port."""
+ANSWERS_PER_SECOND = 100
+"""Stateless resets of a port, and refusals of tokens, which take twice as long as a Retry."""
 
 MOST_WAITING = 256
 """Clients that wait for their turn to be shaken hands with."""
@@ -126,7 +130,7 @@ class QuicEndpoint(DatagramProtocol):
         self._clock = clock
         self._find_secret = find_secret
         self._traces = QlogDirectory(section.qlog) if section.qlog is not None else None
-        self._tokens = QuicRetryTokenHandler()
+        self._tokens = RetryTokens()
         self._handshakes = handshakes_of(clock)
         self._waiting: dict[bytes, _Arrival] = {}
         self._by_id: dict[bytes, QuicLink] = {}
@@ -241,17 +245,22 @@ class QuicEndpoint(DatagramProtocol):
 
     def _reset(self, connection_id: bytes, datagram: bytes, addr: Any) -> None:
         """Tell a peer that its connection is not known, with a shorter datagram, a hundred times a second at most."""
+        size = min(len(datagram) - 1, MOST_RESET)
+        if size < LEAST_RESET or not self._spend():
+            self._drop("unknown")
+            return
+        self.counts.resets += 1
+        noise = os.urandom(size - 16)
+        self.transmit(bytes((noise[0] & 0x3F | 0x40,)) + noise[1:] + reset_token(self.secret, connection_id), addr)
+
+    def _spend(self) -> bool:
+        """Return whether another datagram without a connection is answered in this second, and count it."""
         second, spent = self._budget
         now = self._clock.seconds()
         if now - second >= 1:
             second, spent = now, 0
-        if len(datagram) < LEAST_RESET or spent >= RESETS_PER_SECOND:
-            self._drop("unknown")
-            return
         self._budget = second, spent + 1
-        self.counts.resets += 1
-        noise = os.urandom(MOST_RESET - 16)
-        self.transmit(bytes((noise[0] & 0x3F | 0x40,)) + noise[1:] + reset_token(self.secret, connection_id), addr)
+        return spent < ANSWERS_PER_SECOND
 
     # New connections
 
@@ -266,7 +275,13 @@ class QuicEndpoint(DatagramProtocol):
             if not waiting.add(datagram, addr):
                 self._drop("waiting")
             return
-        proven = self._find_original(header, addr)
+        try:
+            proven = self._tokens.find_original(header, addr, self._clock.seconds())
+        except StaleToken:
+            self.counts.handshakes["late"] += 1
+            if self._spend():
+                self._refuse(header, addr, QuicErrorCode.INVALID_TOKEN)
+            return
         if proven is None and (self._section.retry == "always" or self._is_pressed(address)):
             self._retry(header, addr)
             return
@@ -286,19 +301,6 @@ class QuicEndpoint(DatagramProtocol):
         if self._handshakes.take(arrival):
             begin()
 
-    def _find_original(self, header: QuicHeader, addr: tuple[str, int]) -> bytes | None:
-        """
-        Return the connection ID that a client chose before its Retry; None where its token proves no address.
-
-        A token may be of another server that had this address, and is then as good as none (RFC 9000 section 8.1.3).
-        """
-        try:
-            return self._tokens.validate_token(
-                address=addr, destination_cid=header.destination_cid, token=header.token, now=self._clock.seconds()
-            )
-        except ValueError:
-            return None
-
     def _is_pressed(self, address: str) -> bool:
         """
         Return whether a client has to show that it receives at an address.
@@ -313,12 +315,7 @@ class QuicEndpoint(DatagramProtocol):
 
     def _retry(self, header: QuicHeader, addr: tuple[str, int]) -> None:
         chosen = os.urandom(CONNECTION_ID)
-        token = self._tokens.create_token(
-            address=addr,
-            original_destination_connection_id=header.destination_cid,
-            retry_source_connection_id=chosen,
-            now=self._clock.seconds(),
-        )
+        token = self._tokens.issue(header, addr, chosen, self._clock.seconds())
         self.counts.retries += 1
         assert header.version is not None
         answer = encode_quic_retry(
@@ -342,7 +339,8 @@ class QuicEndpoint(DatagramProtocol):
             # The client has shown where it is, so its share is its own.
             self.counts.handshakes["limit"] += 1
             if self._factory.is_full(address):  # Else its next datagram may be soon enough.
-                self._refuse(datagram, addr)
+                header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
+                self._refuse(header, addr, QuicErrorCode.CONNECTION_REFUSED)
             return
         try:
             link = self._make_link(tls.own, address, original, retried)
@@ -389,10 +387,9 @@ class QuicEndpoint(DatagramProtocol):
             needs_certificate=tls.files.client_auth == "required",
         )
 
-    def _refuse(self, datagram: bytes, addr: tuple[str, int]) -> None:
-        """Tell a client, which has shown that it receives at its address, that it gets no connection."""
-        header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
-        self.transmit(encode_refusal(header.destination_cid, header.source_cid), addr)
+    def _refuse(self, header: QuicHeader, addr: tuple[str, int], code: QuicErrorCode) -> None:
+        """Tell a client that it gets no connection, with a datagram that is shorter than its own."""
+        self.transmit(encode_refusal(header.destination_cid, header.source_cid, code), addr)
 
     # agtphost.protocols.quic.link_settings.LinkOwner
 
