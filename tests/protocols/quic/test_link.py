@@ -733,13 +733,14 @@ def test_lost_packets_are_counted_beyond_their_connection(site: Site) -> None:
 
 
 def test_no_reset_is_longer_than_what_it_answers(site: Site) -> None:
-    """A datagram of an unknown connection that is as short as a reset gets none."""
+    """A datagram of an unknown connection that is as short as the shortest reset gets none."""
     network = Network()
     host = QuicHost(network, site)
-    for length, resets in ((42, 0), (43, 1)):
+    for length, resets in ((21, 0), (22, 1), (43, 2)):
         network.carry(b"\x40" * length, ("198.51.100.9", 1), ("192.0.2.1", 4480))
         network.pass_time(1)
         assert host.endpoint.counts.resets == resets
+    assert [len(octets) for origin, _, octets in network.carried if origin == HOST] == [21, 42]
 
 
 def test_client_without_an_idle_timeout_has_the_hosts(site: Site) -> None:
