@@ -8,7 +8,9 @@ datagram frames. The library is aioquic, of which only the core without I/O is u
 - :mod:`.stream`: one stream, as the transport of a :class:`~agtphost.protocols.connection.ServerConnection`
 - :mod:`.link`: one QUIC connection, from its handshake to its end
 - :mod:`.link_settings`: what a connection has of its port
-- :mod:`.datagrams`: the UDP port: which datagram belongs to which connection, Retry, versions, stateless resets
+- :mod:`.datagrams`: the UDP port: which datagram belongs to which connection, and what those get that belong to none
+- :mod:`.retry_tokens`: proofs of addresses
+- :mod:`.version_negotiation`: the answer to other versions
 - :mod:`.turns`: what a port does in a turn of the reactor
 - :mod:`.receive_queue`: datagrams that wait until it is their connection's turn
 - :mod:`.progress`: which connections send much that has no use

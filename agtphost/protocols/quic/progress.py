@@ -51,7 +51,7 @@ class ProgressAccount:
         Count a datagram.
 
         :param octets: that it has.
-        :param long: those of frames that have many octets of one kind; see :attr:`.ServerCore.long_octets`.
+        :param long: those of PADDING, streams and the handshake, but for the first of each frame.
         :param fresh: octets of streams in it that did not come before, those of a gap included that it fills.
         :param acknowledged: packets that are so since.
         :param now: seconds, never going back.
