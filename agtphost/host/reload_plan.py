@@ -33,7 +33,7 @@ TLS_FILES = "TLS files"
 
 RELOADABLE = (
     *(CONFIGURATION, "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
-    *(TLS_FILES, "HTTPS files", "organizations' keys"),
+    *(TLS_FILES, "HTTPS files", "organizations' keys", "operators' keys", "issuers' keys"),
 )
 """Kinds that a reload applies; handlers only with ``[endpoints] reload``."""
 
@@ -74,7 +74,21 @@ def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str,
         TLS_FILES: list(tls.files.files),
         "HTTPS files": [path for path in https if path is not None],
         "organizations' keys": [each.key for each in config.methods.signing_key],
+        "operators' keys": [each.key for each in config.operator if isinstance(each.key, Path)],
+        "issuers' keys": _issuers(config),
     }
+
+
+def _issuers(config: Config) -> Iterator[Path]:
+    """Yield the files with keys of those who issue agents and tokens."""
+    entries = (
+        *(config.identity.trusted_issuers, *config.identity.registrars.values()),
+        *(authority.issuers for authority in config.tls.client_authority),
+    )
+    for entry in (entry for group in entries for entry in group):
+        if entry.startswith("file:"):
+            yield config.folder / entry.removeprefix("file:")
+    yield from (issuer.jwks for issuer in config.policies.oauth.issuer if issuer.jwks is not None)
 
 
 def _as_list(path: Path | None) -> list[Path]:

@@ -40,13 +40,21 @@ standard = ["SIGN"]
 name = "organization"
 key = "organization.key"
 scopes = ["documents:query"]
+
+[[operator]]
+name = "anna"
+key = "anna.pub"
+role = "viewer"
 """
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """One host for all; every test changes a file of its own kind."""
-    waits = [('python_path = ["."]', 'python_path = ["."]\nreload = false')]
+    waits = [
+        ('python_path = ["."]', 'python_path = ["."]\nreload = false'),
+        ('agents = "agents"', 'agents = "agents"\ntrusted_issuers = ["file:issuer.pub"]'),
+    ]
     config = sample(tmp_path_factory.mktemp("hang-up"), edit=waits, append=FURTHER % free_port())
     (config.parent / "catalog.json").write_text(json.dumps(document("1.5.0")))
     (config.parent / "library").mkdir()
@@ -58,6 +66,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     (config.parent / "https.key").write_bytes(key_pem_of(key))
     (config.parent / "https.key").chmod(0o600)
     SigningKey.generate().save(config.parent / "organization.key")
+    for name in ("anna.pub", "issuer.pub"):
+        replace_public_key(name)(config.parent)
     with running(config) as started:
         yield started
 
@@ -99,6 +109,10 @@ def replace_key(name: str) -> Callable[[Path], None]:
     return change
 
 
+def replace_public_key(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes(SigningKey.generate().public.pem) and None
+
+
 KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "configuration": (touch("host.toml", "[limits]\nrequest_timeout = 50\n"), "taken", "[limits]"),
     "recipes": (touch("recipes.toml"), "taken", "recipes.toml"),
@@ -110,6 +124,8 @@ KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "TLS files": (touch("state/server.pem"), "taken", "server.pem"),
     "HTTPS files": (touch("https.pem"), "taken", "https.pem"),
     "organizations' keys": (replace_key("organization.key"), "taken", "organization.key"),
+    "operators' keys": (replace_public_key("anna.pub"), "taken", "anna.pub"),
+    "issuers' keys": (replace_public_key("issuer.pub"), "taken", "issuer.pub"),
     "catalog": (touch("catalog.json"), "waiting for a restart", "catalog.json"),
     "signing key": (replace_key("state/signing.key"), "waiting for a restart", "signing.key"),
 }

@@ -149,6 +149,20 @@ def test_an_operator_leaves(host: Host) -> None:
     assert {each["payload"]["operator"]["name"] for each in done} == {"anna"}
 
 
+def test_an_operator_gets_another_key(host: Host) -> None:
+    """A certificate that replaces another in its file counts after a reload, and the earlier key does not."""
+    former = add_operator(host, "vera", "administrator")
+    typed(host, "reload", "--cert", former)
+    typed(host, "cert", "issue", "client", "vera", "--ca", "state/ca.pem", "-o", "next.pem")
+    for ending in ("pem", "key"):
+        kept, used = (host.config.parent / f"{name}.{ending}" for name in ("former", "vera"))
+        used.rename(kept)
+        (host.config.parent / f"next.{ending}").rename(used)
+    assert "operators' keys (vera.pem)" in typed(host, "reload").stdout
+    assert "[[operator]]" in typed(host, "reload", "--cert", "former.pem", status=1).stderr
+    typed(host, "reload", "--cert", "vera.pem")
+
+
 def _words(host: Host) -> Path:
     """Return the file that says what the server's tool is."""
     words = host.config.parent / "words"
