@@ -21,8 +21,9 @@ _TOKEN = re.compile(rf"[A-Za-z0-9_.=~-]{{1,{LONGEST}}}", re.ASCII)
 def _evidence(value: Any, info: ValidationInfo) -> str:
     text = secret.text_of(value)
     if text.startswith("file:"):
+        context = load_context(info)
         try:
-            text = (load_context(info).folder / text.removeprefix("file:")).read_text("ascii").strip()
+            text = context.note_file(context.folder / text.removeprefix("file:")).read_text("ascii").strip()
         except (OSError, ValueError) as error:
             raise ValueError(f"names a file that cannot be read as ASCII text: {split(error)[0]}") from error
     return text

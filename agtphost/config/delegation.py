@@ -22,7 +22,8 @@ def _key(value: Any, info: ValidationInfo) -> VerifyingKey:
     text = secret.text_of(value)
     try:
         if text.startswith("file:"):
-            return VerifyingKey.load(load_context(info).folder / text.removeprefix("file:"))
+            context = load_context(info)
+            return VerifyingKey.load(context.note_file(context.folder / text.removeprefix("file:")))
         return VerifyingKey.from_text(text)
     except (KeyFormatError, OSError) as error:
         raise ValueError(

@@ -14,11 +14,13 @@ from pydantic import BaseModel
 from agtphost.config.checks import check
 from agtphost.config.cures import CureFinder, Trial
 from agtphost.config.faults import ConfigFault, admit, drop_consequences, merge_empty, subject
+from agtphost.config.key_lines import Places
 from agtphost.config.sections import Config
 from agtphost.config.values import LoadContext, can_be_path
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.foreign_errors import original_of
+from agtphost.vocabulary.regular_files import Stamp, stamps
 from agtphost.vocabulary.tomlparser import copy_tree
 from agtphost.vocabulary.tomltext import Document, Location, TomlError
 
@@ -39,6 +41,8 @@ class HostFile:
     """Absolute."""
 
     document: Document
+    stamp: Stamp = None
+    """The file as it was before it was read; None for a text that is in no file."""
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -80,7 +84,8 @@ def read(path: str | os.PathLike[str]) -> HostFile:
     """
     file = Path(path).expanduser().absolute()
     try:
-        return HostFile(file=file, document=tomltext.read(file, MAX_OCTETS))
+        stamp = stamps([file])[file]
+        return HostFile(file=file, document=tomltext.read(file, MAX_OCTETS), stamp=stamp)
     except TomlError as error:
         hint = "`agtp init DIR` writes a ready one" if isinstance(error.__cause__, OSError) else error.hint
         problem = Problem(
@@ -114,10 +119,11 @@ def context_of(document: HostFile, environ: Mapping[str, str]) -> LoadContext:
     named = host.get("state_dir") if isinstance(host, dict) else None
     usable = isinstance(named, str) and named and can_be_path(folder, named)
     written = folder / Path(str(named)).expanduser() if usable else folder / DEFAULT_STATE
+    files: dict[Path, Stamp] = {} if document.stamp is None else {document.file: document.stamp}
     if environ.get(STATE_VARIABLE):
         state = Path(environ[STATE_VARIABLE]).expanduser().absolute()
-        return LoadContext(folder=folder, state_dir=state, environ=environ, written_state_dir=written)
-    return LoadContext(folder=folder, state_dir=written, environ=environ)
+        return LoadContext(folder=folder, state_dir=state, environ=environ, written_state_dir=written, files=files)
+    return LoadContext(folder=folder, state_dir=written, environ=environ, files=files)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +164,7 @@ def examine_document(document: HostFile, environ: Mapping[str, str], apart_from:
     def validate(document: HostFile) -> tuple[Config, list[ConfigFault], list[Location]]:
         context = context_of(document, environ)
         config, faults, removed = admit(Config, copy_tree(document.tree), context)
-        config = config.read_from(document.file, document.document.lines)
+        config = config.read_from(document.file, Places(document.document.lines, context.files))
         concerning = (fault for fault in check(config, context) if fault.location not in apart_from)
         return config, [*faults, *drop_consequences(concerning, removed)], removed
 

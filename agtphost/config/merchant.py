@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def _keys(value: Any, info: ValidationInfo) -> KeySet:
     if hasattr(value, "as_dict"):  # Read before: a section is validated again without its faulty keys.
         return value  # type: ignore[no-any-return]
-    path = load_context(info).folder / secret.text_of(value)
+    context = load_context(info)
+    path = context.note_file(context.folder / secret.text_of(value))
     try:
         keys = read_keys(read_octets(path))
     except (OSError, ValueError) as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -69,11 +69,14 @@ def is_reference(text: str) -> bool:
     return text.startswith(("env:", "file:", CREDENTIAL)) or _VARIABLE.search(text) is not None
 
 
-def resolve(text: str, environ: Mapping[str, str], folder: Path) -> Secret:
+def resolve(
+    text: str, environ: Mapping[str, str], folder: Path, note: Callable[[Path], object] = lambda path: None
+) -> Secret:
     """
     Read what ``text`` names.
 
     :param folder: what a relative ``file:`` path is relative to.
+    :param note: called with the file that is about to be read.
     :raises ValueError: naming the variable or file that cannot be read; never containing a value.
     """
     if text.startswith("env:"):
@@ -82,9 +85,9 @@ def resolve(text: str, environ: Mapping[str, str], folder: Path) -> Secret:
             raise ValueError("does not name an environment variable after env:")
         return Secret(_variable(name, environ))
     if text.startswith("file:"):
-        return Secret(_file(folder / text[5:]))
+        return Secret(_file(folder / text[5:], note))
     if text.startswith(CREDENTIAL):
-        return Secret(_file(credential(text, environ)))
+        return Secret(_file(credential(text, environ), note))
     return Secret(_VARIABLE.sub(lambda match: _variable(match.group(1), environ), text))
 
 
@@ -113,7 +116,8 @@ def credential(text: str, environ: Mapping[str, str]) -> Path:
     return Path(folder) / name
 
 
-def _file(path: Path) -> str:
+def _file(path: Path, note: Callable[[Path], object]) -> str:
+    note(path)
     try:
         with path.open("rb") as stream:
             octets = stream.read(MAX_SECRET + 1)

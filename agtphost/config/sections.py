@@ -59,7 +59,7 @@ from agtphost.config.witness_settings import HostURI, WitnessHost, WitnessSectio
 from agtphost.vocabulary import database_url
 from agtphost.vocabulary.addresses import is_loopback
 from agtphost.vocabulary.foreign_errors import split
-from agtphost.vocabulary.tomltext import Location
+from agtphost.vocabulary.regular_files import Stamp
 
 _LOOPBACK_ENDPOINT = re.compile(
     r"tcp6?:.*\binterface=(?:127(?:\.[0-9]{1,3}){3}|\\:\\:1|localhost)(?::.*)?|unix:.*", re.ASCII
@@ -460,16 +460,20 @@ class Config(Section):
 
     _places: Places = PrivateAttr(default_factory=Places)
 
-    def read_from(self, file: Path, lines: Mapping[Location, int]) -> Config:
+    def read_from(self, file: Path, places: Places) -> Config:
         """
-        Return the same configuration with its file and lines.
+        Return the same configuration with its file.
 
-        :param lines: of its tables and keys, as they were when it was read, because they describe the configuration in
-            use.
+        :param places: as they were when it was read, because they describe the configuration in use.
         """
         read = self.model_copy(update={"file": file})
-        read._places = Places(lines)
+        read._places = places
         return read
+
+    @property
+    def files(self) -> Mapping[Path, Stamp]:
+        """The file, and those that its values were read from, such as secrets: each as it was before that."""
+        return self._places.files
 
     def place(self, *location: str | int) -> tuple[int, bool]:
         """

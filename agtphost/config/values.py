@@ -6,7 +6,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
@@ -27,6 +27,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.foreign_errors import split
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.regular_files import Stamp, stamps
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -48,6 +49,14 @@ class LoadContext:
     environ: Mapping[str, str]
     written_state_dir: Path | None = None
     """The state directory that the file says, where the environment names another."""
+
+    files: dict[Path, Stamp] = field(default_factory=dict)
+    """Files that values were read from, each as it was before it was read."""
+
+    def note_file(self, path: Path) -> Path:
+        """Note a file that a value is about to be read from, and return it."""
+        self.files.update((each, stamp) for each, stamp in stamps([path]).items() if each not in self.files)
+        return path
 
 
 def load_context(info: ValidationInfo) -> LoadContext:
@@ -186,7 +195,7 @@ def _optional_secret(value: Any, info: ValidationInfo) -> Secret:
     if isinstance(value, Secret):
         return value
     context = load_context(info)
-    resolved = secret.resolve(secret.text_of(value), context.environ, context.folder)
+    resolved = secret.resolve(secret.text_of(value), context.environ, context.folder, context.note_file)
     if "\0" in resolved.reveal():
         raise ValueError("contains a NUL character")
     return resolved
