@@ -14,7 +14,7 @@ from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_note, print_table, visible
 from agtphost.stores import StoreError
-from agtphost.stores.lease import SERVING, STANDBY, ProcessSighting
+from agtphost.stores.lease import SERVING, STANDBY, UNTAKEN, ProcessSighting
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.quantities import lasting
 
@@ -63,6 +63,13 @@ def status(config: Path | None, as_json: bool) -> None:
     click.echo("")
     print_table(("HOST", "STATE", "VERSION", "SINCE", "DIFFERS IN", "PLACE"), map(_to_cells, rows))
     for row in rows:
+        if row["state"] == SERVING and (
+            untaken := [kind for kind, found in row["settings"].items() if found == UNTAKEN]
+        ):
+            print_note(
+                f"{row['name']} serves what it read before it took over, because it could not start with the changed "
+                f"{', '.join(untaken)}: `agtp status` on its machine says why"
+            )
         if row["state"] == STANDBY and SIGNING_KEY in row["differs"]:
             print_note(
                 f"{row['name']} cannot take over, because its signing key is not that of the host that serves: copy "

@@ -154,6 +154,7 @@ def _warnings(status: Mapping[str, Any]) -> Iterator[str]:
             ("the host certificate ", "the revocation list ", "the grant ")
         ):
             yield each
+    yield from (each for each in status.get("untaken") or () if isinstance(each, str))
     free, floor = status.get("free_octets"), status.get("free_space_floor")
     if isinstance(free, (int, float)) and isinstance(floor, (int, float)) and floor <= free < 2 * floor:
         yield f"{size(free)} are free; below {size(floor)} requests are answered 503"

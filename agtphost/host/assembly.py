@@ -80,6 +80,7 @@ def assemble(
     environ: Mapping[str, str],
     store: IChainStore | None = None,
     lease: ILease | None = None,
+    remarks: RemarkLog | None = None,
 ) -> AssembledHost:
     """
     Build the host.
@@ -89,12 +90,13 @@ def assemble(
 
     :param store: a store to use instead of the configured one, for a rehearsal.
     :param lease: of the configured store, already taken; None where one host alone can use the store.
+    :param remarks: takes the warnings about the configuration; by default a new log of them.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
     :raises agtphost.errors.ConfigurationError: the process lacks what a key needs.
     """
     pod_label = build_pod_label(loaded.config, reactor, environ, serving=True)
-    remarks = RemarkLog(loaded.warnings)
+    remarks = remarks or RemarkLog(loaded.warnings)
     remarks.write(find_unmatched(loaded))
     factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
     services = HostServices.for_host(loaded, reactor, keep_evidence(loaded, reactor, store, lease=lease))
@@ -262,7 +264,8 @@ def _outside_services(
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
     served = (known, *fronts, operated, build_metrics_surface(services, look), _gateway(services, generations))
-    yield from http_services(reactor, config, (each for each in served if each is not None), RefusalRecorder(front))
+    surfaces = (each for each in served if each is not None)
+    yield from http_services(reactor, config, surfaces, RefusalRecorder(front), loaded.https)
     yield listening
     if quic is not None:
         yield quic

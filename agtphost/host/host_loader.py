@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
@@ -26,8 +27,10 @@ from agtphost.host import agents, agis, bindings
 from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, make_plugins, problems_of
+from agtphost.host.reload_plan import HANDLERS, TLS_FILES, Inventory, stamp_modules
 from agtphost.host.search_engines import model_of
 from agtphost.host.standard import collection_faults, table_problems
+from agtphost.host.start_files import UntakenChange, as_read, stamp_files
 from agtphost.identity.agent_files import AS_ISSUED
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.authorities import Mandate
@@ -44,6 +47,9 @@ from agtphost.search.models import Model
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet, read_catalogs
 from agtphost.vocabulary.foreign_errors import explain, original_of
+
+if TYPE_CHECKING:
+    from agtphost.host.surfaces import ListenerTls
 
 log = Logger()
 
@@ -84,6 +90,15 @@ class LoadedHost:
 
     warnings: tuple[str, ...] = ()
     """What its operator should know, as it was read."""
+
+    files: Inventory = field(default_factory=dict)
+    """The files of :mod:`agtphost.host.start_files`, as they were before they were read; empty for none."""
+
+    https: Mapping[str, ListenerTls] = field(default_factory=dict)
+    """TLS of HTTP listeners by their services, if it was read already, as by a host that stands by."""
+
+    untaken: UntakenChange | None = None
+    """What of the files has changed and was not taken when this host took over; None for nothing."""
 
     @property
     def catalog(self) -> Catalog:
@@ -126,29 +141,34 @@ TABLES_OF_PART: Mapping[str, frozenset[str]] = {
 """The tables of the configuration that each part is built from."""
 
 
-def load_host(config: Config, environ: Mapping[str, str] = os.environ) -> LoadedHost:
+def load_host(config: Config, environ: Mapping[str, str] = os.environ, issued: list[Path] | None = None) -> LoadedHost:
     """
     Read and check everything; in the development profile, create missing keys and documents first.
 
     :param environ: has the secrets of external services.
+    :param issued: collects the folders of agents that are issued.
     :raises ConfigurationError: with every problem found.
     """
     parts = ProblemsByPart()
-    loaded = check_host(config, environ, parts)
+    loaded = check_host(config, environ, parts, issued)
     if loaded is None:
         raise ConfigurationError([problem for part in parts.values() for problem in part])
     return loaded
 
 
-def check_host(config: Config, environ: Mapping[str, str], parts: ProblemsByPart) -> LoadedHost | None:
+def check_host(
+    config: Config, environ: Mapping[str, str], parts: ProblemsByPart, issued: list[Path] | None = None
+) -> LoadedHost | None:
     """
     Read and check everything, and collect problems by part.
 
     :param parts: collects problems.
+    :param issued: collects the folders of agents that are issued.
     :return: None if there are any.
     """
     parts.warnings += access_warnings(config)
-    made = not config.host.development or provision(config, parts["identity"])
+    made = not config.host.development or provision(config, parts["identity"], issued)
+    files = as_read(stamp_files(config, None), config)
     catalogs = catalogs_of(config, parts["catalog"])
     admitted, clashes = distinct(agents.load(config, parts["identity"]))
     parts["identity"].extend(clashes)
@@ -161,7 +181,11 @@ def check_host(config: Config, environ: Mapping[str, str], parts: ProblemsByPart
     loaded = combine(config, catalogs, environ, parts, directory=AgentDirectory(admitted), identity=identity)
     for warning in parts.warnings:
         log.warn("{warning}", warning=warning)
-    return loaded
+    if loaded is None:
+        return None
+    # Reading imports modules. One that was imported before is not imported again.
+    imported = {**stamp_modules(config), **files[HANDLERS]}
+    return replace(loaded, files={**files, HANDLERS: imported, TLS_FILES: loaded.tls.read})
 
 
 HostIdentity = tuple[SigningKey | None, ServerTLS | None]

@@ -20,7 +20,7 @@ from agtphost.host.host_loader import LoadedHost
 from agtphost.host.reload_candidate import is_key_in_force
 from agtphost.host.reload_plan import CONFIGURATION, SIGNING_KEY, inventory
 from agtphost.stores.interfaces import ILease
-from agtphost.stores.lease import HostProcess
+from agtphost.stores.lease import UNTAKEN, HostProcess
 from agtphost.vocabulary import tomltext
 
 OWN: Final = frozenset({"agents' files"})
@@ -61,6 +61,8 @@ def digest_settings(loaded: LoadedHost) -> dict[str, str]:
         kind: _digest_configuration(config.file) if kind == CONFIGURATION else _digest_files(config, files)
         for kind, files in kinds.items()
     }
+    if loaded.untaken is not None:
+        digests.update(dict.fromkeys(loaded.untaken.kinds & {*digests}, UNTAKEN))
     if SIGNING_KEY in digests and not is_key_in_force(config, loaded.key):
         # A standby that has not read its key again cannot take over.
         digests[SIGNING_KEY] = "not read"

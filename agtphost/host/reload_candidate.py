@@ -169,7 +169,8 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: lis
         ChangedKeys(applied=tuple(tables), waiting=tuple(waiting)),
         modules=config.reloads_modules,
     )
-    taken = replace(loaded, tls=old.tls)
+    untaken = old.untaken if old.untaken is not None and set(old.untaken.keys) & set(waiting) else None
+    taken = replace(loaded, tls=old.tls, untaken=untaken)
     _ = taken.graph  # built in this thread, where no request waits
     return Candidate(
         loaded=taken,

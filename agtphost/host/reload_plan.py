@@ -46,16 +46,22 @@ HANDLERS = "handlers"
 Inventory = Mapping[str, Mapping[Path, Stamp]]
 
 
-def inventory(config: Config, tls: ServerTLS, modules: Iterable[Path] = ()) -> Inventory:
+def inventory(config: Config, tls: ServerTLS | None, modules: Iterable[Path] = ()) -> Inventory:
     """
     Return every file by its kind, with a stamp of its content; callable in any thread.
 
+    :param tls: None before it was read.
     :param modules: the operator's imported modules, in addition to those in ``sys.modules``.
     """
     return {kind: stamps(sorted(set(paths))) for kind, paths in _files(config, tls, modules).items()}
 
 
-def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str, Iterable[Path]]:
+def stamp_modules(config: Config) -> Mapping[Path, Stamp]:
+    """Return a stamp of each of the operator's modules that this process has imported."""
+    return stamps(sorted(set(_handlers(config.endpoints.python_path))))
+
+
+def _files(config: Config, tls: ServerTLS | None, modules: Iterable[Path]) -> dict[str, Iterable[Path]]:
     catalog = config.catalog
     https = [path for each in surfaces(config) for path in (each.section.certificate, each.section.key)]
     return {
@@ -71,7 +77,7 @@ def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str,
             *_glob(config.host.state_dir / HOSTED, "**/*.json"),
             *_glob(config.identity.known_agents, "**/*.json"),
         ],
-        TLS_FILES: list(tls.files.files),
+        TLS_FILES: [] if tls is None else list(tls.files.files),
         "HTTPS files": [path for path in https if path is not None],
         "organizations' keys": [each.key for each in config.methods.signing_key],
         "operators' keys": [each.key for each in config.operator if isinstance(each.key, Path)],

@@ -29,7 +29,7 @@ from agtphost.host.grant_bindings import unmatched_grants
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.modules import NewImports
 from agtphost.host.reload_candidate import Candidate, RunningConfiguration, read_candidate, withdraw_issued
-from agtphost.host.reload_plan import Inventory, ReloadOutcome, inventory
+from agtphost.host.reload_plan import ReloadOutcome, inventory
 from agtphost.host.unmatched import RemarkLog, find_unmatched
 from agtphost.iagtp import ILedger
 from agtphost.vocabulary.quantities import plural
@@ -79,7 +79,6 @@ class Reloader:
 
     :param remarks: the warnings about the configuration that were logged before.
     :param renew: see :data:`Renew`.
-    :param files: as they were when they were read; None for those that are there now.
     """
 
     def __init__(
@@ -91,9 +90,9 @@ class Reloader:
         agents: AgentAdmission,
         remarks: RemarkLog,
         renew: Renew,
-        files: Inventory | None = None,
     ) -> None:
-        self._running = RunningConfiguration(loaded=loaded, files=files or inventory(loaded.config, loaded.tls))
+        # Files may have changed since they were read, which is long ago where this host stood by.
+        self._running = RunningConfiguration(loaded=loaded, files=loaded.files or inventory(loaded.config, loaded.tls))
         self._reactor = reactor
         self._environ = environ
         self._generations = generations

@@ -21,12 +21,12 @@ from agtphost.host.json_log import use_json_lines
 from agtphost.host.log_throttle import LogThrottling
 from agtphost.host.ordered_services import OrderedServices
 from agtphost.host.reload_candidate import Candidate
-from agtphost.host.reload_plan import Inventory
 from agtphost.host.reloader import Reloader, Requester
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.signals import SignalHandlers
 from agtphost.host.standby import StandbyHost, lease_of
 from agtphost.host.start_failure import SUPERSEDED, StandardError, StartFailed, exit_now
+from agtphost.host.trial_start import find_start_problems
 from agtphost.protocols.polling import hasten
 from agtphost.protocols.steady_timers import use_steady_clock
 from agtphost.stores import StoreError
@@ -126,18 +126,17 @@ class HostService(Service):
         # Log lines of the start are the operator's own, so they are not throttled.
         self._log.startService()
 
-    def _serve(self, files: Inventory | None = None) -> None:
+    def _serve(self) -> None:
         """
         Assemble and start everything.
 
-        :param files: as they were when they were read; None where that was just now.
         :raises agtphost.stores.StoreError: the store cannot be used; other causes have other errors.
         """
         assembled = assemble(self._loaded, self._reactor, self._environ, lease=self._lease)
         self._services = assembled.services
         self._reloading = Reloader(
             *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents, assembled.remarks),
-            *(self._renew, files),
+            self._renew,
         )
         assembled.generations.core.services.lasting.reloads.reload = self._reloading.reload_for_operator
         # Before the ready line: a SIGHUP right after it would end the process.
@@ -149,10 +148,13 @@ class HostService(Service):
         tune_threads()
 
     def _stand_by(self, lease: ILease) -> None:
-        self._standby = StandbyHost(self._loaded, self._reactor, self._environ, lease)
+        self._standby = StandbyHost(self._loaded, self._reactor, self._environ, lease, self._find_problems)
         self._signals.startService()
         waiting = self._standby.start()
         self._waiting = waiting.addCallback(self._end_wait).addErrback(self._end_in_failure)
+
+    def _find_problems(self, loaded: LoadedHost, serves: bool) -> list[Problem]:
+        return find_start_problems(loaded, self._reactor, self._environ, serves=serves)
 
     def _end_wait(self, taken: bool) -> None:
         assert self._standby is not None
@@ -162,7 +164,7 @@ class HostService(Service):
                 log.info("this host takes over")
                 standby.take_changed_files()
                 self._loaded = standby.loaded
-                self._serve(standby.files)
+                self._serve()
             elif self._lease is not None:
                 self._lease.give_up()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import invalidate_caches
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -17,26 +18,26 @@ from agtphost.cluster.heartbeat import START_SECONDS, begin_to_keep
 from agtphost.cluster.readiness import StandbyResource
 from agtphost.cluster.standby import CannotTakeOver, Sighting, Standby
 from agtphost.config import Config, load
-from agtphost.config.reloadable_keys import STANDBY_RESTART, merge_reloadable
+from agtphost.config.reloadable_keys import RESTART, STANDBY_RESTART, WHOLE, merge_reloadable
 from agtphost.config.surfaces import METRICS
-from agtphost.errors import ConfigurationError
+from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.host.modules import NewImports
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
-from agtphost.host.reload_candidate import ATTEMPTS, describe_unstable
-from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, SIGNING_KEY, TLS_FILES, Inventory, inventory
+from agtphost.host.reload_candidate import ATTEMPTS, describe_unstable, withdraw_issued
+from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, SIGNING_KEY, Inventory
 from agtphost.host.service_manager import ServiceManagerNotifier
-from agtphost.host.surfaces import standby_service
+from agtphost.host.start_files import UntakenChange, find_changes, stamp_files
+from agtphost.host.surfaces import reload_tls, standby_service
 from agtphost.identity.key_history import DIRECTORY
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import StoreError
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import STANDBY, holder_here
 from agtphost.stores.settings import locate_store
-from agtphost.vocabulary.foreign_errors import explain
-from agtphost.vocabulary.regular_files import stamps
+from agtphost.vocabulary.foreign_errors import explain, original_of
 
 log = Logger()
 
@@ -51,6 +52,22 @@ def lease_of(config: Config) -> ILease | None:
     return locate_store(config.store).lease(me, config.host.server_id)
 
 
+WAITING = frozenset(
+    f"[{table}]" if keys == WHOLE else f"[{table}] {key}" for table, keys in STANDBY_RESTART.items() for key in keys
+)
+"""Keys that a takeover takes from the configuration before in any case."""
+
+
+def _log_problems(problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        log.error("not taken: {problem}", problem=str(problem))
+
+
+def _log_waiting(keys: Iterable[str]) -> None:
+    for key in keys:
+        log.warn("{key} waits for a restart of this host", key=key)
+
+
 CHANGED_MODULES = "modules of the handlers have changed; restart this host to import them again"
 
 
@@ -58,22 +75,13 @@ def _kid(key: SigningKey | None) -> str | None:
     return None if key is None else key.public.kid
 
 
-def _stamp_files(loaded: LoadedHost, before: Inventory | None = None) -> Inventory:
-    """
-    Return the files of a host as they were when it was read.
-
-    :param before: from before that; None if it was just now.
-    """
-    files = inventory(loaded.config, loaded.tls)
-    # Modules that reading imported were not among them.
-    imported = {} if before is None else {HANDLERS: {**files[HANDLERS], **before[HANDLERS]}}
-    return {**(before or files), **imported, TLS_FILES: loaded.tls.read}
-
-
 def _find_changes(loaded: LoadedHost, before: Inventory) -> set[str]:
-    """Return the kinds of files of a host that have changed since an inventory."""
-    present = inventory(loaded.config, loaded.tls)
-    return {kind for kind in present if present[kind] != before.get(kind)}
+    """Return the kinds of files of a host that have changed since they were read."""
+    return find_changes(stamp_files(loaded.config, loaded.tls), before)
+
+
+FindProblems = Callable[[LoadedHost, bool], Sequence[Problem]]
+"""Returns what would keep a host from starting, which serves immediately if the second argument is true."""
 
 
 class StandbyHost:
@@ -82,16 +90,25 @@ class StandbyHost:
 
     :param loaded: checked already.
     :param environ: of the process.
-    :raises agtphost.errors.ConfigurationError: the process lacks what a key needs.
+    :param find_problems: tries a configuration before it is taken.
+    :raises agtphost.errors.ConfigurationError: the host could not start with it, or the process lacks what a key needs.
     """
 
-    def __init__(self, loaded: LoadedHost, reactor: Any, environ: Mapping[str, str], lease: ILease) -> None:
-        self.loaded = loaded
+    def __init__(
+        self,
+        loaded: LoadedHost,
+        reactor: Any,
+        environ: Mapping[str, str],
+        lease: ILease,
+        find_problems: FindProblems,
+    ) -> None:
+        self.loaded = replace(loaded, https=reload_tls(loaded.config))
         """What the host starts with when it takes over."""
 
-        self.files = self._seen = _stamp_files(loaded)
-        """The files as they were when that was read."""
-
+        self._seen = loaded.files
+        self._find_problems = find_problems
+        if problems := find_problems(self.loaded, False):
+            raise ConfigurationError(problems)
         self._lease = lease
         self._end_keeping: Callable[[], None] = lambda: None
         self._environ = environ
@@ -155,68 +172,99 @@ class StandbyHost:
 
         Modules that were imported are not imported again: for changed code, restart this host.
         """
-        read = self._read_again()
-        if read is not None:
-            self.loaded, self.files = read
-            self._seen = self.files
-            self._reporter.renew()
-            log.info("the configuration was read again; it counts once this host takes over")
+        try:
+            self.loaded, waiting = self._read_usable(STANDBY_RESTART, serves=False)
+        except ConfigurationError as error:
+            _log_problems(error.problems)
+            return
+        _log_waiting(waiting)
+        self._seen = self.loaded.files
+        self._reporter.renew()
+        log.info("the configuration was read again; it counts once this host takes over")
 
     def take_changed_files(self) -> None:
         """
         Read the configuration again if its files have changed: a takeover serves what a start would serve.
 
-        The one that was read before stays if the changed one has problems, and the signing key in any case: this host
-        took the lease with the key that it has.
+        Where a start would fail, what a reload takes is taken: keys that wait for a restart stay as they were read
+        before. Where that fails, too, all stays; and the signing key in any case, as this host took the lease with the
+        key that it has.
+
+        :raises agtphost.stores.StoreError: the store keeps this host from serving with any configuration.
         """
-        changed = _find_changes(self.loaded, self.files)
+        changed = _find_changes(self.loaded, self.loaded.files)
         if HANDLERS in changed:
             log.warn(CHANGED_MODULES)
-        if not changed - {HANDLERS}:
-            return
-        read = self._read_again()
-        if read is None:
-            log.error("this host serves what it read before; correct the files, and then reload")
-            return
-        loaded, files = read
-        if _kid(loaded.key) != _kid(self.loaded.key):
-            log.error("not taken: the signing key is another one; this host signs with the one that it read before")
-            loaded, files = replace(loaded, key=self.loaded.key), {**files, SIGNING_KEY: self.files[SIGNING_KEY]}
-        self.loaded, self.files = loaded, files
-        log.info("read again, because it has changed: {kinds}", kinds=", ".join(sorted(changed)))
+        changed -= {HANDLERS}
+        if changed:
+            self.loaded = self._take(changed)
 
-    def _read_again(self) -> tuple[LoadedHost, Inventory] | None:
-        """Return what a start would read, with the files' stamps from before; report problems, and return None."""
-        imported = NewImports(self.loaded.config.endpoints.python_path)
+    def _take(self, changed: Set[str]) -> LoadedHost:
+        """Return what to serve after kinds of files have changed."""
+        try:
+            loaded, waiting = self._read_usable(STANDBY_RESTART, serves=True)
+            untaken = None
+        except ConfigurationError as error:
+            _log_problems(error.problems)
+            try:
+                loaded, waiting = self._read_usable(RESTART, serves=True)
+            except ConfigurationError:
+                log.error("this host serves what it read before; correct the files, and then reload")
+                return replace(self.loaded, untaken=UntakenChange(kinds=frozenset(changed), problems=error.problems))
+            kinds, keys = frozenset({CONFIGURATION}), tuple(key for key in waiting if key not in WAITING)
+            # Without such keys, what was in the way has gone in the meantime.
+            untaken = UntakenChange(kinds=kinds, keys=keys, problems=error.problems) if keys else None
+        _log_waiting(waiting)
+        if loaded.key is not None and loaded.key is self.loaded.key:
+            log.error("not taken: the signing key is another one; this host signs with the one that it read before")
+        log.info("read again, because it has changed: {kinds}", kinds=", ".join(sorted(changed)))
+        return replace(loaded, untaken=untaken)
+
+    def _read_usable(self, restart: Mapping[str, frozenset[str]], *, serves: bool) -> tuple[LoadedHost, Sequence[str]]:
+        """
+        Return what a start would read, if the start would succeed, and the keys that stay as they were.
+
+        :param restart: by table, the keys that stay.
+        :param serves: whether this host is about to serve.
+        :raises ConfigurationError: the start would fail; nothing of what was read stays.
+        """
+        imported, issued = NewImports(self.loaded.config.endpoints.python_path), list[Path]()
         invalidate_caches()
         try:
             for _ in range(ATTEMPTS):
-                loaded, files, waiting = self._read()
-                if not _find_changes(loaded, files) - {HANDLERS}:
+                loaded, waiting = self._read(restart, issued)
+                if not _find_changes(loaded, loaded.files) - {HANDLERS}:
                     break
             else:
                 raise ConfigurationError([describe_unstable(self.loaded.config.file)])
+            loaded = self._keep_key(loaded) if serves else loaded
+            if problems := self._find_problems(loaded, serves):
+                raise ConfigurationError(problems)
         except Exception as error:
             # Otherwise Python would keep the code of a module that was not taken, even after its correction.
             imported.forget()
-            if not isinstance(error, ConfigurationError):
-                log.failure("the files could not be read")
-            for problem in error.problems if isinstance(error, ConfigurationError) else (explain(error),):
-                log.error("not taken: {problem}", problem=str(problem))
-            return None
-        for key in waiting:
-            log.warn("{key} waits for a restart of this host", key=key)
-        return loaded, files
+            withdraw_issued(issued)
+            if isinstance(error, (ConfigurationError, StoreError)):
+                raise
+            log.failure("the files could not be read")
+            problem = Problem(message=explain(error), file=str(self.loaded.config.file), original=original_of(error))
+            raise ConfigurationError([problem]) from error
+        return loaded, waiting
 
-    def _read(self) -> tuple[LoadedHost, Inventory, Sequence[str]]:
-        """Return what a start would read, with the files' stamps from before, and the keys that wait."""
+    def _keep_key(self, loaded: LoadedHost) -> LoadedHost:
+        """Return the same with the signing key that this host took the lease with, if the key is another one."""
+        if _kid(loaded.key) == _kid(self.loaded.key):
+            return loaded
+        return replace(loaded, key=self.loaded.key, files={**loaded.files, SIGNING_KEY: self.loaded.files[SIGNING_KEY]})
+
+    def _read(self, restart: Mapping[str, frozenset[str]], issued: list[Path]) -> tuple[LoadedHost, Sequence[str]]:
+        """Return what a start would read, and the keys that stay as they were."""
         running = self.loaded
-        file = stamps([running.config.file])
-        read = load(running.config.file, self._environ)
-        config, _, waiting = merge_reloadable(read, running.config, STANDBY_RESTART)
-        before = {**inventory(config, running.tls), CONFIGURATION: file}
-        loaded = load_host(config, self._environ)
-        return loaded, _stamp_files(loaded, before), waiting
+        config, _, waiting = merge_reloadable(load(running.config.file, self._environ), running.config, restart)
+        loaded = load_host(config, self._environ, issued)
+        # A module is not imported again, so it counts as it was when it was imported.
+        files = {**loaded.files, HANDLERS: {**loaded.files[HANDLERS], **running.files.get(HANDLERS, {})}}
+        return replace(loaded, files=files, https=reload_tls(config)), waiting
 
     def _warn(self) -> None:
         """Log what could keep this host from taking over; blocks."""
@@ -231,7 +279,7 @@ class StandbyHost:
         :raises agtphost.stores.StoreError: it has another key, or the store cannot be read.
         """
         if changed := _find_changes(self.loaded, self._seen):
-            self._seen = inventory(self.loaded.config, self.loaded.tls)
+            self._seen = stamp_files(self.loaded.config, self.loaded.tls)
             self._reporter.renew()
             self._report_changes(changed)
         config = self.loaded.config

@@ -8,8 +8,9 @@ of them, from :func:`agtphost.config.surfaces.surfaces`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -81,13 +82,18 @@ def service_name(listener: Listener) -> str:
 
 
 def http_services(
-    reactor: Any, config: Config, served: Iterable[ServedSurface], door: RefusalRecorder
+    reactor: Any,
+    config: Config,
+    served: Iterable[ServedSurface],
+    door: RefusalRecorder,
+    https: Mapping[str, ListenerTls] = MappingProxyType({}),
 ) -> Iterator[HttpService]:
     """
     Yield one service for each listener.
 
     :param served: for every surface of the configuration.
     :param door: records the requests that a surface refuses.
+    :param https: TLS that was read before, by the name of the service; other files are read now.
     :raises agtphost.errors.ConfigurationError: surfaces overlap, or a certificate or endpoint cannot be used.
     """
     # Reading the file has found these already; a rehearsal continues after that and reports them only once.
@@ -97,7 +103,7 @@ def http_services(
     by_name = {each.name: each for each in served}
     access = access_line_writer() if config.log.access else None
     for listener, sharing in _by_listener(config).items():
-        tls = _tls(config, listener, sharing)
+        tls = https.get(service_name(listener)) or _tls(config, listener, sharing)
         mounts: list[Mount] = []
         for surface in sharing:
             mounts += _mounts(surface, by_name[surface.name], door)

@@ -130,6 +130,7 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
             "free_space_floor": config.store.free_space_floor,
             "agents": dict(known),
             "expiring": [each.sentence for each in seen.expiries if each.soon],
+            "untaken": [] if on.loaded.untaken is None else [on.loaded.untaken.describe()],
             "upstreams": [asdict(each) for each in seen.upstreams],
             "witness_ages": dict(seen.witness_ages),
             "open_items": dict(seen.open_items),

@@ -129,6 +129,10 @@ SILENT_SECONDS: Final = 10.0
 """Seconds after its last report from which on a process counts as gone."""
 
 
+UNTAKEN: Final = "not taken"
+"""In place of a digest of files: they have changed, and the host that serves did not take them when it took over."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class HostProcess:
     """A process of a host, as it reports itself to its store."""

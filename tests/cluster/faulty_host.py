@@ -17,9 +17,10 @@ from twisted.scripts.twistd import run
 
 from agtphost.cluster import heartbeat, pod_label, standby
 from agtphost.config import Config
-from agtphost.host import evidence
+from agtphost.host import evidence, root
 from agtphost.host import standby as host_standby
 from agtphost.host.host_loader import LoadedHost, load_host
+from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import LeaseState
 from agtphost.stores.postgres import lease, schema_files
 from agtphost.stores.postgres.lease import PostgresLease
@@ -78,13 +79,28 @@ def make_thorough() -> None:
         keep(self, ahead)
         confirmed.set()
 
-    def read_slowly(config: Config, environ: Mapping[str, str] = os.environ) -> LoadedHost:
+    def read_slowly(
+        config: Config, environ: Mapping[str, str] = os.environ, issued: list[Path] | None = None
+    ) -> LoadedHost:
         if not confirmed.wait(20):
             os._exit(9)
-        return load_host(config, environ)
+        return load_host(config, environ, issued)
 
     PostgresLease.keep = keep_and_note  # type: ignore[method-assign]
     host_standby.load_host = read_slowly  # type: ignore[attr-defined]
+
+
+def make_edited() -> None:
+    """No fault: an endpoint and a token change after the host has read them, before it stands by."""
+    folder = Path(os.environ["TEST_FOLDER"])
+
+    def change_files(config: Config) -> ILease | None:
+        endpoint = folder / "endpoints" / "text.toml"
+        endpoint.write_text(endpoint.read_text().replace('path = "/text"', 'path = "/repeat"'))
+        (folder / "token").write_text("b" * 40)
+        return host_standby.lease_of(config)
+
+    root.lease_of = change_files  # type: ignore[attr-defined]
 
 
 def make_pod() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,8 @@ def test_a_wait_that_is_stopped_ends_without_the_lease() -> None:
 
 def test_files_that_change_while_they_are_read_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A takeover serves none of them in part; any error of theirs is a refusal, as the host has the lease already."""
-    host = StandbyHost(load_host(configured(tmp_path)), reactor, {}, MemoryLease(Clock().seconds))
+    loaded, lease = load_host(configured(tmp_path)), MemoryLease(Clock().seconds)
+    host = StandbyHost(loaded, reactor, {}, lease, lambda loaded, serves: [])
     endpoint = host.loaded.config.folder / "endpoints" / "text.toml"
     steps = iter(["/one"])
     monkeypatch.setattr(standby_module, "ATTEMPTS", 2)
@@ -225,10 +227,11 @@ def test_files_that_change_while_they_are_read_are_read_again(tmp_path: Path, mo
     host.take_changed_files()
     assert "/one" in {each.path for each in host.loaded.endpoints}
     before = host.loaded
-    for more in (["/two", "/three"], ["away"]):
+    for more in (["/two", "/three", "/four", "/five"], ["away", "away"]):
         steps = iter(more)
         endpoint.write_text(endpoint.read_text() + "# changed\n")
         with capturedLogs() as logged:
             host.take_changed_files()
-        assert host.loaded is before
+        assert host.loaded == replace(before, untaken=host.loaded.untaken)
+        assert host.loaded.untaken is not None and host.loaded.untaken.kinds == {"endpoints"}
         assert "this host serves what it read before" in (formatEvent(logged[-1]) or "")

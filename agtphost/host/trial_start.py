@@ -1,0 +1,115 @@
+"""
+Find out whether a host would start with a configuration, while the process waits to serve with another one.
+
+``agtp check`` does so in a process of its own (:mod:`agtphost.host.rehearsal`). Here the reactor runs, and the process
+goes on: so nothing is written, nothing is scheduled, and a port is bound for a moment only.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.task import Clock
+from twisted.logger import Logger
+
+from agtphost.contract.endpoint_table import AmbiguousEndpoints
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.assembly import assemble
+from agtphost.host.evidence import place_problems
+from agtphost.host.host_loader import LoadedHost
+from agtphost.host.ordered_services import LedgerService
+from agtphost.host.rehearsal import IPrecondition
+from agtphost.host.unmatched import RemarkLog
+from agtphost.iagtp import IChainStore
+from agtphost.stores import MemoryStore, StoreError
+from agtphost.stores.settings import locate_store
+from agtphost.vocabulary.foreign_errors import explain, original_of
+
+log = Logger()
+
+
+class IdleReactor(Clock):
+    """
+    A reactor in which time stands still: what is built on it schedules nothing in the real one.
+
+    :param reactor: does everything else.
+    """
+
+    def __init__(self, reactor: Any) -> None:
+        super().__init__()
+        self._reactor = reactor
+
+    def seconds(self) -> float:
+        """Return the time of the real reactor."""
+        return float(self._reactor.seconds())
+
+    def callWhenRunning(self, *work: Any, **options: Any) -> None:
+        """Drop the call."""
+
+    def callFromThread(self, *work: Any, **options: Any) -> None:
+        """Drop the call."""
+
+    def addSystemEventTrigger(self, *work: Any, **options: Any) -> None:
+        """Drop the trigger."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reactor, name)
+
+
+class UnwrittenRemarks(RemarkLog):
+    """A log of warnings that writes none: the start itself does."""
+
+    def write(self, remarks: Iterable[str]) -> None:
+        """Drop the warnings."""
+
+
+def find_start_problems(loaded: LoadedHost, reactor: Any, environ: Mapping[str, str], *, serves: bool) -> list[Problem]:
+    """
+    Return what would keep a host from starting with a configuration; nothing of it stays.
+
+    :param serves: whether the host is about to serve: then its store is read, and its ports are tried. The host that
+        has them may be on this machine, as long as this one stands by.
+    :raises agtphost.stores.StoreError: the store keeps the host from starting with any configuration.
+    """
+    config = loaded.config
+    problems = place_problems(config, {("audit", "witness"): config.audit.witness})
+    with tempfile.TemporaryDirectory(prefix="agtphost-trial-") as folder:
+        location = locate_store(config.store)
+        store: IChainStore = MemoryStore()
+        if serves:
+            store = location.rehearse(create=False, folder=Path(folder), server_id=config.host.server_id)
+        try:
+            tried = replace(loaded, volatile=True)
+            return [*problems, *_assemble(tried, IdleReactor(reactor), environ, store, serves=serves)]
+        finally:
+            store.close()
+
+
+def _assemble(
+    loaded: LoadedHost, reactor: Any, environ: Mapping[str, str], store: IChainStore, *, serves: bool
+) -> Collection[Problem]:
+    try:
+        assembled = assemble(loaded, reactor, environ, store, remarks=UnwrittenRemarks())
+    except ConfigurationError as error:
+        return error.problems
+    except Exception as error:
+        if not isinstance(error, (AmbiguousEndpoints, OSError, StoreError, ValueError)):
+            log.failure("a host could not be assembled")
+        return [Problem(message=explain(error), file=str(loaded.config.file), original=original_of(error))]
+    try:
+        return list(_try_services(assembled.services)) if serves else ()
+    finally:
+        assembled.generations.discard(assembled.generations.core)
+
+
+def _try_services(services: Iterable[object]) -> Iterator[Problem]:
+    for service in services:
+        if isinstance(service, IPrecondition):
+            found = list(service.start_problems())
+            if found and isinstance(service, LedgerService):
+                raise StoreError("; ".join(str(problem) for problem in found))
+            yield from found
