@@ -18,7 +18,6 @@ from typing import Any
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleStatus
-from agtphost.audit.state import StateItem
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary import times
 
@@ -67,14 +66,16 @@ def retention_changes(
     return (Change(kind=RETAINED, key=agent.agent_id, value=json.loads(json.dumps(value))),)
 
 
-def reserved_by(label: str, agent_id: str, records: Iterable[StateItem], now: float) -> Mapping[str, Any] | None:
+def reserved_by(
+    label: str, agent_id: str, records: Iterable[Mapping[str, Any]], now: float
+) -> Mapping[str, Any] | None:
     """
     Return the ended agent that still reserves a label: another Agent-ID, ended less than 90 days ago.
 
+    :param records: values of state items of the kind :data:`RETAINED`.
     :param now: seconds since the Unix epoch.
     """
-    for item in records:
-        value = item.value
+    for value in records:
         if value["label"] == label and value["agent_id"] != agent_id and value["hosted"] and now < free_at(value):
             return value
     return None

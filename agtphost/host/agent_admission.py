@@ -219,8 +219,8 @@ class AgentAdmission(Service):
         """Return the problem of a new agent whose label is still reserved for one that ended, or None."""
         if self._states.find_recorded(agent.agent_id) is not None or not agent.hosted:
             return None
-        items = self._held.items_by(retention.RETAINED, "label", agent.name)
-        kept = retention.reserved_by(agent.name, agent.agent_id, items, self._now())
+        ended = [item.value for item in self._held.items_by(retention.RETAINED, "label", agent.name)]
+        kept = retention.reserved_by(agent.name, agent.agent_id, ended, self._now())
         if kept is None:
             return None
         return Problem(

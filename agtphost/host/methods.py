@@ -474,7 +474,7 @@ def _lifecycle(services: HostServices, propagation: NoticeQueue, negotiating: Ne
     held, states = evidence.held, evidence.states
 
     def find_reservation(agent: Agent) -> Mapping[str, Any] | None:
-        kept = held.items_by(retention.RETAINED, "label", agent.name)
+        kept = (item.value for item in held.items_by(retention.RETAINED, "label", agent.name))
         return retention.reserved_by(agent.name, agent.agent_id, kept, services.seconds())
 
     domains = Domains(

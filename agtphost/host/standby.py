@@ -28,6 +28,7 @@ from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
 from agtphost.host.reload_candidate import ATTEMPTS, describe_unstable, withdraw_issued
 from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, SIGNING_KEY, Inventory
+from agtphost.host.reserved_labels import leave_out_reserved
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.start_files import UntakenChange, find_changes, stamp_files
 from agtphost.host.surfaces import reload_tls, standby_service
@@ -193,6 +194,7 @@ class StandbyHost:
         :raises agtphost.stores.StoreError: the store keeps this host from serving with any configuration.
         """
         changed = _find_changes(self.loaded, self.loaded.files)
+        self.loaded = leave_out_reserved(self.loaded)
         if HANDLERS in changed:
             log.warn(CHANGED_MODULES)
         changed -= {HANDLERS}
@@ -237,7 +239,7 @@ class StandbyHost:
                     break
             else:
                 raise ConfigurationError([describe_unstable(self.loaded.config.file)])
-            loaded = self._keep_key(loaded) if serves else loaded
+            loaded = leave_out_reserved(self._keep_key(loaded)) if serves else loaded
             if problems := self._find_problems(loaded, serves):
                 raise ConfigurationError(problems)
         except Exception as error:

@@ -57,7 +57,7 @@ def test_what_is_not_there() -> None:
 @each_row(("days", "free"), [(0, False), (1, False), (89, False), (90, True), (91, True)])
 def test_a_label_is_free_after_ninety_days(days: int, free: bool) -> None:
     """AGTP-171: for another agent; the one that had it comes back under it at any time."""
-    items, later = kept_items(), NOW + days * DAY
+    items, later = [item.value for item in kept_items()], NOW + days * DAY
     assert (retention.reserved_by("librarian", "f" * 64, items, later) is None) is free
     assert retention.reserved_by("librarian", HOSTED, items, later) is None
     assert retention.reserved_by("another", "f" * 64, items, later) is None
@@ -71,7 +71,7 @@ def test_years_after_a_leap_day() -> None:
 
 def test_activate_refuses_a_label_that_is_kept() -> None:
     """AGTP-171: 409 label-reserved, naming when the agent before ended; another label passes."""
-    items = kept_items()
+    items = [item.value for item in kept_items()]
     handler = Lifecycle(
         AgentDirectory([]),
         LifecycleTable().state_of,

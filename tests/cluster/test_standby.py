@@ -19,6 +19,7 @@ from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.host.standby import StandbyHost
 from agtphost.stores.lease import Holder, LeaseState
 from agtphost.stores.rows import StoreError
+from agtphost.stores.settings import locate_store
 from tests.cluster.test_heartbeat import ME, OTHER, MemoryLease
 from tests.host.hosts import configured
 
@@ -208,6 +209,7 @@ def test_a_wait_that_is_stopped_ends_without_the_lease() -> None:
 def test_files_that_change_while_they_are_read_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A takeover serves none of them in part; any error of theirs is a refusal, as the host has the lease already."""
     loaded, lease = load_host(configured(tmp_path)), MemoryLease(Clock().seconds)
+    locate_store(loaded.config.store).open_store(create=True).close()
     host = StandbyHost(loaded, reactor, {}, lease, lambda loaded, serves: [])
     endpoint = host.loaded.config.folder / "endpoints" / "text.toml"
     steps = iter(["/one"])
