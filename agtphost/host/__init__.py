@@ -5,7 +5,7 @@ Build steps, in order:
 
 - :mod:`.host_loader` reads the configuration and everything it names, and checks it; it uses :mod:`.agents`,
   :mod:`.bindings` and :mod:`.handler_factory`. :mod:`.unmatched` finds names that match nothing, :mod:`.client_reach`
-  clients that can reach nothing
+  clients that can reach nothing; :mod:`.start_files` stamps the files that it reads
 - :mod:`.assembly` builds the services from what was loaded and a reactor; it reads as a bill of materials
 - :mod:`.evidence`: store, ledger, witnesses (:mod:`.witnesses`, :mod:`.verifications`) and summaries
   (:mod:`.summary_writer`)
@@ -51,7 +51,8 @@ Services:
 
 The process:
 
-- :mod:`.root`: the service that twistd starts; :mod:`.standby`: what it does while another host serves;
+- :mod:`.root`: the service that twistd starts; :mod:`.standby`: what it does while another host serves, with
+  :mod:`.trial_start` and :mod:`.reserved_labels`: what keeps a configuration or an agent from being taken then;
   :mod:`.process_description`: what a host reports of itself to the others of its store;
   :mod:`.pod_label`: in Kubernetes, which host serves;
   :mod:`.rehearsal`: the same for ``agtp check``, with :mod:`.quic_warnings`

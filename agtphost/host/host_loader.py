@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
@@ -31,6 +30,7 @@ from agtphost.host.reload_plan import HANDLERS, TLS_FILES, Inventory, stamp_modu
 from agtphost.host.search_engines import model_of
 from agtphost.host.standard import collection_faults, table_problems
 from agtphost.host.start_files import UntakenChange, as_read, stamp_files
+from agtphost.http.tls import ListenerTls
 from agtphost.identity.agent_files import AS_ISSUED
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.authorities import Mandate
@@ -47,9 +47,6 @@ from agtphost.search.models import Model
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet, read_catalogs
 from agtphost.vocabulary.foreign_errors import explain, original_of
-
-if TYPE_CHECKING:
-    from agtphost.host.surfaces import ListenerTls
 
 log = Logger()
 
@@ -95,7 +92,7 @@ class LoadedHost:
     """The files of :mod:`agtphost.host.start_files`, as they were before they were read; empty for none."""
 
     https: Mapping[str, ListenerTls] = field(default_factory=dict)
-    """TLS of HTTP listeners by their services, if it was read already, as by a host that stands by."""
+    """TLS of HTTP listeners by their services, if it was read already, as on a standby."""
 
     untaken: UntakenChange | None = None
     """What of the files has changed and was not taken when this host took over; None for nothing."""

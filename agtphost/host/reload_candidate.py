@@ -36,7 +36,8 @@ from agtphost.host.reload_plan import (
     inventory,
     plan_reload,
 )
-from agtphost.host.surfaces import ListenerTls, reload_tls
+from agtphost.host.surfaces import reload_tls
+from agtphost.http.tls import ListenerTls
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import KeyFormatError, SigningKey

@@ -1,7 +1,7 @@
 """
 Leave out agents whose labels are reserved for agents that have ended, where a host takes over.
 
-A start is refused for such an agent, because its operator is there. A takeover has nobody to ask, and no other host may
+A start is refused for such an agent, because its operator is there. A takeover asks no operator, and no other host may
 be left to serve. A development host gets there without a mistake: on standby it issues the agents that are described
 next to its ``host.toml`` itself, and the host that serves revokes its own one of that name.
 """

@@ -57,7 +57,7 @@ def stamp_files(config: Config, tls: ServerTLS | None) -> Inventory:
     """
     found = inventory(config, tls)
     known = {path for files in found.values() for path in files} | set(config.tls.files)
-    named = set(_named(config)).union(config.files) - known
+    named = set(_find_named(config)).union(config.files) - known
     return {**found, NAMED: stamps(sorted(path for path in named if not path.is_dir()))}
 
 
@@ -73,7 +73,7 @@ def find_changes(present: Inventory, before: Inventory) -> set[str]:
     return {kind for kind in present if present[kind] != before.get(kind)}
 
 
-def _named(config: Config) -> Iterator[Path]:
+def _find_named(config: Config) -> Iterator[Path]:
     """Yield the files that values of a configuration name."""
     for name in type(config).model_fields:
         if name != "file":

@@ -30,7 +30,7 @@ from agtphost.http.cross_origin import PER_MINUTE, CrossOrigin, CrossOriginRules
 from agtphost.http.http_service import HttpService
 from agtphost.http.mounts import Mount
 from agtphost.http.refusals import RefusalRecorder
-from agtphost.http.tls import TlsCreator, ask_browsers, https_options, names_of
+from agtphost.http.tls import ListenerTls, TlsCreator, ask_browsers, https_options, names_of
 from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary.origins import origin_of
 
@@ -58,14 +58,6 @@ class ServedSurface:
 
     end_streams: Callable[[], None] | None = None
     """Ends the streams that only wait for news, when the listener stops; None: the surface has none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListenerTls:
-    """The TLS side of a listener."""
-
-    creator: IOpenSSLServerConnectionCreator
-    names: frozenset[str]
 
 
 BURST = 30.0

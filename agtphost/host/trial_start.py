@@ -1,7 +1,7 @@
 """
 Find out whether a host would start with a configuration, while the process waits to serve with another one.
 
-``agtp check`` does so in a process of its own (:mod:`agtphost.host.rehearsal`). Here the reactor runs, and the process
+``agtp check`` does so in a separate process (:mod:`agtphost.host.rehearsal`). Here the reactor runs, and the process
 goes on: so nothing is written, nothing is scheduled, and a port is bound for a moment only.
 """
 
@@ -34,7 +34,7 @@ log = Logger()
 
 class IdleReactor(Clock):
     """
-    A reactor in which time stands still: what is built on it schedules nothing in the real one.
+    A reactor whose timers never fire: what is built on it schedules nothing in the real one.
 
     :param reactor: does everything else.
     """
@@ -72,7 +72,7 @@ def find_start_problems(loaded: LoadedHost, reactor: Any, environ: Mapping[str, 
     Return what would keep a host from starting with a configuration; nothing of it stays.
 
     :param serves: whether the host is about to serve: then its store is read, and its ports are tried. The host that
-        has them may be on this machine, as long as this one stands by.
+        has them may be on this machine, as long as this one is a standby.
     :raises agtphost.stores.StoreError: the store keeps the host from starting with any configuration.
     """
     config = loaded.config

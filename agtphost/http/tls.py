@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,14 @@ from zope.interface import implementer
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary.foreign_errors import original_of, split
 from agtphost.vocabulary.regular_files import read_octets
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListenerTls:
+    """The TLS side of a listener."""
+
+    creator: IOpenSSLServerConnectionCreator
+    names: frozenset[str]
 
 
 def https_options(certificate: Path, key: Path) -> CertificateOptions:
