@@ -25,6 +25,9 @@ How long a start waits for a takeover by another host: a host that is started ag
 back immediately, and then no takeover is seen.
 """
 
+UNFINISHED = f".*.{'[0-9a-f]' * 16}"
+"""Files that :mod:`agtphost.identity.files` has begun to write."""
+
 MOST_FAILURES = 5
 """The pause before a start doubles with each start that failed, so often."""
 
@@ -198,5 +201,6 @@ def copy_state(source: Path, target: Path) -> None:
         return
     begun = target.with_name(f"{target.name}.new")
     shutil.rmtree(begun, ignore_errors=True)
-    shutil.copytree(source, begun, ignore=shutil.ignore_patterns(LOCK_FILE))
+    # The host runs, so a file that it has begun to write may be gone before it is copied.
+    shutil.copytree(source, begun, ignore=shutil.ignore_patterns(LOCK_FILE, UNFINISHED))
     begun.rename(target)

@@ -16,6 +16,7 @@ import pytest
 
 from agtphost import extras
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.trial_cluster import copy_state
 from agtphost.cli.up_hosts import require_postgresql
 from tests import postgres
 from tests.system.hosting import agtp, sample, until
@@ -157,3 +158,14 @@ def test_a_directory_of_another_host_is_refused(tmp_path: Path, append: str, sto
     refused = agtp("up", "etc", "--hosts", "2", cwd=tmp_path)
     assert refused.returncode == 2 and message in refused.stderr, refused.stderr
     assert config.read_text() == before and not (config.parent / "postgres").exists()
+
+
+def test_a_file_that_the_first_host_is_writing_is_not_copied(tmp_path: Path) -> None:
+    """It may be renamed before it is read, as a checkpoint is every second; here it is a link to nothing."""
+    source = tmp_path / "state"
+    (source / "keys").mkdir(parents=True)
+    (source / "keys" / "a.json").write_text("{}")
+    (source / "checkpoint.txt").write_text("x")
+    (source / ".checkpoint.txt.468d916a3bbbe75f").symlink_to(tmp_path / "gone")
+    copy_state(source, tmp_path / "other")
+    assert sorted(path.name for path in (tmp_path / "other").rglob("*")) == ["a.json", "checkpoint.txt", "keys"]
