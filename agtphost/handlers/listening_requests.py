@@ -8,6 +8,8 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from agtphost.handlers.rights_listeners import RightsListeners
+
 
 class ListeningRequests(Service):
     """
@@ -21,6 +23,9 @@ class ListeningRequests(Service):
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
+        self.rights = RightsListeners(clock)
+        """The registry of requests that end when the rights of their agent change."""
+
         self._ends: set[Deferred[None]] = set()
         self._others: list[Callable[[], None]] = []
         self._stopped = False
@@ -54,4 +59,5 @@ class ListeningRequests(Service):
         for end_others in self._others:
             end_others()
         for end in tuple(self._ends):
-            end.callback(None)
+            if not end.called:
+                end.callback(None)

@@ -22,7 +22,8 @@ Build steps, in order:
 - :mod:`.standard`: the standard methods that are switched on, and the operator's endpoints that replace them
 - :mod:`.orchestration`: workflows and subscriptions, resumed at start
 - :mod:`.expiry_watch`: every expiry date that a host knows
-- :mod:`.grant_bindings`: the rights that the host grants to agents; :mod:`.scope_names`: the scopes that it asks for
+- :mod:`.grant_bindings`: the rights that the host grants to agents; :mod:`.scope_names`: the scopes that it asks for;
+  :mod:`.rights_watch`: changes of rights, of which open clients hear
 - :mod:`.cards`, with :mod:`.card_registry`, :mod:`.card_calls`, :mod:`.card_peers` and :mod:`.card_watch`: the registry
   of cards
 - :mod:`.publication`: the manifest and its version; :mod:`.transports`: the carriers that it states

@@ -43,6 +43,7 @@ from agtphost.host.page import build_page_surface
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
 from agtphost.host.publication_history import UpstreamComparison
+from agtphost.host.rights_watch import RightsWatch
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface, http_services
@@ -242,6 +243,7 @@ def _outside_services(
         grants.check(core.services, core.connected)
 
     yield UpstreamComparison(reactor, compare_upstreams)
+    yield _watch_rights(services, generations)
     listening = listening_service(reactor, config, loaded.tls, front)
     access = AccessLog(services.evidence.ledger)
     access.switch(config.log.access)
@@ -293,6 +295,13 @@ def _outside_services(
     )
     # The last to start is the first to stop.
     yield draining
+
+
+def _watch_rights(services: HostServices, generations: Generations) -> IService:
+    """Return the service by which open clients hear that they may call other things."""
+    listeners = services.lasting.listening.rights
+    generations.after_turn(lambda core: listeners.end_all())
+    return RightsWatch(services.reactor, services.evidence.held, listeners, lambda: generations.core, services.seconds)
 
 
 def _a2a_front(services: HostServices, generations: Generations) -> ServedSurface | None:

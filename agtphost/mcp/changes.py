@@ -3,13 +3,14 @@ Announce changes at the host to clients.
 
 One ``mcp.subscriptions.listen`` at the host serves all clients of one caller. When a client watches one more resource,
 a new subscription begins, and the old one ends once the new one is acknowledged. A subscription that ends otherwise is
-begun again, and clients are notified that all lists may have changed since.
+begun again, and clients are notified that all lists may have changed since. The host ends one when the rights of its
+caller change or another configuration is in force.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,6 @@ from twisted.logger import Logger
 
 from agtphost.client.errors import ClientError
 from agtphost.client.mcp.addresses import Addresses
-from agtphost.client.reply import Reply
 from agtphost.client.requests import new_session_id
 from agtphost.mcp.link import McpHostLink, McpOperation
 from agtphost.mcp.messages import McpFault, refusal_fault, unreachable_fault
@@ -75,16 +75,6 @@ class _HostSubscription:
     def __init__(self) -> None:
         self.acknowledgement: Deferred[None] = Deferred()
         self.work: Deferred[None] | None = None
-        self.request: Deferred[Any] | None = None
-        """The request at the host that it waits for."""
-
-        self.renewing = False
-
-    def renew(self) -> None:
-        """Send the request again."""
-        if self.request is not None and not self.request.called:
-            self.renewing = True
-            self.request.cancel()
 
     def acknowledge(self) -> None:
         if not self.acknowledgement.called:
@@ -115,6 +105,7 @@ class ChangeFeed:
         self._lock = DeferredLock()
         self._running: _HostSubscription | None = None
         self._interrupted = False
+        self._refused = False
         self._listeners: dict[object, ChangeListener] = {}
 
     def add_listener(self, hear: ChangeListener) -> Callable[[], None]:
@@ -161,11 +152,6 @@ class ChangeFeed:
         self._watched.subtract(uris)
         self._watched = +self._watched
 
-    def renew(self) -> None:
-        """Subscribe again after the host has loaded another configuration, whose lists may differ."""
-        if self._running is not None:
-            self._running.renew()
-
     def end(self) -> None:
         """End the subscription."""
         turn, self._running = self._running, None
@@ -207,27 +193,32 @@ class ChangeFeed:
         while True:
             pause, begun = AFTER_FAILURE, self._clock.seconds()
             try:
-                asking = self._link.execute(self._operation(wanted), lambda event: self._take(event, turn))
-                turn.request = Deferred.fromCoroutine(_reply_of(asking))
-                reply = await turn.request
+                operation = self._operation(wanted, begun_before=turn.acknowledgement.called)
+                reply = await self._link.execute(operation, lambda event: self._take(event, turn))
                 if reply.ok:
                     pause = max(0.0, begun + SHORTEST - self._clock.seconds())
                 else:
                     pause = AFTER_REFUSAL
-                    if turn.fail(refusal_fault(reply, modern=True)) and uris:
-                        return
+                    if turn.fail(refusal_fault(reply, modern=True)):
+                        if uris:
+                            return
+                    elif not self._refused:
+                        # What was listed before may not be called any more: the agent was stopped.
+                        self._publish_lists()
+                    self._refused = True
             except ClientError as error:
                 if turn.fail(unreachable_fault(error)) and uris:
                     return
-            except CancelledError:
-                if not turn.renewing:
-                    raise
-                turn.renewing, pause = False, 0.0
             self._interrupted = True
             await deferLater(self._clock, pause)
             wanted = frozenset(self._watched) or uris
 
-    def _operation(self, uris: frozenset[str]) -> McpOperation:
+    def _operation(self, uris: frozenset[str], *, begun_before: bool) -> McpOperation:
+        """
+        Return the request of a subscription.
+
+        :param begun_before: whether resources may be left out that the caller may not read any more.
+        """
         notifications: dict[str, Any] = dict.fromkeys(LISTS, True)
         if uris:
             found = [self._addresses.find(uri) for uri in sorted(uris)]
@@ -235,19 +226,27 @@ class ChangeFeed:
         return McpOperation(
             action="mcp.subscriptions.listen",
             family="subscriptions",
-            payload={"notifications": notifications, "seconds": SUBSCRIPTION_SECONDS},
+            payload={
+                "notifications": notifications,
+                "seconds": SUBSCRIPTION_SECONDS,
+                **({"optional": True} if begun_before and uris else {}),
+            },
             session_id=self._session_id,
             reads=True,
             seconds=SUBSCRIPTION_SECONDS + 60.0,
         )
 
+    def _publish_lists(self) -> None:
+        self._interrupted = False
+        for method in LISTS.values():
+            self.publish(McpChange(method))
+
     def _take(self, event: Mapping[str, Any], turn: _HostSubscription) -> None:
         if event.get("type") == "acknowledged":
             turn.acknowledge()
+            self._refused = False
             if self._interrupted:
-                self._interrupted = False
-                for method in LISTS.values():
-                    self.publish(McpChange(method))
+                self._publish_lists()
             return
         method, params = str(event.get("method")), event.get("params")
         if method == UPDATED and isinstance(params, dict) and isinstance(params.get("uri"), str):
@@ -255,10 +254,6 @@ class ChangeFeed:
                 self.publish(McpChange(UPDATED, address))
         elif method in LISTS.values():
             self.publish(McpChange(method))
-
-
-async def _reply_of(asking: Awaitable[Reply]) -> Reply:
-    return await asking
 
 
 def _log_end(failure: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -34,7 +34,7 @@ from agtphost.mcp.sessions import McpSessions
 from agtphost.mcp.streamable_http import LONGEST_BODY, StatelessEndpoint, is_of_a_session
 from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Executor, spread
+from agtphost.vocabulary.steps import Executor
 
 log = Logger()
 
@@ -164,8 +164,6 @@ class McpFrontResource(Resource):
                 self._end(key)
         for caller in self._callers.values():
             caller.has_access = False  # servers may have been added or removed
-        # Renewing is a call for each listener: for hundreds of them one turn of the reactor would be too long.
-        spread(_renew_subscriptions(list(self._callers.values())), self._clock)
 
     def end_agent(self, agent_id: str) -> None:
         """End everything that an agent has open here, because the agent was stopped."""
@@ -337,12 +335,6 @@ class McpFrontResource(Resource):
             return self._facts.url
         scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
         return f"{scheme}://{field_of(request, 'host') or 'localhost'}"
-
-
-def _renew_subscriptions(callers: Sequence[FrontCaller]) -> Iterator[None]:
-    for caller in callers:
-        caller.server.changes.renew()
-        yield
 
 
 __all__: Sequence[str] = ["FrontCaller", "McpFrontFacts", "McpFrontResource"]

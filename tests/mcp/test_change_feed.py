@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 
 from agtphost.client.mcp.addresses import Addresses
 from agtphost.client.reply import Reply
-from agtphost.mcp.changes import SHORTEST, ChangeFeed
+from agtphost.mcp.changes import AFTER_REFUSAL, LISTS, SHORTEST, ChangeFeed
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.wire.headers import Headers
 
@@ -24,11 +24,16 @@ class Link:
 
     def __init__(self, *, lasting: bool) -> None:
         self.lasting = lasting
+        self.refuses = False
         self.asked: list[Deferred[None]] = []
+        self.payloads: list[Mapping[str, Any]] = []
 
     async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
         """Answer ``mcp.subscriptions.listen``."""
         assert operation.action == "mcp.subscriptions.listen" and on_event is not None
+        self.payloads.append(operation.payload)
+        if self.refuses:
+            return Reply(status=503, text="Service Unavailable", headers=Headers([]), body=b"{}", request_line=b"")
         event: Mapping[str, Any] = {"type": "acknowledged"}
         on_event(event)
         end: Deferred[None] = Deferred()
@@ -61,3 +66,32 @@ def test_a_subscription_that_lasted_is_begun_again_immediately() -> None:
     link.asked[0].callback(None)
     clock.advance(0)
     assert len(link.asked) == 2
+
+
+def test_lists_are_announced_once_when_the_host_refuses_an_agent_that_listened() -> None:
+    """A stopped agent may call nothing that was listed; asking again every minute announces nothing more."""
+    link, clock = Link(lasting=True), Clock()
+    feed, heard = ChangeFeed(cast("McpHostLink", link), Addresses(), clock), list[str]()
+    feed.add_listener(lambda change: heard.append(change.method))
+    Deferred.fromCoroutine(feed.begin())
+    clock.advance(SHORTEST)
+    link.refuses = True
+    link.asked[0].callback(None)
+    clock.advance(0)
+    assert heard == list(LISTS.values())
+    clock.pump([AFTER_REFUSAL] * 3)
+    assert len(link.payloads) == 5 and heard == list(LISTS.values())
+    link.refuses = False
+    clock.advance(AFTER_REFUSAL)
+    assert heard == [*LISTS.values()] * 2, "the agent may call again"
+
+
+def test_a_subscription_that_begins_again_leaves_out_what_the_caller_may_not_read() -> None:
+    """The first one is refused for such a resource; a later one goes on with the others."""
+    link, clock = Link(lasting=True), Clock()
+    feed = ChangeFeed(cast("McpHostLink", link), Addresses(), clock)
+    Deferred.fromCoroutine(feed.watch(["note://one"]))
+    clock.advance(SHORTEST)
+    link.asked[0].callback(None)
+    clock.advance(0)
+    assert [payload.get("optional") for payload in link.payloads] == [None, True]

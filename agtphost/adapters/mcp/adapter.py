@@ -160,6 +160,10 @@ class McpAdapter:
         """Return where a tool is called; see :class:`agtphost.iagtp.IToolAddresses`."""
         return tool_address(upstream, tool) if upstream in self._servers else None
 
+    def find_listed(self, allows: Callable[[Binding], bool]) -> frozenset[str]:
+        """Return what lists of resources and prompts contain for whom ``allows`` decides, as far as it is known."""
+        return frozenset(() if self._operations is None else self._operations.find_listed(allows))
+
     def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         """
         Return the ``hosted_protocols`` entries of the manifest (AGTP-API section 8.6), without values that change per

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from zope.interface import implementer
@@ -14,8 +15,10 @@ from agtphost.adapters.mcp.call_tracker import wants_stream
 from agtphost.adapters.mcp.notifications import NotificationQueue
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES, MOST, Subscriber
+from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.reasons import Reason
@@ -39,17 +42,27 @@ class ListenForChanges:
 
     :param chosen: the servers and what to listen for at each.
     :param seconds: how long to listen.
+    :param listening: ends the request when the host stops or the rights of its agent change.
+    :param optional: the bindings of resources that are left out where the caller may not read them.
     """
 
     kind = "mcp"
 
-    def __init__(self, chosen: Chosen, seconds: float) -> None:
+    def __init__(
+        self,
+        chosen: Chosen,
+        seconds: float,
+        listening: ListeningRequests,
+        optional: Mapping[tuple[str, str], Binding] = MappingProxyType({}),
+    ) -> None:
         self._chosen = chosen
         self._seconds = seconds
+        self._listening = listening
+        self._optional = optional
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Listen until time is up, the caller leaves, or the host stops.
+        Listen until time is up, the caller leaves, its rights change, or the host stops.
 
         :raises Refusal: 422 where the request asks for no stream; 429 where too many listen.
         """
@@ -58,9 +71,13 @@ class ListenForChanges:
         agent_id = owner_of(context)
         subscribed: list[tuple[McpServer, McpServer, Subscriber]] = []
         queues: list[NotificationQueue] = []
+        caller = context.caller
+        # Before the acknowledgement: a change after that must not be missed.
+        news = None if caller is None else self._listening.rights.add(caller.agent_id)
         try:
-            await self._acknowledge(context)
-            for server, lists, uris in self._chosen:
+            chosen = list(self._choose_readable(context))
+            await self._acknowledge(context, chosen)
+            for server, lists, uris in chosen:
                 queue = NotificationQueue(context.emit, server.settings.name)
                 queues.append(queue)
                 instance = self._instance(server, agent_id, context.session_id)
@@ -72,10 +89,12 @@ class ListenForChanges:
                 subscribed.append((server, instance, subscriber))
                 if instance is not server:
                     await self._start(instance)
-            await self._pass_time()
+            await self._listening.wait(self._seconds, news)
             for queue in queues:
                 await queue.drain()
         finally:
+            if caller is not None and news is not None:
+                self._listening.rights.remove(caller.agent_id, news)
             for queue in queues:
                 queue.close()
             for server, instance, subscriber in subscribed:
@@ -84,9 +103,17 @@ class ListenForChanges:
                 server.listeners.remove(agent_id, subscriber)
         return Answer(result={"mcp_response": {}})
 
-    async def _acknowledge(self, context: BuiltInContext) -> None:
-        lists = sorted({name for _, names, _ in self._chosen for name in names})
-        uris = sorted({uri for _, _, given in self._chosen for uri in given})
+    def _choose_readable(self, context: BuiltInContext) -> Iterator[tuple[McpServer, frozenset[str], frozenset[str]]]:
+        """Yield what was chosen, without optional resources that the caller may not read."""
+        for server, lists, uris in self._chosen:
+            optional = {uri: self._optional.get((server.settings.name, uri)) for uri in uris}
+            readable = (uri for uri, binding in optional.items() if binding is None or context.admits(binding))
+            yield server, lists, frozenset(readable)
+
+    @staticmethod
+    async def _acknowledge(context: BuiltInContext, chosen: Chosen) -> None:
+        lists = sorted({name for _, names, _ in chosen for name in names})
+        uris = sorted({uri for _, _, given in chosen for uri in given})
         honoured: dict[str, Any] = dict.fromkeys(lists, True)
         if uris:
             honoured["resourceSubscriptions"] = uris
@@ -113,10 +140,6 @@ class ListenForChanges:
             await instance.wait_until_up()
         except UpstreamFailure as failure:
             raise refusal("mcp", instance.settings.name, failure) from failure
-
-    async def _pass_time(self) -> None:
-        if self._chosen:
-            await self._chosen[0][0].calls.listening.wait(self._seconds)
 
 
 class _VisibleLists:

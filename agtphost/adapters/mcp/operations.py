@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
@@ -133,6 +133,15 @@ class Operations:
             handler = ResourceList(servers, self._lists[action], self.binding_of, strict=server is not None)
             return Resolution(binding=replace(_local(action, handler), listing=True), input=given)
         return Resolution(binding=self._actions[action](given, server), input=given)
+
+    def find_listed(self, allows: Callable[[Binding], bool]) -> Iterator[str]:
+        """Yield the resources, templates and prompts that are known and allowed, and servers whose others would be."""
+        for name, server in self._servers.items():
+            for kind in self._lists.values():
+                for key in ("", *server.resources.get_known(kind)):
+                    binding = self.binding_of(server, kind, key)
+                    if binding is not None and allows(binding):
+                        yield f"{name} {kind} {key}"
 
     def require(self, server: str) -> None:
         """
@@ -311,42 +320,55 @@ class Operations:
         seconds = payload.get("seconds", 300)
         if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST_SECONDS:
             raise payload_refusal(f"The payload's seconds must be a number above 0, at most {LONGEST_SECONDS}.")
-        by_server: dict[str, set[str]] = {}
-        bindings = []
+        optional = payload.get("optional") is True
+        watched: dict[tuple[str, str], Binding] = {}
         for given in uris:
-            entry = {"uri": given} if type(given) is str else given
-            if type(entry) is not dict:
-                raise payload_refusal(
-                    "Each entry of notifications.resourceSubscriptions must be a URI, or an object of uri and server."
-                )
-            uri, owner = text(entry, "uri"), server
-            if owner is None and "server" in entry:
-                owner = text(entry, "server")
-                self.require(owner)
-            binding = self._of_resource(uri, owner, lambda found, uri=uri: McpRequest(found, "", {}, uri))  # type: ignore[misc]
-            if binding.missing is not None:
+            try:
+                binding = self._bind_watched(given, server)
+            except Refusal:
+                if optional:
+                    continue
+                raise
+            if binding.missing is None:
+                watched[binding.extra["mcp_server"], binding.extra["mcp_resource"]] = binding
+            elif not optional:
                 return binding
-            found = self._servers[binding.extra["mcp_server"]]
-            if found.catalogue.is_off:
-                unmatched = rules_unmatched({"mcp_server": found.settings.name})
-                return replace(binding, missing=lambda _, unmatched=unmatched: unmatched)  # type: ignore[misc]
-            bindings.append(binding)
-            by_server.setdefault(found.settings.name, set()).add(uri)
         servers = list(self._servers.values()) if server is None else [self._servers[server]]
-        chosen = [
-            (each, lists, frozenset(by_server.get(each.settings.name, ())))
-            for each in servers
-            if lists or each.settings.name in by_server
-        ]
-        binding = _local("mcp.subscriptions.listen", ListenForChanges(chosen, float(seconds)))
+        found = {each: frozenset(uri for name, uri in watched if name == each.settings.name) for each in servers}
+        chosen = [(each, lists, found[each]) for each in servers if lists or found[each]]
+        # Where they are optional, the handler leaves out those that the caller may not read.
+        bindings = () if optional else tuple(watched.values())
+        handler = ListenForChanges(chosen, float(seconds), self._calls.listening, watched if optional else {})
+        binding = _local("mcp.subscriptions.listen", handler)
         return replace(
             binding,
             timeout=seconds + 10.0,
-            parts=tuple(bindings),
+            parts=bindings,
             alike=next((each.alike for each in bindings if each.alike is not None), None),
             required_scopes=tuple(dict.fromkeys(scope for each in bindings for scope in each.required_scopes)),
             min_assurance=max((each.min_assurance for each in bindings), default=Assurance.HEADER),
         )
+
+    def _bind_watched(self, given: object, server: str | None) -> Binding:
+        """
+        Return the binding of a resource that a subscription names.
+
+        :raises Refusal: 422 for a malformed entry; as for reading the resource.
+        """
+        entry = {"uri": given} if type(given) is str else given
+        if type(entry) is not dict:
+            raise payload_refusal(
+                "Each entry of notifications.resourceSubscriptions must be a URI, or an object of uri and server."
+            )
+        uri, owner = text(entry, "uri"), server
+        if owner is None and "server" in entry:
+            owner = text(entry, "server")
+            self.require(owner)
+        binding = self._of_resource(uri, owner, lambda found: McpRequest(found, "", {}, uri))
+        if binding.missing is None and self._servers[binding.extra["mcp_server"]].catalogue.is_off:
+            unmatched = rules_unmatched({"mcp_server": binding.extra["mcp_server"]})
+            return replace(binding, missing=lambda _: unmatched)
+        return binding
 
     def _task(self, method: str) -> Callable[[Mapping[str, Any], str | None], Binding]:
         def resolve(payload: Mapping[str, Any], server: str | None) -> Binding:

@@ -12,8 +12,8 @@ import pytest
 
 from agtphost.adapters.mcp import subscribers
 from agtphost.adapters.mcp.subscribers import Subscriber, Subscribers
-from agtphost.mcp import front
-from agtphost.mcp.front import McpFrontResource
+from agtphost.handlers import rights_listeners
+from agtphost.handlers.rights_listeners import RightsListeners
 from agtphost.vocabulary.steps import TURN
 
 TOOLS = "notifications/tools/list_changed"
@@ -122,22 +122,18 @@ def test_telling_all_at_once_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("spreads", [True, False])
-def test_another_configuration_has_many_listen_anew_in_turns(spreads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_configuration_ends_many_requests_in_turns(spreads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not spreads:
-        monkeypatch.setattr(front, "spread", all_at_once)
-    clock, renewed = Later(), list[int]()
-    facts: Any = SimpleNamespace(holders={})
-    resource = McpFrontResource(facts, SimpleNamespace(), clock)  # type: ignore[arg-type]
+        monkeypatch.setattr(rights_listeners, "spread", all_at_once)
+    clock, ended = Later(), list[int]()
+    listeners = RightsListeners(clock)  # type: ignore[arg-type]
 
-    def renew(number: int) -> None:
+    def end(number: int) -> None:
         work()
-        renewed.append(number)
+        ended.append(number)
 
     for number in range(MANY):
-        changes = SimpleNamespace(renew=partial(renew, number))
-        known: Any = SimpleNamespace(shown=True, server=SimpleNamespace(changes=changes))
-        resource._callers[str(number), None] = known
-    turns = in_turns(lambda: resource.turn_to(facts), renewed, clock)
-    assert renewed == list(range(MANY))
-    assert not any(caller.has_access for caller in resource._callers.values())
+        listeners.add(str(number // 2)).addCallback(lambda _, number=number: end(number))
+    turns = in_turns(listeners.end_all, ended, clock)
+    assert ended == list(range(MANY))
     assert max(turns) <= 3 if spreads else turns == [MANY]

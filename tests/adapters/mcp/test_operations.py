@@ -400,6 +400,19 @@ async def test_changes_are_told_to_who_listens(era: str) -> None:
         assert refusal.reason == "stream-required"
 
 
+@pytest_twisted.ensureDeferred
+async def test_optional_resources_that_cannot_be_read_are_left_out() -> None:
+    """Those that the caller may not read, and those that there are not; without ``optional`` they are refused."""
+    async with host("stateless", resources={"test://two": {"scopes": ["notes:read"]}}) as ask:
+        wanted = {"resourceSubscriptions": ["test://one", "test://two", "test://Item/../one"]}
+        payload = {"notifications": wanted, "seconds": 0.1}
+        assert (await ask.refused("mcp.subscriptions.listen", payload, stream=True)).reason == "resource-uri-ambiguous"
+        payload["optional"] = True
+        may_read = lambda binding: "notes:read" not in binding.required_scopes  # noqa: E731
+        await ask("mcp.subscriptions.listen", payload, stream=True, admits=may_read)
+        assert ask.events == [{"type": "acknowledged", "notifications": {"resourceSubscriptions": ["test://one"]}}]
+
+
 @pytest.mark.parametrize(("isolation", "processes"), [("shared", 1), ("per-agent", 2), ("per-session", 3)])
 @pytest_twisted.ensureDeferred
 async def test_isolation_separates_processes(isolation: str, processes: int) -> None:

@@ -1,0 +1,69 @@
+"""The requests that listen for changes of what their agents may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from agtphost.vocabulary.steps import spread
+
+
+class RightsListeners:
+    """
+    A registry of listening requests by agent.
+
+    A request whose agent's rights change ends with an ordinary answer. Its client listens again, with the rights of
+    then, and reads all lists again.
+
+    :param clock: ends many requests in several turns of the reactor.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._of: dict[str, tuple[Any, dict[Deferred[None], None]]] = {}
+        self.snapshot: Callable[[str], Any] = lambda agent_id: None
+        """Returns the present rights of an agent, which are kept for :meth:`rights_before`."""
+
+    def __contains__(self, agent_id: object) -> bool:
+        """Return whether a request listens for an agent."""
+        return agent_id in self._of
+
+    def add(self, agent_id: str) -> Deferred[None]:
+        """Add a request of an agent; return the Deferred that ends its wait. :meth:`remove` must follow."""
+        news: Deferred[None] = Deferred()
+        if agent_id not in self._of:
+            self._of[agent_id] = self.snapshot(agent_id), {}
+        self._of[agent_id][1][news] = None
+        return news
+
+    def remove(self, agent_id: str, news: Deferred[None]) -> None:
+        """Remove a request."""
+        _, listening = self._of[agent_id]
+        del listening[news]
+        if not listening:
+            del self._of[agent_id]
+
+    def rights_before(self, agent_id: str) -> Any:
+        """Return the rights that an agent had when its first request began, or by :meth:`keep_on`."""
+        return self._of[agent_id][0]
+
+    def keep_on(self, agent_id: str, rights: Any) -> None:
+        """Let the requests of an agent go on under other rights, which give the same lists."""
+        self._of[agent_id] = rights, self._of[agent_id][1]
+
+    def end(self, agent_id: str) -> None:
+        """End the requests of an agent."""
+        spread(self._end(agent_id), self._clock)
+
+    def end_all(self) -> None:
+        """End all requests, because another configuration is in force."""
+        spread((None for agent_id in list(self._of) for _ in self._end(agent_id)), self._clock)
+
+    def _end(self, agent_id: str) -> Iterator[None]:
+        for news in list(self._of[agent_id][1]) if agent_id in self._of else ():
+            if not news.called:
+                news.callback(None)
+            yield

@@ -1,0 +1,125 @@
+"""A request that listens for changes of lists ends when what its agent may call changes, and for no other reason."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from agtphost.host.rights_watch import LONGEST_WAIT, RightsWatch
+from agtphost.testing import Answer, MemoryHost
+from agtphost.testing.identities import TestAgent, key_of
+
+OPERATOR = key_of("anna")
+SETTINGS: dict[str, Any] = {
+    "operator": [{"name": "anna", "key": OPERATOR.public.fingerprint, "role": "administrator"}],
+}
+LISTEN = {
+    "action": "mcp.subscriptions.listen",
+    "payload_type": "application/vnd.mcp.subscriptions+json",
+    "payload": {"notifications": {"toolsListChanged": True}, "seconds": 3600},
+}
+
+
+class Watched:
+    """A host in memory with the watch, two endpoints and two agents."""
+
+    def __init__(self) -> None:
+        self.host = MemoryHost(SETTINGS)
+        for path in ("/one", "/two"):
+            self.host.endpoint("FETCH", path, lambda context: {})
+        self.clerk, self.other = self.host.agent("clerk"), self.host.agent("other")
+        services = self.host.core.services
+        self.listeners = services.lasting.listening.rights
+        self.watch = RightsWatch(
+            self.host.clock, services.evidence.held, self.listeners, lambda: self.host.core, services.seconds
+        )
+        self.watch.startService()  # type: ignore[no-untyped-call]
+        self.operator = self.host.identities.of_key(OPERATOR, "anna")
+
+    def listen(self, agent: TestAgent, **options: Any) -> Deferred[Answer]:
+        """Begin a request that listens."""
+        made = self.host.begin("EXECUTE", "/", LISTEN, caller=agent, context={"stream": True}, **options)
+        self.host.clock.settle()
+        assert not made.called
+        return made
+
+    def rule(self, method: str, agent: TestAgent, **input: Any) -> None:
+        """Change grants as the operator."""
+        answer = self.host.call(method, "/grants", {"subject": agent.agent_id, **input}, caller=self.operator)
+        assert answer.status == 200, answer
+        self.host.advance(0.0)
+
+    def limit(self, agent: TestAgent, *things: str, seconds: float = 0.0) -> None:
+        """Limit an agent, for a time if there is one."""
+        until = datetime.fromtimestamp(self.host.seconds() + seconds, UTC).isoformat()
+        self.rule("AUTHORIZE", agent, scope="call", resource=things, **({"until": until} if seconds else {}))
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_only_the_requests_of_an_agent_whose_list_changed_end(watched: Watched) -> None:
+    """Both requests of the limited agent end with 200; the one of the other agent goes on."""
+    mine = [watched.listen(watched.clerk, connection=watched.host.connect(watched.clerk)) for _ in range(2)]
+    others = watched.listen(watched.other)
+    watched.limit(watched.clerk, "FETCH /one")
+    assert [each.called for each in mine] == [True, True] and not others.called
+    assert [each.result.status for each in mine] == [200, 200]  # type: ignore[attr-defined]
+    assert watched.clerk.agent_id not in watched.listeners and watched.other.agent_id in watched.listeners
+
+
+def test_a_grant_that_changes_no_list_ends_no_request(watched: Watched) -> None:
+    """A grant of what another one names already; the next one that takes something ends the request."""
+    watched.limit(watched.clerk, "FETCH /*")
+    listening = watched.listen(watched.clerk)
+    watched.limit(watched.clerk, "FETCH /one")
+    assert not listening.called
+    watched.rule("REVOKE", watched.clerk, resource=["FETCH /*"])
+    assert listening.called
+
+
+def test_a_request_ends_when_a_grant_ends_by_time(watched: Watched) -> None:
+    """Not before, and without any request in between."""
+    watched.limit(watched.clerk, "FETCH /one")
+    watched.limit(watched.clerk, "FETCH /two", seconds=100.0)
+    listening = watched.listen(watched.clerk)
+    watched.host.advance(98.0)
+    assert not listening.called
+    for _ in range(3):  # The end is looked for again where the clock was read a little before it.
+        watched.host.advance(1.5)
+    assert listening.called
+
+
+def test_a_grant_that_begins_while_a_request_listens_ends_it_twice(watched: Watched) -> None:
+    """The client listens again after the grant, and the new request ends with the grant."""
+    watched.limit(watched.clerk, "FETCH /one")
+    first = watched.listen(watched.clerk)
+    watched.limit(watched.clerk, "FETCH /two", seconds=LONGEST_WAIT / 2)
+    assert first.called
+    second = watched.listen(watched.clerk)
+    for _ in range(3):
+        watched.host.advance(LONGEST_WAIT / 4)
+    assert second.called
+
+
+def test_nothing_waits_after_the_stop(watched: Watched) -> None:
+    """The timer for the end of a grant is cancelled."""
+    watched.limit(watched.clerk, "FETCH /one", seconds=100.0)
+    watched.listen(watched.clerk)
+    before = len(watched.host.clock.getDelayedCalls())
+    watched.watch.stopService()
+    assert len(watched.host.clock.getDelayedCalls()) == before - 1
+
+
+def test_a_host_without_mcp_servers_lets_a_request_listen_as_well(watched: Watched) -> None:
+    """Its endpoints are tools too; the request lasts until its time is up."""
+    listening = watched.listen(watched.clerk)
+    watched.host.advance(3599.0)
+    assert not listening.called
+    watched.host.advance(2.0)
+    assert listening.called
