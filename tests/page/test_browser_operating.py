@@ -98,6 +98,52 @@ def test_a_view_says_that_its_session_has_ended_where_the_host_answers(browser: 
     browser.said()
 
 
+HURRY = """
+const [later, clear, ask] = [window.setTimeout, window.clearTimeout, window.fetch];
+Object.assign(window, {waits: [], pending: new Set(), questions: 0, hurried: true});
+window.setTimeout = (act, wait, ...given) => {
+  waits.push(wait);
+  const timer = later(() => { pending.delete(timer); act(...given); }, hurried ? wait / 1000 : wait);
+  pending.add(timer);
+  return timer;
+};
+window.clearTimeout = (timer) => { pending.delete(timer); clear(timer); };
+window.fetch = (...given) => { questions += 1; return ask(...given); };
+"""
+"""Lets each wait of the view take a thousandth of its time, and notes it."""
+
+SHOW = """
+Object.defineProperty(document, "visibilityState", {get: () => arguments[0], configurable: true});
+document.dispatchEvent(new Event("visibilitychange"));
+"""
+
+
+def test_a_view_whose_session_has_ended_asks_more_and_more_rarely(browser: Browser, site: Site) -> None:
+    """Never while it is hidden, and immediately when it is shown or the person has entered in another window."""
+    enter(browser, site)
+    browser.open(address(site, "/agents"))
+    browser.type('[name="name"]', "typed before the end")
+    assert site.host.agtp("page", "--end-sessions").returncode == 0
+    browser.driver.execute_script(HURRY)
+    browser.run("window.dispatchEvent(new Event('online'))")
+    until(lambda: browser.run("return waits.filter((wait) => wait === 60000).length > 1"))
+    waits = browser.run("return waits")
+    assert waits[waits.index(1500) :][:8] == [1500, 3000, 6000, 12000, 24000, 48000, 60000, 60000]
+    browser.driver.execute_script(SHOW, "hidden")
+    until(lambda: browser.run("return pending.size === 0"))
+    asked = browser.run("return questions")
+    browser.driver.execute_script(SHOW, "hidden")
+    assert browser.run("return [pending.size, questions]") == [0, asked]
+    browser.driver.execute_script(SHOW, "visible")
+    until(lambda: browser.run("return questions") > asked)
+    until(lambda: browser.run("return waits.at(-1) === 60000"))
+    planned = browser.run("hurried = false; return waits.length")
+    until(lambda: browser.run("return waits.length") > planned)
+    enter_beside(browser, site)
+    until(lambda: "What you typed is still here" in browser.text, 30)
+    browser.said()
+
+
 def test_a_view_of_one_person_does_not_go_on_as_anothers(browser: Browser, site: Site) -> None:
     """Who enters in the same browser after a restart decided by the other's open view, under the other's name."""
     enter(browser, site)

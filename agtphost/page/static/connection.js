@@ -4,12 +4,16 @@
  * A view stays readable while the host restarts; what was typed stays, too. When the host answers again and the session
  * is open, the view is loaded anew; with typed text only the token of its forms is, if it is the same person's. A session
  * ends with the host's process, which may be replaced between two looks: then the page waits until the person has entered
- * again, in any window of this browser.
+ * again, in any window of this browser. It asks after longer and longer times, and not at all while it is hidden; it asks
+ * immediately when it is shown, and when a view of a new session says that it is there.
  */
 import { fetched, person_of } from "./refresh.js";
 
 const EVERY = 10_000;
 const AGAIN = 1_500;
+
+/** The longest time between two questions where no session is open. */
+const SELDOM = 60_000;
 const LONGEST = 5_000;
 
 /** A file, so that the question is no request of the host's own protocol and has no record. */
@@ -17,6 +21,9 @@ const ALIVE = "/static/icon.svg";
 
 /** The field of its answer where the browser has no session. */
 const SESSION = "page-session";
+
+/** Views of one browser say here that they have a session. */
+const CHANNEL = "agtphost-session";
 
 /** Watch the connection of a view. */
 const watch_connection = () => {
@@ -76,7 +83,13 @@ const watch_connection = () => {
     return true;
   };
 
-  let [lost, away] = [false, false];
+  let [lost, away, pause] = [false, false, 0];
+
+  /** The time until the next question: twice the last one. */
+  const later = (most) => {
+    pause = Math.min(Math.max(2 * pause, AGAIN), most);
+    return pause;
+  };
 
   const look = async () => {
     let [alive, ended] = [false, false];
@@ -89,42 +102,56 @@ const watch_connection = () => {
     if (!alive) {
       lost = away = true;
       say("lost", `The host does not answer. Retrying; this view was loaded at ${loaded.toISOString().slice(11, 19)} UTC.`);
-      return AGAIN;
+      return later(EVERY);
     }
     if (ended) {
       away = true;
       const why = lost ? "The host was restarted, which ended your session." : "Your session has ended.";
       say("ended", `${why} Sign in again to use this page; what you typed is kept.`, { href: "/enter", text: "Sign in again" });
-      return AGAIN;
+      return later(SELDOM);
     }
     if (away) {
-      if (!(await go_on())) return AGAIN;
+      if (!(await go_on())) return later(EVERY);
       lost = away = false;
     }
+    pause = 0;
     return EVERY;
   };
 
-  let timer = 0;
+  let [timer, busy, soon] = [0, false, false];
 
   const plan = (wait) => {
     clearTimeout(timer);
-    timer = setTimeout(watch, wait);
+    // A page that nobody looks at asks nothing; it begins again when it is shown.
+    if (document.visibilityState === "visible") timer = setTimeout(watch, wait);
   };
 
   const watch = async () => {
+    busy = true;
     let wait = EVERY;
     try {
-      // A page that nobody looks at asks nothing.
-      if (document.visibilityState === "visible") wait = await look();
+      wait = await look();
     } catch {
-      wait = AGAIN;
+      wait = later(EVERY);
     }
-    plan(wait);
+    busy = false;
+    plan(soon ? 0 : wait);
+    soon = false;
+  };
+
+  /** Ask immediately, and soon again if that is not enough. */
+  const look_now = () => {
+    pause = 0;
+    if (busy) soon = true;
+    else plan(0);
   };
 
   plan(EVERY);
-  for (const name of ["offline", "online"]) addEventListener(name, () => plan(0));
-  document.addEventListener("visibilitychange", () => plan(0));
+  for (const name of ["offline", "online"]) addEventListener(name, look_now);
+  document.addEventListener("visibilitychange", look_now);
+  const others = new BroadcastChannel(CHANNEL);
+  others.addEventListener("message", () => { if (away) look_now(); });
+  others.postMessage("open");
 };
 
 export { watch_connection };
