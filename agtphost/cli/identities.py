@@ -32,7 +32,7 @@ def agent_id_of(where: Connection, agent: str) -> str:
 
     Where a fault of ``host.toml`` hides files of agents, the running host is asked for the label.
 
-    :raises agtphost.cli.failures.CommandError: the label is not known here.
+    :raises agtphost.cli.failures.CommandError: the label is not known here, or several agents have it.
     """
     if is_agent_id(agent):
         return agent
@@ -45,16 +45,17 @@ def agent_id_of(where: Connection, agent: str) -> str:
     reading = read_config(path, warn=False)
     config = find_agent_config(path)
     if config is None and all(map(reading.is_known, STATE_FILES)):
-        config = reading.config  # Of two agents with one label, the one in the state directory is meant in any case.
-    found = {} if config is None else {one.name: one.agent_id for one in local_agents(config)}
-    if agent in found:
+        config = reading.config  # Agents that a fault hides are found at the running host alone.
+    found = None if config is None else find_named(config, agent)
+    if found is not None:
         warn_of_faults(path, reading)
-        return found[agent]
+        return found.agent_id
     if not all(map(reading.is_known, AGENT_FILES)):
         if (running := _ask_running_host(where, agent)) is not None:
             return running
         load_usable_config(path, *AGENT_FILES, remedy="Or give the Agent-ID: 64 hexadecimal digits.")
-    listed = f"Choose one of: {', '.join(found)}." if found else "Start the host once."
+    names = [] if config is None else [one.name for one in local_agents(config)]
+    listed = f"Choose one of: {', '.join(names)}." if names else "Start the host once."
     raise WrongInput(f"no agent is named {agent!r} here", listed)
 
 
@@ -149,15 +150,39 @@ class LocalAgent:
 
 def local_agents(config: Config) -> Iterator[LocalAgent]:
     """Yield every agent whose files are stored with this host; of several with one name, the first."""
+    seen: set[str] = set()
+    for agent in _read_agents(config):
+        if agent.name not in seen:
+            seen.add(agent.name)
+            yield agent
+
+
+def find_named(config: Config, name: str) -> LocalAgent | None:
+    """
+    Return the agent whose files are stored with this host under a name, or whose label it is; None if there is none.
+
+    :param name: an Agent-ID is a name, too.
+    :raises agtphost.cli.failures.WrongInput: several agents have the name; a command for one must not reach another.
+    """
+    found = {
+        one.agent_id: one
+        for one in reversed(list(_read_agents(config)))
+        if name in (one.name, one.agent_id, one.document.get("name"))
+    }
+    if len(found) > 1:
+        choices = ", ".join(f"{each.agent_id} ({each.directory})" for each in found.values())
+        raise WrongInput(f"{len(found)} agents have the name {name!r}", f"Give the Agent-ID of one of them: {choices}.")
+    return next(iter(found.values()), None)
+
+
+def _read_agents(config: Config) -> Iterator[LocalAgent]:
     from agtphost.identity import documents
 
-    seen: set[str] = set()
     for directory in agent_directories(config):
         for entry in sorted(directory.iterdir()) if directory.is_dir() else ():
             file = entry / "document.json"
-            if not file.is_file() or entry.name in seen or not is_agent_name(entry.name):
+            if not file.is_file() or not is_agent_name(entry.name):
                 continue
-            seen.add(entry.name)
             try:
                 document = documents.decode(file.read_bytes())
                 status = documents.status_of(document)

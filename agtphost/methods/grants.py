@@ -118,7 +118,10 @@ class Granting:
     def _agent(self, named: str) -> Agent:
         found = [agent for agent in self._known() if named in (agent.agent_id, agent.name)]
         if len(found) > 1:
-            raise parameters.invalid("subject", f"Several agents have the name {named}.", "Send an Agent-ID.")
+            listed = ", ".join(sorted(agent.agent_id for agent in found))
+            raise parameters.invalid(
+                "subject", f"{len(found)} agents have the name {named}.", f"Send the Agent-ID of one of them: {listed}."
+            )
         if not found:
             near = difflib.get_close_matches(named[:64], sorted({agent.name for agent in self._known()}), 1)
             raise Refusal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -231,3 +232,15 @@ def test_steps_of_other_calls_need_their_grants(shared: GrantingHost) -> None:
     assert host.use("QUERY /outer").reason == "grant-required"
     host.grant("QUERY /words")
     assert host.use("QUERY /outer").status == 200
+
+
+def test_a_name_of_two_agents_is_refused_with_the_id_of_each() -> None:
+    """Neither agent is limited; by its Agent-ID one of them is."""
+    host = GrantingHost()
+    host.directory.replace(replace(host.other.agent, name="demo"))
+    for answer in (host.grant(TOOL), host.ungrant(TOOL), host.ungrant()):
+        assert (answer.status, answer.reason) == (422, "invalid-parameter")
+        assert "2 agents have the name demo" in answer.explanation
+        assert host.demo.agent_id in answer.remedy and host.other.agent_id in answer.remedy
+    assert host.grant(TOOL, agent=host.other.agent_id).result["agent_id"] == host.other.agent_id
+    assert host.use("files.write_file").status == 200

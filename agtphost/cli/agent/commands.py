@@ -22,7 +22,7 @@ from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import AGENT_STATES, find_config, find_usable_config, load_usable_config, require_config
-from agtphost.cli.identities import LocalAgent, agent_id_of
+from agtphost.cli.identities import LocalAgent, agent_id_of, find_named
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_options, wide_option
 from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table, visible
 from agtphost.cli.target import resolve
@@ -111,8 +111,9 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
         answer = next(answers, None) or _raise_unknown(agent)
         print_json(answer) if as_json else print_summary(answer)
         return
-    listed = agents_of(config or load_usable_config(path, *AGENT_STATES))
-    found = next((one for one in listed if agent in (one.name, one.agent_id)), None) or _raise_unknown(agent)
+    config = config or load_usable_config(path, *AGENT_STATES)
+    named = find_named(config, agent) or _raise_unknown(agent)
+    found = next((one for one in agents_of(config) if one.agent_id == named.agent_id), named)
     if html is not None:
         _write_page(documents.build_served_copy(found.document, status=found.status), html, as_json)
         return

@@ -1,0 +1,67 @@
+"""A name that two agents have reaches neither of them: each command lists both by Agent-ID."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.server import AgtpServer
+
+TWIN = "ab" * 32
+COMMANDS = (
+    ("agent", "show", "demo"),
+    ("agent", "activate", "demo"),
+    ("agent", "deactivate", "demo"),
+    ("agent", "reinstate", "demo"),
+    ("agent", "deprecate", "demo"),
+    ("agent", "revoke", "demo", "--reason", "stolen"),
+    ("agent", "grants", "demo"),
+    ("can", "demo", "QUERY", "/"),
+    ("audit", "walk", "demo"),
+    ("audit", "export", "--agent", "demo", "-o", "records.jsonl"),
+)
+PLACES = ("state/agents/other", "state/hosted/demo")
+"""Directories of a second agent: one with the same label in another directory, one with the same directory name."""
+
+
+def add_twin(place: str) -> str:
+    """Add an agent with the label of ``demo``, and return the Agent-ID of ``demo``."""
+    shutil.copytree("state/agents/demo", place)
+    file = Path(place, "document.json")
+    document = json.loads(file.read_text())
+    file.write_text(json.dumps({**document, "agent_id": TWIN, "name": "demo"}))
+    return str(document["agent_id"])
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
+def test_a_shared_name_is_refused_with_both_agents(
+    words: tuple[str, ...], place: str, server: AgtpServer, run: Run
+) -> None:
+    """The command names both agents and sends nothing."""
+    demo = add_twin(place)
+    result = run(*words)
+    assert result.exit_code == 2 and "2 agents have the name 'demo'" in result.stderr, result.output
+    assert demo in result.stderr and TWIN in result.stderr
+    assert server.seen == [] and not Path("records.jsonl").exists()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_agent_id_means_one_of_two_agents_with_one_name(place: str, server: AgtpServer, run: Run) -> None:
+    """The remedy of the refusal works for either agent."""
+    for agent_id in (add_twin(place), TWIN):
+        result = run("agent", "deactivate", agent_id)
+        assert server.seen[-1].input["agent_id"] == agent_id, result.output
+        shown = run("agent", "show", agent_id, "--json")
+        assert json.loads(shown.stdout)["agent_id"] == agent_id, shown.output
+
+
+def test_a_copy_of_an_agents_directory_is_the_same_agent(server: AgtpServer, run: Run) -> None:
+    """Two directories with one Agent-ID leave no doubt."""
+    shutil.copytree("state/agents/demo", "state/agents/demo-copy")
+    result = run("agent", "deactivate", "demo")
+    assert server.seen[-1].request.method == "DEACTIVATE", result.output
