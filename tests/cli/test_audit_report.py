@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from agtphost.audit.chain import RecordSigner
+from agtphost.audit.drafts import HOST_CHAIN, Draft, StreamEvent
+from agtphost.audit.summaries import EVENT, READS
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import GroupWriter, Submission
 from agtphost.identity.keys import SigningKey
@@ -71,6 +73,30 @@ def test_a_page_and_a_table(run: Run, export: Path) -> None:
         rows = list(csv.DictReader(stream))
     assert [row["audit_id"] for row in rows] == [entry["audit_id"] for entry in entries]
     assert {row["verified"] for row in rows} == {"yes"}
+
+
+def test_requests_that_summaries_count_are_in_the_report(run: Run, folder: Path) -> None:
+    """Refusals and reads without a record of their own, added up over all summaries; not in the counts of records."""
+    store = open_store(f"sqlite:{folder / 'state' / 'agtphost.sqlite3'}", create=True)
+    writer = GroupWriter(store, RecordSigner(SigningKey.load(folder / "state" / "signing.key")), server_id="localhost")
+    writer.load()
+    counts = ((EVENT, 1_200), (EVENT, 34), (READS, 5))
+    events = tuple(
+        StreamEvent(chain=HOST_CHAIN, event_type=kind, fields={"count": count, "explanation": "many"})
+        for kind, count in counts
+    )
+    writer.write(
+        [Submission(draft(server_id="localhost")), Submission(Draft(chain=HOST_CHAIN, payload={}, events=events))]
+    )
+    store.close()
+    assert run("audit", "export", "-o", "records.jsonl").exit_code == 0
+    done = run("audit", "report", "records.jsonl", "--csv", "records.csv", "--signing-key", KEY)
+    assert done.exit_code == 0, done.output
+    words = Seen((folder / "records.html").read_text()).words
+    assert "Summaries count 1,234 refused requests that have no record of their own." in words
+    assert "Summaries count 5 repeated reads that have no record of their own." in words
+    with (folder / "records.csv").open(newline="") as stream:
+        assert {row["kind"] for row in csv.DictReader(stream)} == {"record", "event"}
 
 
 def test_nothing_in_a_record_is_obeyed(run: Run, export: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agtphost.audit.filters.fields import HOST
+from agtphost.audit.summaries import EVENT, READS
 from agtphost.cli.output import visible_line
 from agtphost.vocabulary.display_names import (
     UNPROVEN,
@@ -52,6 +54,9 @@ class Row:
     person: str = ""
     """The person on whose behalf an agent called; empty where there was none."""
 
+    counted: int = 0
+    """How many requests a summary counts that have no record of their own; 0 for other records."""
+
     @property
     def who(self) -> str:
         """The name of the caller, for people; without the person on whose behalf it called."""
@@ -80,6 +85,7 @@ def entry_row(
     :param names: labels of agents by Agent-ID.
     """
     caller, event = str(payload.get("caller_id", "")), payload.get("event_type")
+    count = payload.get("count")
     unproven = f" ({UNPROVEN})" if is_unproven(payload) else ""
     return Row(
         time=str(payload.get("issued_at", "")),
@@ -94,6 +100,7 @@ def entry_row(
         verified=verified,
         operator=operator_name(payload),
         person=str(payload.get("acting_principal_id") or ""),
+        counted=count if event in (EVENT, READS) and type(count) is int else 0,
     )
 
 
@@ -105,7 +112,8 @@ def write_table(table: Any, rows: Iterable[Row | Sequence[object]], columns: Seq
     """
     table.writerow(columns)
     for row in rows:
-        table.writerow([_cell(value) for value in (astuple(row) if isinstance(row, Row) else row)])
+        values = map(partial(getattr, row), COLUMNS) if isinstance(row, Row) else row
+        table.writerow([_cell(value) for value in values])
 
 
 def _cell(value: object) -> str:

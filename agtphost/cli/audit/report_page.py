@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from html import escape
 
+from agtphost.audit.summaries import EVENT
 from agtphost.audit.verify import Report
 from agtphost.cli.audit.entries import HOST
 from agtphost.cli.audit.record_table import Row
@@ -78,6 +79,7 @@ class _RowCounts:
         self.statuses: Counter[str] = Counter()
         self.callers: Counter[str] = Counter()
         self.called: Counter[str] = Counter()
+        self.summed_up: Counter[str] = Counter()
         self.first, self.last, self.total = "", "", 0
         for row in rows:
             self.total += 1
@@ -85,6 +87,8 @@ class _RowCounts:
                 self.statuses[f"{row.status} {row.reason}".strip()] += 1
                 self.callers[row.who or "(no proven name)"] += 1
                 self.called[row.called] += 1
+            elif row.counted:
+                self.summed_up[row.called] += row.counted
             self.first = min(self.first or row.time, row.time)
             self.last = max(self.last, row.time)
             heappush(newest, (row.time, self.total, row))
@@ -133,6 +137,9 @@ def _verdict(subject: Subject, report: Report) -> Iterator[str]:
 
 def _summary(report: Report, counted: _RowCounts) -> Iterator[str]:
     yield f"<h2>Summary</h2>\n<p>From {_text(counted.first or '-')} until {_text(counted.last or '-')}.</p>\n"
+    for event, count in sorted(counted.summed_up.items()):
+        what = "refused requests" if event == EVENT else "repeated reads"
+        yield f"<p>Summaries count {count:,} {what} that have no record of their own.</p>\n"
     for name, counter in (("Callers", counted.callers), ("Called", counted.called), ("Answers", counted.statuses)):
         yield f"<h3>{name}</h3>\n<table><tr><th>{name}</th><th>Records</th></tr>\n"
         for value, count in counter.most_common(20):
