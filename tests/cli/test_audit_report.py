@@ -93,8 +93,8 @@ def test_requests_that_summaries_count_are_in_the_report(run: Run, folder: Path)
     done = run("audit", "report", "records.jsonl", "--csv", "records.csv", "--signing-key", KEY)
     assert done.exit_code == 0, done.output
     words = Seen((folder / "records.html").read_text()).words
-    assert "Summaries count 1,234 refused requests that have no record of their own." in words
-    assert "Summaries count 5 repeated reads that have no record of their own." in words
+    assert "Summaries count 1,234 refused requests without a separate record." in words
+    assert "Summaries count 5 repeated reads without a separate record." in words
     with (folder / "records.csv").open(newline="") as stream:
         assert {row["kind"] for row in csv.DictReader(stream)} == {"record", "event"}
 

@@ -55,7 +55,7 @@ class Row:
     """The person on whose behalf an agent called; empty where there was none."""
 
     counted: int = 0
-    """How many requests a summary counts that have no record of their own; 0 for other records."""
+    """How many requests without a separate record a summary counts; 0 for other records."""
 
     @property
     def who(self) -> str:

@@ -139,7 +139,7 @@ def _summary(report: Report, counted: _RowCounts) -> Iterator[str]:
     yield f"<h2>Summary</h2>\n<p>From {_text(counted.first or '-')} until {_text(counted.last or '-')}.</p>\n"
     for event, count in sorted(counted.summed_up.items()):
         what = "refused requests" if event == EVENT else "repeated reads"
-        yield f"<p>Summaries count {count:,} {what} that have no record of their own.</p>\n"
+        yield f"<p>Summaries count {count:,} {what} without a separate record.</p>\n"
     for name, counter in (("Callers", counted.callers), ("Called", counted.called), ("Answers", counted.statuses)):
         yield f"<h3>{name}</h3>\n<table><tr><th>{name}</th><th>Records</th></tr>\n"
         for value, count in counter.most_common(20):
