@@ -266,8 +266,7 @@ def _outside_services(
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
     served = (known, *fronts, operated, build_metrics_surface(services, look), _gateway(services, generations))
-    surfaces = (each for each in served if each is not None)
-    yield from http_services(reactor, config, surfaces, RefusalRecorder(front), loaded.https)
+    yield from http_services(reactor, config, filter(None, served), RefusalRecorder(front), loaded.https)
     yield listening
     if quic is not None:
         yield quic

@@ -30,6 +30,7 @@ DIRECT = {
     "methods/discovery/description.py:__init__": "the time that a document shows, of a host without a name",
     "host/certificate_notices.py:_tell": "times.stamp: the time that a notice shows",
     "host/http_clients.py:principal": "a token in the configuration, judged while it is read",
+    "host/reserved_labels.py:leave_out_reserved": "before a host that takes over has the host's time",
     "host/rehearsal.py:rehearse": "agtp check, in a process of its own",
     "host/file_rotation.py": "keys of the host change at a time that its successor states",
     "host/json_log.py:_time": "an event of the log that has no time of its own",

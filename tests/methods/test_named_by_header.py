@@ -253,6 +253,7 @@ USES: Mapping[str, frozenset[str]] = {
     SAID: frozenset(
         {
             *("adapters/callers.py", "adapters/precedence.py", "dispatch/approved_calls.py", "dispatch/gates/body.py"),
+            "adapters/mcp/listen_handler.py",  # And it is told that its lists are others, which it may read.
             *("dispatch/invocation.py", "dispatch/masking.py", "dispatch/gate_cache.py", "dispatch/resumption.py"),
             *(
                 "dispatch/right_cures.py",
