@@ -110,13 +110,18 @@ def _glob(folder: Path | None, pattern: str) -> list[Path]:
 
 def _handlers(folders: Iterable[Path]) -> Iterator[Path]:
     """Yield the operator's modules that this process has imported."""
-    own = OperatorFiles(folders)
+    own, known = OperatorFiles(folders), dict[str, bool]()
     for name in list(sys.modules):
         # Two thirds of all modules: to look at their files takes longer than the rest of the inventory.
         if name.partition(".")[0] in PROCESS:
             continue
         file = getattr(sys.modules.get(name), "__file__", None)
-        if isinstance(file, str) and own.contain(file):
+        if not isinstance(file, str):
+            continue
+        folder = os.path.dirname(file)
+        if folder not in known:
+            known[folder] = own.contain(folder)
+        if known[folder]:
             yield Path(file)
 
 
