@@ -10,7 +10,7 @@ some is refused (:func:`require_plain_answer`).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +115,10 @@ class Answer(EndpointResponse):
     Returns the refusal if another request changed one of the items first, from what they are then; None: the usual
     one.
     """
+
+
+Target = Callable[[BuiltInContext], Awaitable[Mapping[str, Any] | Answer]]
+"""Answers INSPECT for one value of ``target``; it decides who may read it, and raises a Refusal for others."""
 
 
 class IBuiltInHandler(IBindingHandler):

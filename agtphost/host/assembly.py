@@ -46,20 +46,21 @@ from agtphost.host.publication_history import UpstreamComparison
 from agtphost.host.rights_watch import RightsWatch
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import HostServices
-from agtphost.host.surfaces import ServedSurface, http_services
+from agtphost.host.surfaces import http_services
 from agtphost.host.trust_anchors import build_anchors, resolve_postures_again
 from agtphost.host.unmatched import RemarkLog, find_unmatched
 from agtphost.host.upstreams import UpstreamFactory
 from agtphost.host.vitals_reader import register_vitals, vitals_reader
 from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.registry import RegistryResource
+from agtphost.http.served_surface import ServedSurface
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
 from agtphost.methods.continuation import continuation_key
-from agtphost.metrics.vitals import obstacles
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import SERVING
+from agtphost.vocabulary.vitals import obstacles
 
 log = Logger()
 

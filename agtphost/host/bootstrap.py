@@ -6,9 +6,9 @@ from agtphost.config import Config
 from agtphost.config.presence import bootstrap_facts
 from agtphost.config.surfaces import WELLKNOWN
 from agtphost.host.own_documents import Summary
-from agtphost.host.surfaces import ServedSurface
 from agtphost.http.bootstrap_document import PATH, DomainFacts, encode_document
 from agtphost.http.gateway_documents import SUMMARY
+from agtphost.http.served_surface import ServedSurface
 from agtphost.http.static_pages import PageTable, StaticPage
 
 

@@ -21,6 +21,7 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Target
 from agtphost.handlers.log_context import client_span
 from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.host.host_loader import LoadedHost
@@ -46,7 +47,6 @@ from agtphost.methods.delegation.decision import (
 )
 from agtphost.methods.delegation.delegate import Delegation
 from agtphost.methods.delegation.tokens import CHAIN
-from agtphost.methods.inspection.inspect import Target
 from agtphost.stores import StoreError
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.quotas import ITEM_KINDS

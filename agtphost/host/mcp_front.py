@@ -15,8 +15,8 @@ from agtphost.errors import Refusal
 from agtphost.host.client_reach import hides_tools
 from agtphost.host.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.host.publication import Publication
-from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import HttpClient, HttpClients
+from agtphost.http.served_surface import ServedSurface
 from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from agtphost.config.surfaces import METRICS
 from agtphost.host.services import HostServices
-from agtphost.host.surfaces import ServedSurface
+from agtphost.http.served_surface import ServedSurface
 from agtphost.metrics.call_counts import CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.resource import MonitoringResource
-from agtphost.metrics.vitals import VitalsReader
+from agtphost.vocabulary.vitals import VitalsReader
 
 
 def build_metrics_surface(services: HostServices, look: VitalsReader) -> ServedSurface | None:

@@ -13,7 +13,7 @@ from agtphost.config.surfaces import ADMIN
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import PAGE
 from agtphost.host.services import HostServices
-from agtphost.host.surfaces import ServedSurface
+from agtphost.http.served_surface import ServedSurface
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.peer import Assurance

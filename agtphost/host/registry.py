@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint_table import EndpointTable, Match
 from agtphost.contract.policy import MethodPolicy
+from agtphost.handlers.built_in import Target
 from agtphost.host.bindings import methods_of, units_of
-from agtphost.methods.inspection.inspect import Target
 
 
 class BindingRegistry:

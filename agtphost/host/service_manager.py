@@ -19,8 +19,8 @@ from twisted.application.service import Service
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from agtphost.metrics.vitals import VitalsReader, obstacles
 from agtphost.vocabulary.times import steady
+from agtphost.vocabulary.vitals import VitalsReader, obstacles
 
 log = Logger()
 

@@ -8,8 +8,7 @@ of them, from :func:`agtphost.config.surfaces.surfaces`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,39 +25,14 @@ from agtphost.errors import ConfigurationError
 from agtphost.host.access_log import access_line_writer
 from agtphost.host.host_loader import read_mandates
 from agtphost.host.listener import http_limits
-from agtphost.http.cross_origin import PER_MINUTE, CrossOrigin, CrossOriginRules
+from agtphost.http.cross_origin import PER_MINUTE, CrossOrigin
 from agtphost.http.http_service import HttpService
 from agtphost.http.mounts import Mount
 from agtphost.http.refusals import RefusalRecorder
+from agtphost.http.served_surface import ServedSurface
 from agtphost.http.tls import ListenerTls, TlsCreator, ask_browsers, https_options, names_of
 from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary.origins import origin_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServedSurface:
-    """The resource that answers for one surface."""
-
-    name: str
-    """The name of its :class:`agtphost.config.surfaces.Surface`."""
-
-    what: str
-    """The name for people, such as ``the A2A front``."""
-
-    resource: Any
-    """A leaf and a :class:`agtphost.http.bounded_request.Gatekeeper`; it gets every path of the surface."""
-
-    pages: bool = False
-    home: bool = False
-    fields: tuple[tuple[str, str], ...] = ()
-    """These three are explained in :class:`agtphost.http.mounts.Mount`."""
-
-    cross_origin: Callable[[], CrossOriginRules] | None = None
-    """Returns what pages of the section's ``origins`` may send and read; None: they may read nothing."""
-
-    end_streams: Callable[[], None] | None = None
-    """Ends the streams that only wait for news, when the listener stops; None: the surface has none."""
-
 
 BURST = 30.0
 """Preflights that one address may send in a burst, in seconds of its usual rate."""

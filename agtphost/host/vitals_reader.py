@@ -1,4 +1,4 @@
-"""Read the vital signs of a host, :class:`agtphost.metrics.vitals.Vitals`, for metrics, readiness and INSPECT."""
+"""Read the vital signs of a host, :class:`agtphost.vocabulary.vitals.Vitals`, for metrics, readiness and INSPECT."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from agtphost.host.expiry_watch import ExpiryWatch
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.operator_targets import Overseen
-from agtphost.metrics.vitals import ExpiryVital, QuicVital, UpstreamVital, Vitals, VitalsReader, obstacles
 from agtphost.protocols import ListeningService
 from agtphost.stores.settings import locate_store
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.quotas import APPROVAL
+from agtphost.vocabulary.vitals import ExpiryVital, QuicVital, UpstreamVital, Vitals, VitalsReader, obstacles
 
 if TYPE_CHECKING:
     from agtphost.protocols.quic.datagrams import QuicEndpoint
@@ -33,10 +33,10 @@ REPORTED = (
     *("uptime", "serving", "waiting", "connections", "listening", "healthy", "low", "records", "checkpoint_age"),
     *("certificate_ends", "revocation_ends", "free_octets", "recent_calls", "recent_refusals"),
 )
-"""Members of :class:`agtphost.metrics.vitals.Vitals` that INSPECT reports unchanged."""
+"""Members of :class:`agtphost.vocabulary.vitals.Vitals` that INSPECT reports unchanged."""
 
 QUIC_REPORTED = ("connections", "streams")
-"""Members of :class:`agtphost.metrics.vitals.QuicVital` that INSPECT reports."""
+"""Members of :class:`agtphost.vocabulary.vitals.QuicVital` that INSPECT reports."""
 
 
 class PendingApprovals:

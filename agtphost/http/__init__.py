@@ -34,6 +34,7 @@ Serve and call HTTP.
 - :mod:`.registry_errors`: errors of the registry in the form of its clients
 - :mod:`.registry_document`: the OpenAPI document of the registry
 - :mod:`.refusals`: refusals of a surface before anything is called: one form for all, recorded if they name a caller
+- :mod:`.served_surface`: the resource that answers for one surface
 - :mod:`.http_service`: the service of an HTTP listener
 - :mod:`.translation`: translation between HTTP and AGTP, for the gateway: one request, one answer
 - :mod:`.status`: the table of HTTP statuses of AGTP answers, for every surface

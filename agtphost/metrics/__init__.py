@@ -2,7 +2,6 @@
 Publish metrics of a host: Prometheus metrics, health and readiness.
 
 - :mod:`.call_counts`: counts of what the ledger seals, with a bound on every label
-- :mod:`.vitals`: readings of the host's parts on request, and what keeps the host from being ready
 - :mod:`.exposition`: both in the format of Prometheus, by the official library
 - :mod:`.resource`: ``/metrics``, ``/healthz`` and ``/readyz`` over HTTP
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost import __version__
 from agtphost.metrics.call_counts import CallCounts, Histogram
-from agtphost.metrics.vitals import QuicVital, Vitals, VitalsReader, obstacles
+from agtphost.vocabulary.vitals import QuicVital, Vitals, VitalsReader, obstacles
 
 DAY = 86_400.0
 

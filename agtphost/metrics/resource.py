@@ -8,8 +8,8 @@ from twisted.web.resource import Resource
 
 from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.metrics.exposition import Exposition
-from agtphost.metrics.vitals import VitalsReader, obstacles
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.vitals import VitalsReader, obstacles
 
 METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
 

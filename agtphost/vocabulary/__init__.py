@@ -52,5 +52,6 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.tomlparser`: the parser of TOML: Python's own, or a compiled one
 - :mod:`.tomltext`: TOML with the line of each key, and TOML written; :mod:`.tomledit`: elements of lists in TOML texts
 - :mod:`.toml_salvage`: the sound part of a TOML file with syntax errors
+- :mod:`.vitals`: readings of a host's parts on request, and what keeps a host from being ready
 - :mod:`.yamltext`: the one YAML decoder for bodies from outside, where the operator asks for YAML
 """

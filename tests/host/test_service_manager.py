@@ -14,7 +14,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from agtphost.host.service_manager import ServiceManagerNotifier
-from agtphost.metrics.vitals import UpstreamVital
+from agtphost.vocabulary.vitals import UpstreamVital
 from tests.metrics.samples import vitals
 
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
 from agtphost.metrics.call_counts import CallCounts
 from agtphost.metrics.exposition import Exposition
-from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals
+from agtphost.vocabulary.vitals import ExpiryVital, UpstreamVital, Vitals
 
 METHODS = ("QUERY", "BOOK", "EXECUTE")
 STATES = ("up", "idle", "failed")

@@ -12,7 +12,7 @@ from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.errors import DamagedEvidence, Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Target
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.peer import Assurance
@@ -33,9 +33,6 @@ MOST_UNPROVEN = 50
 
 HOST = "host"
 """What ``chain`` says to name the host's own chain, which has no Agent-ID."""
-
-
-Target = Callable[[BuiltInContext], Awaitable[Mapping[str, Any] | Answer]]
 
 FEW = 50
 """Records of one answer that are read without another thread."""
