@@ -14,6 +14,7 @@ from zope.interface import Attribute, Interface
 
 from agtphost.audit.drafts import Change, StreamEvent
 from agtphost.audit.interfaces import ILedger as ILedger
+from agtphost.audit.interfaces import IRemoteWitness as IRemoteWitness
 from agtphost.audit.interfaces import IWitness as IWitness
 from agtphost.audit.observed_records import ObservedRecord
 from agtphost.contract.interfaces import IPayloadAdapter as IPayloadAdapter

@@ -13,10 +13,13 @@ instead. ``docs/extending`` has a page with an example for each kind of plugin.
 - :class:`IRecordObserver` sees each committed record as an :class:`ObservedRecord`.
 - :class:`IWitness` remembers a :class:`Checkpoint`; :func:`read_checkpoint` reads its text.
 - :class:`IPluggableStore` keeps records, as the rows below; :class:`MemoryStore` is one to begin with.
+- :class:`IFeature` makes a :class:`Contribution` from :class:`Services`: methods, INSPECT targets, services. A method
+  is answered by an :class:`IBuiltInHandler`, which gets a :class:`BuiltInContext`.
 
-An entry point of the group ``agtphost.plugins`` names a factory, which takes the settings of the place that names it.
-Its attribute ``settings_schema``, a JSON schema or a dataclass, has the host check them first; with a dataclass, the
-factory is called with an instance of it.
+An entry point of the group ``agtphost.features`` names a factory of features, which takes nothing. For all others, one
+of the group ``agtphost.plugins`` names a factory, which takes the settings of the place that names it. Its attribute
+``settings_schema``, a JSON schema or a dataclass, has the host check them first; with a dataclass, the factory is
+called with an instance of it.
 """
 
 from __future__ import annotations
@@ -25,10 +28,14 @@ from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.checkpoint import read as read_checkpoint
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.observed_records import ObservedRecord
+from agtphost.config import Config
+from agtphost.config.faults import ConfigFault
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 from agtphost.dispatch.call_view import CallView
 from agtphost.errors import Refusal
+from agtphost.features import Contribution, IFeature, Services
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
 from agtphost.iagtp import IOperatorGate, IPayloadAdapter, IRecordObserver, IWitness
@@ -59,14 +66,19 @@ from agtphost.vocabulary.status import Status
 
 __all__ = [
     "Agent",
+    "Answer",
     "AnswerRow",
     "Assurance",
     "Binding",
+    "BuiltInContext",
     "CallView",
     "Checkpoint",
     "CheckpointError",
     "CheckpointRow",
     "CompiledSchema",
+    "Config",
+    "ConfigFault",
+    "Contribution",
     "CountedBy",
     "DamagedRecord",
     "EndpointContext",
@@ -75,6 +87,8 @@ __all__ = [
     "Facet",
     "ForeignReason",
     "HeadRow",
+    "IBuiltInHandler",
+    "IFeature",
     "IHandler",
     "IOperatorGate",
     "IPayloadAdapter",
@@ -98,6 +112,7 @@ __all__ = [
     "SchemaError",
     "Search",
     "Selection",
+    "Services",
     "SignedRow",
     "StateChangeRow",
     "StateRow",

@@ -192,7 +192,7 @@ def tables(kind: type[Section] = Config, path: str = "") -> Iterator[Table]:
                 meaning=meaning,
             )
         )
-    if keys:
+    if keys or kind.model_config.get("extra") == "allow":
         text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
         text = re.sub(r"^(One |An entry of |The section )?``\[[^`]*``( or ``[^`]*``)?[:;.,]? *", "", text)
         yield Table(path, "", text[:1].upper() + text[1:], tuple(keys))

@@ -1,4 +1,7 @@
-"""A Sphinx directive for zope interfaces, which autodoc does not read: ``.. interfaces:: agtphost.iagtp``."""
+"""
+A Sphinx directive for zope interfaces, which autodoc does not read: ``.. interfaces:: agtphost.iagtp``, which may be
+followed by the name of one of them.
+"""
 
 from __future__ import annotations
 
@@ -35,20 +38,20 @@ def signatures(interface: InterfaceClass) -> dict[str, str]:
     }
 
 
-def written(module: ModuleType) -> Iterator[str]:
-    """The lines of a module's interfaces in reStructuredText."""
-    for interface in interfaces_of(module):
+def written(module: ModuleType, name: str = "") -> Iterator[str]:
+    """The lines of a module's interfaces in reStructuredText: of all, or of one."""
+    for interface in [getattr(module, name)] if name else interfaces_of(module):
         given = signatures(interface)
         bases = [base.__name__ for base in interface.__bases__ if base.__name__ != "Interface"]
         yield f".. py:class:: {interface.__name__}" + (f"({', '.join(bases)})" if bases else "")
         yield ""
         yield from _indented(interface.__doc__ or "", 3)
-        for name in interface.names():
-            member = interface[name]
+        for member_name in interface.names():
+            member = interface[member_name]
             if isinstance(member, Method):
-                yield f"   .. py:method:: {name}{given[name]}"
+                yield f"   .. py:method:: {member_name}{given[member_name]}"
             else:
-                yield f"   .. py:attribute:: {name}"
+                yield f"   .. py:attribute:: {member_name}"
             yield ""
             yield from _indented(member.__doc__ or "", 6)
 
@@ -60,16 +63,17 @@ def _indented(text: str, by: int) -> Iterator[str]:
 
 
 class Interfaces(SphinxDirective):
-    """Every interface of the module that the argument names."""
+    """Every interface of the module that the argument names, or one of them."""
 
     required_arguments = 1
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Write them as text, and have Sphinx read it."""
         module = importlib.import_module(self.arguments[0])
         source = str(inspect.getsourcefile(module))
         self.env.note_dependency(source)
-        lines = [f".. py:currentmodule:: {module.__name__}", "", *written(module)]
+        lines = [f".. py:currentmodule:: {module.__name__}", "", *written(module, *self.arguments[1:])]
         return self.parse_text_to_nodes(StringList(lines, source=source))
 
 

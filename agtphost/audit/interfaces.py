@@ -63,6 +63,11 @@ class ILedger(Interface):
     def unwatch(watcher: Callable[[ObservedGroup], object]) -> None:
         """Stop calling a watcher; an unknown one is ignored."""
 
+    def cosign(size: int, line: str) -> None:
+        """
+        Store the signature line of a witness with the checkpoint of that size, soon; records never wait for it.
+        """
+
 
 class IWitness(Interface):
     """Remembers the last checkpoint somewhere that is not the store."""
@@ -84,3 +89,10 @@ class IWitness(Interface):
 
         :raises OSError: it could not.
         """
+
+
+class IRemoteWitness(IWitness):
+    """A witness that gets checkpoints over a network, some time after they were made."""
+
+    age = Attribute("float: seconds for which a checkpoint waits for it; 0 where none does")
+    known_keys = Attribute("Sequence[VerifyingKey]: the keys that it may cosign with, as far as they are known now")

@@ -22,7 +22,7 @@ from zope.interface import implementer
 
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
-from agtphost.audit.interfaces import IWitness
+from agtphost.audit.interfaces import IRemoteWitness
 from agtphost.audit.merkle import proof_to_texts
 from agtphost.identity.key_ring import follow_statements
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
@@ -59,6 +59,10 @@ class WitnessTransport(Protocol):
     def keys(self) -> Awaitable[Iterable[VerifyingKey]]:
         """Return the keys that the witness may sign with."""
 
+    @property
+    def known_keys(self) -> Sequence[VerifyingKey]:
+        """Return the keys that the witness may sign with, as far as they were configured or fetched."""
+
 
 class WitnessReactor(Protocol):
     """The part of the reactor that a remote witness needs."""
@@ -73,7 +77,7 @@ class WitnessReactor(Protocol):
         """Run soon, in the reactor's thread."""
 
 
-@implementer(IWitness)
+@implementer(IRemoteWitness)
 class RemoteWitness:
     """
     A witness at another host, to which checkpoints are submitted.
@@ -125,6 +129,11 @@ class RemoteWitness:
         """Seconds for which a checkpoint waits for it; 0 where none does."""
         caught_up = self._pending is None and self._running is None
         return 0.0 if caught_up else max(self._reactor.seconds() - self._since, 0.0)
+
+    @property
+    def known_keys(self) -> Sequence[VerifyingKey]:
+        """The keys that it may cosign with, as far as they are known now."""
+        return self._transport.known_keys
 
     # At start, before anything is served
 

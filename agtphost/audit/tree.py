@@ -69,7 +69,7 @@ class TreeKeeper:
         self._origin = origin
         # Both lines of a checkpoint are signed with one key, even if the host's changes between them.
         self._key = None if key is None else key.snapshot()
-        self._witnesses = witnesses
+        self._witnesses = tuple(witnesses)
         self._now = now
         self._size = 0
         self._growth = Growth(store.tile, 0)
@@ -95,6 +95,10 @@ class TreeKeeper:
         if self._growth.size == self._size:
             return 0.0 if self._size else None
         return max(self._now() - self._since, 0.0)
+
+    def add_witnesses(self, witnesses: Sequence[IWitness]) -> None:
+        """Give each further checkpoint to these witnesses too; called before the ledger starts, which asks them."""
+        self._witnesses = (*self._witnesses, *witnesses)
 
     def adopt(self, key: SigningKey) -> None:
         """Sign checkpoints with another key from now on."""

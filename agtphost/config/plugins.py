@@ -1,10 +1,11 @@
-"""Parts of the host that the operator's own packages provide: ``[[gate]]``, ``[[adapter]]`` and ``[[observer]]``."""
+"""Parts that other packages provide: ``[[gate]]``, ``[[adapter]]``, ``[[observer]]`` and ``[feature.NAME]``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from agtphost.config.values import Line, Section, Table
 
@@ -24,3 +25,17 @@ class GateSection(PluginSection):
 
     after: Line = "schema"
     """The gate of the host that it follows; an error lists the possible ones."""
+
+
+class FeatureSection(Section):
+    """
+    The section ``[feature.NAME]``: switches on a feature of another package, by the name of its entry point in the
+    group ``agtphost.features``. The package says which keys there are (``docs/extending/feature``).
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Every key of the table."""
+        return self.model_extra or {}

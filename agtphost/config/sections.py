@@ -29,7 +29,7 @@ from agtphost.config.merchant import MerchantSection
 from agtphost.config.methods import MethodsSection
 from agtphost.config.metrics import MetricsSection
 from agtphost.config.operators import OperatorSection
-from agtphost.config.plugins import GateSection, PluginSection
+from agtphost.config.plugins import FeatureSection, GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.quic import QuicSection
@@ -444,6 +444,7 @@ class Config(Section):
     gate: Items[GateSection] = ()
     adapter: Items[PluginSection] = ()
     observer: Items[PluginSection] = ()
+    feature: Table[Token, FeatureSection] = Field(default_factory=dict)
     manifest: ManifestSection = Field(default_factory=ManifestSection)
     admin: Admin = Field(default_factory=Admin)
     gateway: GatewaySection = Field(default_factory=absent_gateway)

@@ -122,7 +122,7 @@ Target = Callable[[BuiltInContext], Awaitable[Mapping[str, Any] | Answer]]
 
 
 class IBuiltInHandler(IBindingHandler):
-    """The handler of one of the host's own bindings; not an extension point."""
+    """The handler of a binding of the host itself, or of a feature."""
 
     kind = Attribute("str: built_in, or the adapter's name")
 

@@ -29,6 +29,8 @@ Build steps, in order:
 - :mod:`.publication`: the manifest and its version; :mod:`.transports`: the carriers that it states
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide; :mod:`.plugin_settings` checks their
   settings
+- :mod:`.feature_loading` and :mod:`.features`: the features that are switched on, and what they contribute
+- :mod:`.feature_loading` and :mod:`.features`: the features that are switched on, and what they contribute
 - :mod:`.admission`, with :mod:`.oauth`: gates and dispatcher
 
 Services:

@@ -35,8 +35,8 @@ from agtphost.host.grant_bindings import GrantWatch
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.listener import Announcement, listening_service, quic_service
-from agtphost.host.methods import follow_up
 from agtphost.host.metrics import build_metrics_surface
+from agtphost.host.notice_queue import follow_up
 from agtphost.host.orchestration import orchestration_service
 from agtphost.host.ordered_services import LedgerService, OrderedServices
 from agtphost.host.page import build_page_surface
@@ -176,6 +176,7 @@ def _record_services(
     yield evidence.clock_watch
     if services.traces is not None:
         yield services.traces
+    yield generations.features.service
     yield evidence.observers
     yield evidence.summarizing
     partings = ContractCleanup(services.reactor, generations.core.negotiating, ledger)
@@ -206,7 +207,7 @@ def _record_services(
     yield agents
     yield watch
     yield evidence.witnesses
-    yield generations.keys
+    yield generations.keys.service
     kept = build_anchors(services.reactor, config, directory)
     # A reload reads agents again, without asking which issuers the anchors' present keys make trusted.
     generations.before_turn(
@@ -266,7 +267,8 @@ def _outside_services(
         # Both protocols serve their card at the same path (HAIDIP-002).
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
-    served = (known, *fronts, operated, build_metrics_surface(services, look), _gateway(services, generations))
+    own = generations.core.features.surfaces
+    served = (known, *fronts, operated, build_metrics_surface(services, look), *own, _gateway(services, generations))
     yield from http_services(reactor, config, filter(None, served), RefusalRecorder(front), loaded.https)
     yield listening
     if quic is not None:

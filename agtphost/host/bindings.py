@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from agtphost.config import Config
 from agtphost.contract import reserved
@@ -121,6 +122,9 @@ class ExtraEndpoints:
 
     plugins: Mapping[str, Factory] = field(default_factory=dict)
     """Factories of plugins that are not installed, by the names that endpoints and settings use."""
+
+    features: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    """Factories of features that are not installed, by the names of their tables ``[feature.NAME]``."""
 
 
 def load_bound_endpoints(

@@ -9,6 +9,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
 from agtphost.host.a2a_front import front_facts
 from agtphost.host.admission import Admission, build_admission
+from agtphost.host.features import NO_FEATURES, FeatureSet, add_targets, build_features
 from agtphost.host.gateway import gateway_facts
 from agtphost.host.grant_bindings import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
@@ -61,6 +62,11 @@ class Core:
     summary: Summary
     """Return the content of ``/.well-known/agis.json``, or None if anonymous clients may not see it."""
 
+    @property
+    def features(self) -> FeatureSet:
+        """The features of this configuration, and what they contribute."""
+        return self.methods.features
+
     def announce(self) -> None:
         """Put the present version of what can be called into every response from now on."""
         self.shown.publication.announce_to(self.admission.sealer.announce)
@@ -73,7 +79,9 @@ ENDPOINTS_PER_STEP = 100
 """Endpoints that are bound in one step."""
 
 
-def compose(services: HostServices, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
+def compose(
+    services: HostServices, connected: Upstreams, factory: HandlerFactory, running: FeatureSet = NO_FEATURES
+) -> Generator[None, None, Core]:
     """
     Build what answers requests. It starts nothing and listens nowhere until :meth:`Core.announce` is called.
 
@@ -81,11 +89,12 @@ def compose(services: HostServices, connected: Upstreams, factory: HandlerFactor
 
     :param connected: MCP servers, A2A agents and ACP servers.
     :param factory: makes handlers.
+    :param running: the features of the configuration in force.
     :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
     :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
     """
     held, states, lease = services.evidence.held, services.evidence.states, services.lease
-    steps = _compose_steps(services, connected, factory)
+    steps = _compose_steps(services, connected, factory, running)
     try:
         while True:
             # Watchers that others add between two steps do not belong to this lease.
@@ -102,7 +111,7 @@ def compose(services: HostServices, connected: Upstreams, factory: HandlerFactor
 
 
 def _compose_steps(
-    services: HostServices, connected: Upstreams, factory: HandlerFactory
+    services: HostServices, connected: Upstreams, factory: HandlerFactory, running: FeatureSet
 ) -> Generator[None, None, Core]:
     config, loaded, reactor, evidence = services.config, services.loaded, services.reactor, services.evidence
     # Contracts are state items that act as endpoints.
@@ -111,6 +120,7 @@ def _compose_steps(
         services.lasting.negotiations,
     )
     shown = build_disclosure(services, connected, negotiating)
+    features = build_features(services, running)
     # What merchants sell is bought and quoted under the rules of core v08 section 9.
     purchase = PurchaseFeature(
         config,
@@ -133,12 +143,13 @@ def _compose_steps(
         config.methods, purchase.bind_quotes(list(map(prices.apply, ready))), services.offload, services.seconds
     )
     yield
-    methods = built_in_methods(services, connected, shown, purchase, negotiating, bound, factory)
+    methods = built_in_methods(services, connected, shown, purchase, negotiating, features, bound, factory)
     yield
     table = services.registry.freeze(map(prices.apply, methods.bindings), bound)
     yield
     configure_grants(services, connected)
     admission = build_admission(services, table, methods, connected, purchase, negotiating, bound, prices)
+    add_targets(services, features)
     # The manifest lists only agents that can be called, so it changes with their states.
     evidence.states.watch(lambda agent_id, state: shown.publication.drop_forms())
     if methods.access is not None:

@@ -15,7 +15,6 @@ import gc
 from collections.abc import Callable, Generator
 from typing import Any
 
-from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -24,9 +23,10 @@ from zope.interface import implementer
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.encoding import in_turns
 from agtphost.host.core import Core, compose
+from agtphost.host.features import NO_FEATURES, FeatureSet, require_same_after_start
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.oauth import IssuerKeys
+from agtphost.host.server_pool import SharedServices
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import UpstreamFactory
 from agtphost.iagtp import IDispatcher
@@ -83,9 +83,6 @@ class Generations:
         self._factory = factory
         self._before_turn: list[Callable[[Core], None]] = []
         self._after_turn: list[Callable[[Core], None]] = []
-        self._issuer_keys: list[list[IssuerKeys]] = []
-        """The keys of identity providers that each generation uses."""
-
         self._garbage_objects = 0
         """Objects of retired generations that were not collected yet, estimated."""
 
@@ -93,10 +90,14 @@ class Generations:
         self.unfinished = 0
         """Generations that still have calls, with the one in force."""
 
-        self.keys = MultiService()  # type: ignore[no-untyped-call]
-        """The parent of the services that refresh keys of identity providers."""
+        self.keys = SharedServices()
+        """The services that refresh keys of identity providers."""
 
-        self.core = run_to_end(self._compose(services))
+        self.features = SharedServices()
+        """The services of features."""
+
+        self.core = run_to_end(self._compose(services, NO_FEATURES))
+        services.evidence.tree.add_witnesses(self.core.features.witnesses)
         self._begin(self.core)
         self._put_in_force(self.core)
 
@@ -126,15 +127,21 @@ class Generations:
         :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
         :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
         """
-        core = yield from self._compose(self._services.with_configuration(loaded))
-        for prepare in self._before_turn:
-            prepare(core)
+        running = self.core.features
+        core = yield from self._compose(self._services.with_configuration(loaded), running)
+        try:
+            require_same_after_start(core.services, running, core.features)
+            for prepare in self._before_turn:
+                prepare(core)
+        except BaseException:
+            self.discard(core)
+            raise
         return core
 
-    def _compose(self, services: HostServices) -> Generator[None, None, Core]:
+    def _compose(self, services: HostServices, running: FeatureSet) -> Generator[None, None, Core]:
         connected, factory = self._upstreams.build(services), self._factory.fork()
         try:
-            return (yield from compose(services, connected, factory))
+            return (yield from compose(services, connected, factory, running))
         except BaseException:
             self._upstreams.discard(connected)
             self._factory.close(factory)
@@ -156,10 +163,8 @@ class Generations:
 
     def _begin(self, core: Core) -> list[Any]:
         fresh = self._upstreams.start(core.connected)
-        self._issuer_keys.append(list(core.admission.issuer_keys))
-        for keys in core.admission.issuer_keys:
-            if keys.parent is None:
-                keys.setServiceParent(self.keys)  # type: ignore[no-untyped-call]
+        self.keys.start(core, core.admission.issuer_keys)
+        self.features.start(core, core.features.services)
         return fresh
 
     # Coming into force
@@ -214,9 +219,5 @@ class Generations:
         closing: Deferred[Any] = self._factory.close(core.factory)
         closing.addErrback(lambda failure: log.failure("connections to services were not closed", failure=failure))
         self._services.lasting.searching.keep_only(self.core.services.config.search)
-        mine = list(core.admission.issuer_keys)
-        if mine in self._issuer_keys:
-            self._issuer_keys.remove(mine)
-        for keys in mine:
-            if keys.parent is not None and not any(keys in others for others in self._issuer_keys):
-                keys.disownServiceParent()  # type: ignore[no-untyped-call]
+        for shared, services in ((self.keys, core.admission.issuer_keys), (self.features, core.features.services)):
+            shared.stop(shared.leave(core, services))

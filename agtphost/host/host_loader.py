@@ -23,6 +23,7 @@ from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, agis, bindings
+from agtphost.host.feature_loading import HOST_FEATURES, LoadedFeature, load_features
 from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, make_plugins, problems_of
@@ -73,6 +74,9 @@ class LoadedHost:
 
     plugins: Plugins
     """What the operator's own packages provide."""
+
+    features: Sequence[LoadedFeature]
+    """The features that the configuration switches on."""
 
     model: Model | None
     """The model that searches use, if it runs on this host."""
@@ -129,6 +133,7 @@ TABLES_OF_PART: Mapping[str, frozenset[str]] = {
     "policies": frozenset({"policies", "catalog", "endpoints", "recipes"}),
     "agis": frozenset({"agis", "endpoints", "recipes", "policies"}),
     "plugins": frozenset({"gate", "adapter", "observer", "audit", "store"}),
+    "features": frozenset({"feature", *HOST_FEATURES}),
     "query": frozenset({"query"}),
     "search": frozenset({"search"}),
     "methods": frozenset({"methods"}),
@@ -240,8 +245,8 @@ def combine(
     parts["endpoints"].extend(_procedure_problems(config, book))
     policy = _policy(config, catalogs, custom, endpoints, parts)
     overrides = bindings.builtin_overrides(config, parts["policies"], given)
-    factories = {} if given is None else given.plugins
-    provided = make_plugins(config, parts["plugins"], factories) if provided is None else provided
+    provided = make_plugins(config, parts["plugins"], getattr(given, "plugins", None)) if provided is None else provided
+    features = load_features(config, parts["features"], getattr(given, "features", None))
     documents = _documents(config, parts["query"])
     model = model_of(config, parts["search"])
     parts["policies"].extend(problems_of(config, collection_faults(config.methods)))
@@ -261,6 +266,7 @@ def combine(
         documents=documents,
         overrides=overrides,
         plugins=provided,
+        features=features,
         model=model,
         key=key,
         tls=tls,

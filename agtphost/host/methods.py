@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from agtphost.adapters.a2a.front_tasks import front_bindings
 from agtphost.audit import retention
-from agtphost.audit.drafts import Change
-from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.config import Config
 from agtphost.config.presence import http_apis, own_address
 from agtphost.contract.binding import Binding
@@ -21,12 +19,12 @@ from agtphost.host.card_calls import server_bindings
 from agtphost.host.cards import cards_of
 from agtphost.host.configuration_bindings import configuration_bindings
 from agtphost.host.delegation import DelegationParts, build_delegation
-from agtphost.host.domains import FollowUp
+from agtphost.host.features import FeatureSet
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.grant_bindings import granting_bindings
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
-from agtphost.host.notice_queue import NoticeQueue
+from agtphost.host.notice_queue import NoticeQueue, follow_up
 from agtphost.host.orchestration import orchestration_bindings
 from agtphost.host.page import page_access, page_bindings, register_targets
 from agtphost.host.publication import Publication
@@ -145,6 +143,7 @@ class Methods:
     floor: Floor
     delegating: DelegationParts
     carrier: Carrier
+    features: FeatureSet
     access: PageAccess | None
     """The methods about the page; None without a page."""
 
@@ -158,12 +157,14 @@ def built_in_methods(
     shown: Disclosure,
     purchase: PurchaseFeature,
     negotiating: Negotiator,
+    features: FeatureSet,
     bound: Sequence[Binding],
     factory: HandlerFactory,
 ) -> Methods:
     """
     Build the methods, and register the targets of INSPECT.
 
+    :param features: their bindings are among those of the host.
     :param bound: the operator's endpoints.
     :param factory: makes clients of agents elsewhere.
     """
@@ -205,6 +206,7 @@ def built_in_methods(
             *floor.bindings,
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
+            *features.bindings,
             *witness_bindings(config, evidence.held, loaded.key, services.seconds),
             *purchase.built_in_bindings(loaded.catalog, bound, default_assurance(services.floor, changes=False)),
             *orchestration_bindings(services),
@@ -224,6 +226,7 @@ def built_in_methods(
         floor=floor,
         delegating=tasks,
         carrier=carrier,
+        features=features,
         access=access,
         cards=cards,
     )
@@ -455,18 +458,6 @@ def _http_clients(config: Config) -> dict[str, list[str]]:
     for client in config.http.client:
         found.setdefault(client.agent, []).append(client.name)
     return found
-
-
-def follow_up(propagation: NoticeQueue, now: Callable[[], float]) -> FollowUp:
-    """Return a function that gives the changes to commit with a lifecycle transition: notices, and retained data."""
-
-    def changes(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
-        return (
-            *propagation.notices(agent.agent_id, status.value),
-            *retention.retention_changes(agent, status, fields, now()),
-        )
-
-    return changes
 
 
 def _lifecycle(services: HostServices, propagation: NoticeQueue, negotiating: Negotiator) -> IBuiltInHandler:

@@ -12,7 +12,7 @@ the present end of the agent's stream, signed, newest first.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -21,13 +21,17 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from agtphost.audit import retention
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StoredRecord
+from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.client import ClientError
 from agtphost.client.client import Client
 from agtphost.config import Config
+from agtphost.host.domains import FollowUp
 from agtphost.iagtp import ILedger, IRecordStore
 from agtphost.identity import envelope
+from agtphost.identity.agents import Agent
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.web_upstream import WebClient
 
@@ -251,3 +255,15 @@ def _encode_signed(events: Sequence[StoredRecord]) -> list[dict[str, str]]:
 def _is_about(event: StoredRecord, link: str) -> bool:
     payload = envelope.parse_unverified(event.format, event.signed)
     return payload.get("event_type") == REVOKED and payload.get("link") == link
+
+
+def follow_up(propagation: NoticeQueue, now: Callable[[], float]) -> FollowUp:
+    """Return a function that gives the changes to commit with a lifecycle transition: notices, and retained data."""
+
+    def changes(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
+        return (
+            *propagation.notices(agent.agent_id, status.value),
+            *retention.retention_changes(agent, status, fields, now()),
+        )
+
+    return changes

@@ -11,7 +11,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Any
 
 from zope.interface import Interface
@@ -57,38 +58,66 @@ Factory = Callable[[Any], Any]
 """Makes a plugin from its settings: a dictionary, or an instance of the dataclass that it declares for them."""
 
 
-def find_factory(name: str) -> tuple[str, Factory]:
+def find_factory(
+    name: str, group: str = GROUP, *, what: str = "plugin", is_own: bool = False
+) -> tuple[str, Callable[..., Any]]:
     """
-    Import the factory of a plugin.
+    Import the factory of a plugin or feature.
 
     :param name: of its entry point.
+    :param group: of its entry point.
+    :param what: what messages call it.
+    :param is_own: whether it is one of this distribution, or one of any other.
     :return: what the entry point names, as text, and the factory.
-    :raises UnusablePlugin: the plugin is missing, two packages have it, or it cannot be imported.
+    :raises UnusablePlugin: it is missing, two packages have it, or it cannot be imported.
     """
-    found = entry_points(group=GROUP, name=name)
+    found = _own_points(group, name) if is_own else _foreign_points(group, name)
     if not found:
-        known = sorted({point.name for point in entry_points(group=GROUP)})
+        if is_own:
+            raise UnusablePlugin(
+                f"the installed distribution of agtphost has no {what} {name} (entry points of the group {group})",
+                "install agtphost again",
+            )
+        known = sorted({point.name for point in _foreign_points(group)})
         close = difflib.get_close_matches(name, known, 1)
         hint = f'did you mean "{close[0]}"?' if close else f"installed: {', '.join(known[:20]) or 'none'}"
         raise UnusablePlugin(
-            f"no installed package has a plugin {name[:64]!r} (entry points of the group {GROUP})", hint
+            f"no installed package has a {what} {name[:64]!r} (entry points of the group {group})", hint
         )
     if len(found) > 1:
         names = sorted(point.dist.name if point.dist else "?" for point in found)
         raise UnusablePlugin(
-            f"more than one package has a plugin {name[:64]!r}: {', '.join(names)}", "uninstall all but one"
+            f"more than one package has a {what} {name[:64]!r}: {', '.join(names)}", "uninstall all but one"
         )
     (point,) = found
     try:
         factory = point.load()
     except (Exception, SystemExit) as error:
-        raise UnusablePlugin(f"the plugin {name} ({point.value}) cannot be imported: {error!r}") from error
+        raise UnusablePlugin(f"the {what} {name} ({point.value}) cannot be imported: {error!r}") from error
     if not callable(factory):
         raise UnusablePlugin(
-            f"the plugin {name} ({point.value}) is not callable",
-            "let the entry point name a class, or a function that takes the settings",
+            f"the {what} {name} ({point.value}) is not callable",
+            "let the entry point name a class or a function",
         )
     return point.value, factory
+
+
+DISTRIBUTION = "agtphost"
+
+
+@cache
+def _own_points(group: str, name: str) -> list[EntryPoint]:
+    """Return the entry points of this distribution; a search of all distributions takes many times as long."""
+    try:
+        return list(distribution(DISTRIBUTION).entry_points.select(group=group, name=name))
+    except PackageNotFoundError:
+        return []
+
+
+def _foreign_points(group: str, name: str | None = None) -> list[EntryPoint]:
+    """Return the entry points of all other distributions."""
+    found = entry_points(group=group) if name is None else entry_points(group=group, name=name)
+    return [point for point in found if point.dist is None or point.dist.name != DISTRIBUTION]
 
 
 def make_plugin(

@@ -48,6 +48,7 @@ from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.negotiation.process_state import NegotiationState as Negotiations
 from agtphost.page.entrance import Entrance
 from agtphost.vocabulary import times
+from agtphost.vocabulary.vitals import LateVitals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +105,9 @@ class ProcessState:
 
     stocks: Stocks
     """The items of all collections, in order."""
+
+    vitals: LateVitals
+    """Reads the host's vital signs."""
 
     @classmethod
     def for_host(
@@ -169,4 +173,5 @@ class ProcessState:
             workflows=Workflows(held, evidence.ledger, reactor, seconds, offload),
             monitors=monitors,
             stocks=Stocks(held),
+            vitals=LateVitals(),
         )

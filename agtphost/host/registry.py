@@ -9,6 +9,14 @@ from agtphost.contract.endpoint_table import EndpointTable, Match
 from agtphost.contract.policy import MethodPolicy
 from agtphost.handlers.built_in import Target
 from agtphost.host.bindings import methods_of, units_of
+from agtphost.methods.inspection.inspect import OWN_TARGETS
+from agtphost.methods.inspection.several import SEVERAL
+
+VITALS = "vitals"
+"""The target of INSPECT that is added last, once the whole host is assembled."""
+
+RESERVED_TARGETS = frozenset({*OWN_TARGETS, SEVERAL, VITALS})
+"""Targets of the host that :attr:`BindingRegistry.targets` does not have while a configuration is built."""
 
 
 class BindingRegistry:

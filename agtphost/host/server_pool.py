@@ -1,21 +1,23 @@
 """
-Keep servers behind a host over reloads: one with an unchanged configuration goes on with all its work.
+Keep services over reloads: a server behind the host with an unchanged configuration goes on with all its work.
 
-A server belongs to every configuration that has it, and stops with the last of them, after all calls that began under
+A service belongs to every configuration that has it, and stops with the last of them, after all calls that began under
 it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 
 from agtphost.audit.leases import Lease, Leasing
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.stores import StoreError
 
 S = TypeVar("S", bound=Service)
 
@@ -51,6 +53,67 @@ class SuppliedServer:
     """The watchers that the server registered."""
 
 
+class _Room(MultiService):
+    """The parent of one service: a replaced service has the same name as the new one, and may still have calls."""
+
+    def startService(self) -> None:
+        """
+        Start the service.
+
+        :raises ConfigurationError: it cannot be started.
+        """
+        try:
+            super().startService()  # type: ignore[no-untyped-call]
+        except (ConfigurationError, StoreError):
+            raise
+        except Exception as error:
+            (service,) = self
+            message = f"the service {service.name or service!r} cannot be started: {error!r}"
+            raise ConfigurationError([Problem(message=message)]) from error
+
+
+class SharedServices:
+    """
+    Services that several configurations have, compared by identity: each runs from the first of them to the last one.
+    """
+
+    def __init__(self) -> None:
+        self._users: list[tuple[object, Sequence[Any]]] = []
+        self.service = MultiService()  # type: ignore[no-untyped-call]
+        """The parent of all of them."""
+
+    def start(self, user: object, services: Sequence[Any]) -> list[Any]:
+        """
+        Start the services of a configuration that no other has, and return them.
+
+        :param user: the configuration, for :meth:`leave`.
+        """
+        self._users.append((user, services))
+        fresh = [each for each in services if each.parent is None]
+        for service in fresh:
+            room = _Room()  # type: ignore[no-untyped-call]
+            service.setServiceParent(room)
+            room.setServiceParent(self.service)  # type: ignore[no-untyped-call]
+        return fresh
+
+    def leave(self, user: object, services: Sequence[Any]) -> list[Any]:
+        """
+        End the use of services by a configuration, and return those that no other has, for :meth:`stop`.
+
+        :param user: the configuration, whether its services were started or not.
+        """
+        self._users = [each for each in self._users if each[0] is not user]
+        used = {id(each) for _, others in self._users for each in others}
+        return [each for each in services if id(each) not in used]
+
+    def stop(self, services: Iterable[Any]) -> None:
+        """Stop services, as far as they were started."""
+        for service in services:
+            if service.parent is not None:
+                stopping: Deferred[Any] = maybeDeferred(service.parent.disownServiceParent)
+                stopping.addErrback(lambda failure: log.failure("a service did not stop cleanly", failure=failure))
+
+
 class ServerPool:
     """
     All servers, with the configurations that use them.
@@ -61,8 +124,8 @@ class ServerPool:
     def __init__(self, leasing: Leasing) -> None:
         self._leasing = leasing
         self._in_force: Mapping[tuple[str, str], SuppliedServer] = {}
-        self._users: list[ServerOrder] = []
-        self.service = MultiService()  # type: ignore[no-untyped-call]
+        self._shared = SharedServices()
+        self.service = self._shared.service
         """The parent of all running servers."""
 
     def new_order(self) -> ServerOrder:
@@ -71,14 +134,7 @@ class ServerPool:
 
     def start(self, order: ServerOrder) -> list[Any]:
         """Start the new services of an order and return them."""
-        self._users.append(order)
-        fresh = [each.service for each in order.every if each.service.parent is None]
-        for service in fresh:
-            # Each has a separate parent: a replaced service has the same name and may still have calls.
-            room = MultiService()  # type: ignore[no-untyped-call]
-            service.setServiceParent(room)
-            room.setServiceParent(self.service)  # type: ignore[no-untyped-call]
-        return fresh
+        return self._shared.start(order, [each.service for each in order.every])
 
     def adopt(self, order: ServerOrder) -> None:
         """Put an order in force."""
@@ -86,20 +142,11 @@ class ServerPool:
 
     def retire(self, order: ServerOrder) -> None:
         """Stop the servers of an order that no other configuration uses."""
-        if order in self._users:
-            self._users.remove(order)
-        used = {each for user in self._users for each in user.every}
-        for each in order.every:
-            if each not in used:
-                self._stop(each)
-
-    def _stop(self, supplied: SuppliedServer) -> None:
-        supplied.lease.release()
-        if supplied.service.parent is None:
-            return
-        stopping = supplied.service.parent.disownServiceParent()
-        if isinstance(stopping, Deferred):
-            stopping.addErrback(lambda failure: log.failure("a server did not stop cleanly", failure=failure))
+        leases = {id(each.service): each.lease for each in order.every}
+        unused = self._shared.leave(order, [each.service for each in order.every])
+        for service in unused:
+            leases[id(service)].release()
+        self._shared.stop(unused)
 
 
 class ServerOrder:

@@ -14,6 +14,7 @@ from agtphost.dispatch.release import OPEN
 from agtphost.dispatch.sessions import ESCALATION
 from agtphost.host.drain_delay import DrainDelay
 from agtphost.host.expiry_watch import ExpiryWatch
+from agtphost.host.registry import VITALS
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.operator_targets import Overseen
@@ -70,6 +71,8 @@ def vitals_reader(
     """
     Return a function that reads the host's vital signs; it costs little except one call to the file system.
 
+    Features, which were built before, read with it from now on.
+
     :param connected: returns the present upstreams.
     :param ending: has the expiry dates.
     :param draining: knows whether the host got SIGTERM.
@@ -113,6 +116,7 @@ def vitals_reader(
             states=STATES,
         )
 
+    on.lasting.vitals.read_with(read_vitals)
     return read_vitals
 
 
@@ -139,7 +143,7 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
         }
 
     said = "Only operators may see the host's health."
-    on.registry.add_targets({"vitals": Overseen(render_vitals, on.authorization, said).read})
+    on.registry.add_targets({VITALS: Overseen(render_vitals, on.authorization, said).read})
 
 
 def read_quic(endpoint: QuicEndpoint) -> QuicVital:

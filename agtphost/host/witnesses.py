@@ -92,9 +92,9 @@ class WitnessTransport:
         return self._fetched_keys
 
     @property
-    def known_keys(self) -> tuple[str, tuple[VerifyingKey, ...]]:
-        """Return the witness's address, and its keys as far as they were configured or fetched."""
-        return self._uri, self._known or self._fetched_keys
+    def known_keys(self) -> tuple[VerifyingKey, ...]:
+        """The witness's keys, as far as they were configured or fetched."""
+        return self._known or self._fetched_keys
 
     async def close(self) -> None:
         """Close the connection."""
@@ -161,7 +161,7 @@ class Witnesses(Service):
 
     def known_keys(self) -> list[tuple[str, VerifyingKey]]:
         """Return addresses and known keys of witnesses, without asking any of them."""
-        return [(uri, key) for uri, keys in (each.known_keys for each in self._transports) for key in keys]
+        return [(each.name, key) for each in self.witnesses for key in each.known_keys]
 
     def _prove(self, first: int, second: int) -> Awaitable[Sequence[bytes]]:
         def prove(tiles: Tiles) -> Sequence[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from agtphost.host.core import Core, compose
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.plugins import Factory
+from agtphost.host.server_pool import SharedServices
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams, build_upstreams
 from agtphost.iagtp import IDispatcher
@@ -58,6 +59,8 @@ class MemoryHost:
     :param environ: environment variables for secrets.
     :param plugins: factories of plugins by the names in ``settings`` and ``endpoints``; the plugins need not be
       installed.
+    :param features: factories of features by the names of their tables ``[feature.NAME]``, which need not be installed
+      either; their services run until :meth:`close`.
     :raises agtphost.errors.ConfigurationError: ``settings`` are not valid; the error lists every problem.
     """
 
@@ -72,9 +75,12 @@ class MemoryHost:
         store: MemoryStore | None = None,
         environ: Mapping[str, str] | None = None,
         plugins: Mapping[str, Factory] | None = None,
+        features: Mapping[str, Callable[[], Any]] | None = None,
     ) -> None:
         self._environ = dict(environ or {})
         self._plugins = dict(plugins or {})
+        self._features = dict(features or {})
+        self._started = SharedServices()
         self.config = config_of(settings or {}, self._environ)
         self.clock = MemoryReactor()
         """The clock of deadlines and timers."""
@@ -151,7 +157,9 @@ class MemoryHost:
 
     def _build(self) -> Core:
         key = self.key if self.config.audit.signing else None
-        loaded = loaded_of(self.config, self._environ, self.directory, self._declarations, key, self._plugins)
+        loaded = loaded_of(
+            self.config, self._environ, self.directory, self._declarations, key, self._plugins, self._features
+        )
         loaded = replace(loaded, bound=(*loaded.bound, *map(_FixedBinding, self._bindings)))
         factory = HandlerFactory(self.clock, self.config.endpoints.threads)
         factory.threads, factory.loop = InlineExecutor(self.clock), InlineLoop(self.clock)
@@ -162,6 +170,10 @@ class MemoryHost:
         evidence.ledger.start()
         evidence.observers.startService()  # type: ignore[no-untyped-call]
         evidence.clock_watch.begin()
+        # The services of the host's own features reach other machines.
+        given = [each for location, each in core.features.contributions.items() if len(location) > 1]
+        self._started.start(core, [service for each in given for service in each.services])
+        self._started.service.startService()  # type: ignore[no-untyped-call]
         services.lasting.workflows.start()
         services.lasting.monitors.start()
         return core
@@ -354,6 +366,7 @@ class MemoryHost:
         for connection in self._connections.values():
             connection.close()
         self.clock.settle()
+        self._started.service.stopService()  # type: ignore[no-untyped-call]
         self._core.services.evidence.observers.stopService()
         self._core.services.evidence.ledger.stop()
 

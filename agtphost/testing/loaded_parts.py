@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -79,12 +79,14 @@ def loaded_of(
     declarations: Declarations,
     key: SigningKey | None,
     plugins: Mapping[str, Factory],
+    features: Mapping[str, Callable[[], Any]],
 ) -> LoadedHost:
     """
     Load and check everything.
 
     :param key: signs records and the manifest.
     :param plugins: factories of plugins that need not be installed, by name.
+    :param features: factories of features that need not be installed, by the names of their tables.
     :raises agtphost.errors.ConfigurationError: something is not valid; the error lists every problem.
     """
     parts = ProblemsByPart()
@@ -95,7 +97,9 @@ def loaded_of(
         parts,
         directory=directory,
         identity=lambda: (key, _tls(config)),
-        given=ExtraEndpoints(declared=declarations.load_declared, find=declarations.find, plugins=plugins),
+        given=ExtraEndpoints(
+            declared=declarations.load_declared, find=declarations.find, plugins=plugins, features=features
+        ),
         volatile=True,
     )
     if loaded is None:

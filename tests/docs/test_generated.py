@@ -288,9 +288,12 @@ def test_the_example_of_a_profile_loads(tmp_path: Path) -> None:
     assert load_profile("south", {"XDG_CONFIG_HOME": str(tmp_path)}).uri == "agtp://south.example.com"
 
 
-@each_row("section", [name for name in EXAMPLES if name not in ("profile", "notify")])
+@each_row("section", [name for name in EXAMPLES if name not in ("profile", "notify", "feature")])
 def test_a_misspelt_key_of_an_example_is_refused(section: str, folder: Path) -> None:
-    """The control: it is read as a whole. (``[notify]`` holds names of the operator's choice alone.)"""
+    """
+    The control: it is read as a whole. (``[notify]`` holds names of the operator's choice alone, and another package
+    checks ``[feature.NAME]``.)
+    """
     text = EXAMPLES[section]
     key = re.findall(r"^([a-z_]+) = ", text, flags=re.MULTILINE)
     file = folder / "host.toml"

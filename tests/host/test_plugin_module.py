@@ -53,7 +53,15 @@ def test_every_name_is_there_and_documented() -> None:
     assert sorted(plugin.__all__) == plugin.__all__
     undocumented = [name for name in plugin.__all__ if not (getattr(plugin, name).__doc__ or "").strip()]
     assert undocumented == []
-    kinds = ("IHandler", "IOperatorGate", "IPayloadAdapter", "IRecordObserver", "IPluggableStore", "IWitness")
+    kinds = (
+        "IFeature",
+        "IHandler",
+        "IOperatorGate",
+        "IPayloadAdapter",
+        "IRecordObserver",
+        "IPluggableStore",
+        "IWitness",
+    )
     assert set(kinds) <= set(plugin.__all__)
     page = (DOCS / "extending" / "index.rst").read_text()
     assert all(f"``{kind}``" in page and kind in (plugin.__doc__ or "") for kind in kinds)
@@ -136,7 +144,7 @@ def run_mypy(folder: Path) -> str:
 def test_the_documented_plugins_pass_mypy_strict(tmp_path: Path) -> None:
     """All of them with mypy-zope, the gate among them; a gate that takes something else is found (the control)."""
     names = write_package(tmp_path)
-    assert "shelf/gate.py" in names and len(names) == 6
+    assert {"shelf/gate.py", "shelf/feature.py"} <= set(names) and len(names) == 7
     (tmp_path / "shelf" / "wrong.py").write_text(
         "from zope.interface import implementer\n\nfrom agtphost.plugin import IOperatorGate\n\n\n"
         "@implementer(IOperatorGate)\nclass Wrong:\n    name = 'wrong'\n\n"

@@ -93,12 +93,11 @@ def host(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def test_the_pages_make_the_whole_package() -> None:
-    """Control: every page has a module, and the package names one plugin for each."""
+    """Control: every page has a module, and the package names one plugin or feature for each."""
     pieces = blocks()
     pages = {page.stem for page in PAGES.glob("*.rst")} - {"index"}
     assert {Path(name).stem for name in pieces if name.startswith("shelf/")} == pages
-    points = pieces["pyproject.toml"].partition('"agtphost.plugins"]\n')[2]
-    assert {re.findall(r"shelf\.(\w+):", line)[0] for line in points.strip().splitlines()} == pages
+    assert set(re.findall(r'"shelf\.(\w+):', pieces["pyproject.toml"])) == pages
     index = (PAGES / "index.rst").read_text(encoding="utf-8")
     assert all(f":doc:`{page}`" in index for page in pages)
 
@@ -118,6 +117,16 @@ def test_a_gate_refuses(host: Host) -> None:
     refused = host.agtp("call", "-", "QUERY", "/shelf", "title=Persuasion", "--json", "--verify")
     assert refused.returncode != 0
     assert "closed-stacks" in refused.stdout + refused.stderr and "Ask a librarian" in refused.stdout + refused.stderr
+
+
+def test_a_feature_contributes(host: Host) -> None:
+    """Its method is answered, and its service has counted the call when an operator asks."""
+    hours = host.agtp_json("call", "-", "QUERY", "/hours", "--verify")
+    assert hours["body"]["result"] == {"opens": 9, "closes": 17}
+    shown = host.agtp_json("call", "-", "INSPECT", "target=visits", "--as", "registrar")
+    assert shown["body"]["result"]["count"] > 0
+    refused = host.agtp("call", "-", "INSPECT", "target=visits", "--json")
+    assert refused.returncode == 1 and "Only operators may see the visits." in refused.stdout
 
 
 def test_an_adapter_carries(host: Host) -> None:

@@ -34,6 +34,9 @@ MOST_UNPROVEN = 50
 HOST = "host"
 """What ``chain`` says to name the host's own chain, which has no Agent-ID."""
 
+OWN_TARGETS = ("audit", "chain_head", "chain", "lifecycle", "checkpoint", "inclusion", "consistency")
+"""The targets that are about records; all others are added by other parts of the host."""
+
 FEW = 50
 """Records of one answer that are read without another thread."""
 
@@ -75,15 +78,11 @@ class Inspection:
         self._access = RecordAccess(acl, authorization)
         self._authorization = authorization
         proofs = Proofs(records, cosigned)
-        self._targets: dict[str, Target] = {
-            "audit": self._audit,
-            "chain_head": self._chain_head,
-            "chain": self._chain,
-            "lifecycle": self._lifecycle,
-            "checkpoint": proofs.checkpoint,
-            "inclusion": proofs.inclusion,
-            "consistency": proofs.consistency,
-        }
+        own: tuple[Target, ...] = (
+            *(self._audit, self._chain_head, self._chain, self._lifecycle),
+            *(proofs.checkpoint, proofs.inclusion, proofs.consistency),
+        )
+        self._targets = dict(zip(OWN_TARGETS, own, strict=True))
         self._more_targets: Mapping[str, Target] = {} if more is None else more
         self._first = write_first
         self._find_summary = find_summary

@@ -1,0 +1,129 @@
+"""
+The interface of features: capabilities that an operator can switch on, built for each configuration.
+
+The host's own features and those of other packages use it in the same way. A package names a class, or a function that
+takes nothing, as an entry point of the group ``agtphost.features``. A feature of another package is switched on by its
+table ``[feature.NAME]``, where NAME is that of the entry point; one of the host by the section that has its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from twisted.application.service import IService
+from zope.interface import Attribute, Interface
+
+from agtphost.audit.interfaces import ILedger, IRemoteWitness
+from agtphost.audit.state import StateTable
+from agtphost.config import Config
+from agtphost.config.faults import ConfigFault
+from agtphost.contract.binding import Binding
+from agtphost.dispatch.tracing import Tracer
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Target
+from agtphost.http.served_surface import ServedSurface
+from agtphost.identity.keys import SigningKey
+from agtphost.stores.record_store import IRecordStore
+from agtphost.vocabulary.vitals import VitalsReader
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What a feature is built from, the same for every feature; it is that of one configuration."""
+
+    config: Config
+    """The whole configuration."""
+
+    reactor: Any
+    """The reactor: timers, and its time in seconds from any beginning."""
+
+    clock: Callable[[], float]
+    """Returns the host's time, in seconds since the Unix epoch."""
+
+    ledger: ILedger
+    """Seals records. It takes none before the host has started, nor after it has stopped."""
+
+    state: StateTable
+    """Stored items. A watcher that :meth:`IFeature.build` adds is removed with the configuration."""
+
+    records: IRecordStore
+    """The records of the store, read without blocking."""
+
+    authorization: Authorization
+    """Decides who is an operator, and with which role."""
+
+    key: SigningKey | None
+    """The host's signing key, which signs records and checkpoints; None on a host that signs nothing."""
+
+    methods: Collection[str]
+    """Every method that the catalog and the policy of this configuration know."""
+
+    vitals: VitalsReader
+    """Reads the host's vital signs. It raises AssertionError until the whole host is assembled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contribution:
+    """What a feature adds to a host under one configuration."""
+
+    bindings: Sequence[Binding] = ()
+    """Methods on paths, for :meth:`agtphost.contract.binding.Binding.native`. A place that is taken is an error."""
+
+    inspect_targets: Mapping[str, Target] = field(default_factory=dict)
+    """Values of ``target`` of INSPECT. A name that is taken is an error."""
+
+    services: Sequence[IService] = ()
+    """
+    Services that the host starts and stops, compared by identity over reloads. One that the configuration before has
+    continues; a new one is started before the switch; one that no configuration with calls has any more is stopped.
+    """
+
+    surfaces: Sequence[ServedSurface] = ()
+    """
+    The resources for surfaces of :func:`agtphost.config.surfaces.surfaces`, by name. Listeners are built at the start
+    of the host: a reload with other ones is refused.
+    """
+
+    witnesses: Sequence[IRemoteWitness] = ()
+    """Witnesses of the host's checkpoints. They are asked at the start: a reload with other ones is refused."""
+
+    tracer: Tracer | None = None
+    """Makes the spans of calls; one feature at most may have one."""
+
+    carried: object | None = None
+    """What the next :meth:`IFeature.build` gets as ``previous``."""
+
+
+class IFeature(Interface):
+    """A capability that an operator can switch on."""
+
+    settings_schema = Attribute(
+        """
+        dict | type | None: the JSON schema or the dataclass of ``[feature.NAME]``, as for a plugin; None for a feature
+        of the host, whose section is part of :class:`agtphost.config.Config`
+        """
+    )
+
+    def check(settings: Any, config: Config) -> Iterable[ConfigFault]:
+        """
+        Yield what is wrong with the configuration, beyond the schema; start nothing.
+
+        It may be called in any thread.
+
+        :param settings: as :meth:`build` gets them.
+        :return: faults with locations from the top of the file, such as ``("feature", "shelf", "titles")``.
+        """
+
+    def build(settings: Any, services: Services, previous: Any) -> Contribution:
+        """
+        Build the feature for one configuration. Start nothing, and do not change ``previous``.
+
+        The configuration may be refused after this, and calls of the one before still use what that contains.
+
+        :param settings: an instance of the dataclass, a dictionary that follows the schema, or the host's own section.
+        :param previous: what the same feature carried in the configuration in force; None at the start, and where the
+            feature was off.
+        :raises agtphost.errors.ConfigurationError: the configuration names something that cannot be used.
+        """
