@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from agtphost.features import Contribution, Services
+from agtphost.host.feature_loading import GROUP, HOST_FEATURES
 from tests.house import mutual_pairs
 from tests.rows import each_row
 from tests.sources import nodes, parsed, statements_in
@@ -43,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "adapters": EVERYONE | {"config", "contract", "handlers", "identity", "audit", "upstream"},
     "dispatch": BASE | {"compute", "config", "wire", "identity", "contract", "handlers", "audit"},
     # The one place where OpenTelemetry is spoken; where `[traces]` is not configured, it is never imported.
-    "traces": EVERYONE | {"config", "dispatch", "handlers"},
+    "traces": EVERYONE | {"config", "dispatch", "features", "handlers"},
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "search": EVERYONE | {"upstream"},
     "methods": EVERYONE
@@ -108,7 +112,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "client",
         "mcp",
         "page",
-        "traces",
         "registry",
         "search",
         "compute",
@@ -125,6 +128,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"host", "config", "contract", "client", "handlers", "identity", "audit", "stores", "protocols", "wire"},
     "__init__": {"handlers"},
 }
+
+FEATURES = {"traces"}
+"""Rooms that the host takes as features, by their entry points."""
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
 
@@ -197,6 +203,36 @@ def test_the_table_names_every_room() -> None:
     assert rooms <= set(MAY_IMPORT)
 
 
+def known_features(table: Mapping[str, Collection[str]]) -> list[str]:
+    """Rooms that may import a feature, of the host and of the features."""
+    return [f"{room}: {each}" for room in ("host", *sorted(FEATURES)) for each in sorted(FEATURES & {*table[room]})] + [
+        f"{room}: host" for room in sorted(FEATURES) if "host" in table[room]
+    ]
+
+
+def test_features_know_neither_the_host_nor_each_other() -> None:
+    """Nor does the host know one: it takes what they contribute."""
+    assert known_features(MAY_IMPORT) == []
+
+
+def test_a_feature_that_is_known_is_noticed() -> None:
+    """The control: one that the host imports, and one that imports the host."""
+    assert known_features({**MAY_IMPORT, "host": {"traces"}, "traces": {"host"}}) == ["host: traces", "traces: host"]
+
+
+def test_the_host_has_an_entry_point_for_each_of_its_features() -> None:
+    """Each in its own room; the host would refuse a section whose feature is not installed."""
+    project = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"][GROUP]
+    assert list(points) == list(HOST_FEATURES)
+    assert {each.split(".")[1] for each in points.values()} == FEATURES
+
+
+def test_features_are_given_few_things() -> None:
+    """What most features do not need, they build of their own."""
+    assert len(fields(Services)) <= 11 and len(fields(Contribution)) <= 9
+
+
 @each_row(
     ("room", "source"),
     [
@@ -206,6 +242,7 @@ def test_the_table_names_every_room() -> None:
         ("dispatch", "from agtphost.stores import sqlite"),
         ("client", "def f():\n    from agtphost.host import assemble"),
         ("host", "from twisted.internet import reactor"),
+        ("host", "def f():\n    from agtphost.traces.service import TraceService"),
         ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
         ("http", "from agtphost.config import load"),
         ("bridge", "from agtphost.adapters.mcp.versions import Negotiated"),
@@ -340,7 +377,7 @@ OLD_MODULES: Mapping[str, str] = {
     "bridge": "pasting rounds watching",
     "cli": "reach",
     "client": "greetings",
-    "host": "uptake handling materials",
+    "host": "uptake handling materials traces",
     "methods": "oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",
@@ -377,3 +414,4 @@ def test_an_old_name_is_noticed() -> None:
     """The control: a module, and a class."""
     files = {"client/greetings": "", "audit/state": "class Held:\n    pass", "audit/drafts": "class Draft:\n    pass"}
     assert old_names(files) == ["client/greetings", "audit/state:Held"]
+    assert old_names({"host/traces": ""}) == ["host/traces"], "a module that became a feature"

@@ -61,6 +61,5 @@ The process:
   :mod:`.rehearsal`: the same for ``agtp check``, with :mod:`.quic_warnings`
 - :mod:`.signals`, :mod:`.reload_plan`, :mod:`.start_failure`: SIGHUP, what a reload applies, and shutdown
 - :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`, :mod:`.access_log`, :mod:`.json_log`: the log
-- :mod:`.traces`: spans of calls, where the operator wants them
 - :mod:`.server_check`: the lists that ``agtp check --ask`` gets from MCP servers
 """

@@ -27,6 +27,7 @@ from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.rule_source import RuleSource
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
 from agtphost.dispatch.sealer import Sealer
+from agtphost.dispatch.tracing import Tracer
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.merchant import PurchaseFeature
@@ -141,14 +142,16 @@ def build_admission(
     )
     return Admission(
         gates=order,
-        dispatcher=_dispatcher(services, order, sealer, rate),
+        dispatcher=_dispatcher(services, order, sealer, rate, methods.features.tracer),
         objection=decider.objection,
         sealer=sealer,
         principals=principals,
     )
 
 
-def _dispatcher(services: HostServices, order: Sequence[IGate], sealer: Sealer, rate: RateGate) -> Dispatcher:
+def _dispatcher(
+    services: HostServices, order: Sequence[IGate], sealer: Sealer, rate: RateGate, tracer: Tracer | None
+) -> Dispatcher:
     """Return the dispatcher behind the gates."""
     evidence = services.evidence
     records = RefusalRecords(
@@ -167,7 +170,7 @@ def _dispatcher(services: HostServices, order: Sequence[IGate], sealer: Sealer, 
         services.lasting.running,
         records,
         approvals=services.lasting.approvals,
-        tracer=services.traces,
+        tracer=tracer,
         offload=services.offload,
         now=services.latest,
         compute=services.lasting.compute,

@@ -174,8 +174,6 @@ def _record_services(
         generations.after_turn(lambda core: reporter.renew())
         yield reporter
     yield evidence.clock_watch
-    if services.traces is not None:
-        yield services.traces
     yield generations.features.service
     yield evidence.observers
     yield evidence.summarizing
@@ -254,7 +252,7 @@ def _outside_services(
     yield ending
     draining = DrainDelay(reactor, config.limits.drain_delay)
     quic = quic_service(reactor, loaded, services.evidence.held, listening, services.lasting.transports)
-    look = vitals_reader(services, lambda: generations.core.connected, listening, ending, draining, quic)
+    look = vitals_reader(services, lambda: generations.core, listening, ending, draining, quic)
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
     operated = build_page_surface(services, front, lambda: generations.core.services.config)

@@ -18,13 +18,11 @@ from agtphost.host.host_loader import LoadedHost
 from agtphost.host.operators import operators_of
 from agtphost.host.process_state import ProcessState
 from agtphost.host.registry import BindingRegistry
-from agtphost.host.traces import build_tracing
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.vocabulary.steps import Executor
 
 if TYPE_CHECKING:
     from agtphost.identity.agents import Agent
-    from agtphost.traces.service import TraceService
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +47,6 @@ class HostServices:
     scopes: ScopeRecords
     """The statements of issuers about their agents' scopes."""
 
-    traces: TraceService | None = None
-    """Makes spans of calls; None where tracing is off."""
-
     seconds: Callable[[], float]
     """The host's time, in seconds since the Unix epoch; see :mod:`agtphost.audit.host_clock`."""
 
@@ -60,8 +55,7 @@ class HostServices:
         """Build the services of a host as it starts."""
         seconds = evidence.clock.seconds
         lasting = ProcessState.for_host(loaded, reactor, evidence, seconds)
-        traces = build_tracing(reactor, loaded.config)
-        return cls._build(loaded, reactor=reactor, evidence=evidence, lasting=lasting, traces=traces, seconds=seconds)
+        return cls._build(loaded, reactor=reactor, evidence=evidence, lasting=lasting, seconds=seconds)
 
     def with_configuration(self, loaded: LoadedHost) -> HostServices:
         """Build the services of the same host under another configuration."""
@@ -70,7 +64,6 @@ class HostServices:
             reactor=self.reactor,
             evidence=self.evidence,
             lasting=self.lasting,
-            traces=self.traces,
             seconds=self.seconds,
         )
 

@@ -12,6 +12,7 @@ from agtphost import __version__
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.release import OPEN
 from agtphost.dispatch.sessions import ESCALATION
+from agtphost.host.core import Core
 from agtphost.host.drain_delay import DrainDelay
 from agtphost.host.expiry_watch import ExpiryWatch
 from agtphost.host.registry import VITALS
@@ -62,7 +63,7 @@ class PendingApprovals:
 
 def vitals_reader(
     on: HostServices,
-    connected: Callable[[], Upstreams],
+    core: Callable[[], Core],
     listening: ListeningService,
     ending: ExpiryWatch,
     draining: DrainDelay,
@@ -73,7 +74,7 @@ def vitals_reader(
 
     Features, which were built before, read with it from now on.
 
-    :param connected: returns the present upstreams.
+    :param core: returns what answers requests at present.
     :param ending: has the expiry dates.
     :param draining: knows whether the host got SIGTERM.
     :param quic: listens for QUIC.
@@ -83,7 +84,8 @@ def vitals_reader(
     began = on.seconds()
 
     def read_vitals() -> Vitals:
-        now = on.seconds()
+        present, now = core(), on.seconds()
+        tracer = present.features.tracer
         calls, refused = on.lasting.traffic.last_minute()
         until = tls.revocations.revoked.until
         return Vitals(
@@ -111,8 +113,8 @@ def vitals_reader(
             recent_calls=calls,
             recent_refusals=refused,
             quic=None if quic is None else read_quic(quic.endpoint),
-            spans_lost=None if on.traces is None else on.traces.lost_spans,
-            upstreams=tuple(_upstreams(connected())),
+            spans_lost=None if tracer is None else tracer.lost_spans,
+            upstreams=tuple(_upstreams(present.connected)),
             states=STATES,
         )
 

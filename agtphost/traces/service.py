@@ -40,7 +40,7 @@ class TraceService(Service):
 
     def __init__(self, reactor: Any, settings: TracesSection, server_id: str) -> None:
         self._reactor = reactor
-        self._settings = settings
+        self.settings = settings
         self._server_id = server_id
         self._tracer: trace.Tracer | None = None
         self._counted: CountingExporter | None = None
@@ -60,20 +60,20 @@ class TraceService(Service):
             return None
         headers = exchange.request.headers
         place = trace_context.read(headers.get(trace_context.TRACEPARENT), headers.get(trace_context.TRACESTATE))
-        return CallSpan(self._tracer, exchange, place, agents=self._settings.agents)
+        return CallSpan(self._tracer, exchange, place, agents=self.settings.agents)
 
     def startService(self) -> None:
         """Start the tracer; not earlier, since a thread does not survive the fork of a daemon."""
         super().startService()  # type: ignore[no-untyped-call]
-        self._counted = CountingExporter(exporter_of(self._settings), self)
+        self._counted = CountingExporter(exporter_of(self.settings), self)
         self._queue = BoundedProcessor(self._counted, self._dropping)
         told = {
-            SERVICE_NAME: self._settings.service_name,
+            SERVICE_NAME: self.settings.service_name,
             SERVICE_VERSION: __version__,
             SERVICE_INSTANCE_ID: self._server_id,
         }
         provider = TracerProvider(
-            sampler=ParentBased(TraceIdRatioBased(self._settings.sample)),
+            sampler=ParentBased(TraceIdRatioBased(self.settings.sample)),
             resource=Resource.create().merge(Resource(told)),
             shutdown_on_exit=False,
             span_limits=SpanLimits(max_attribute_length=LONGEST_ATTRIBUTE),
@@ -143,7 +143,7 @@ class TraceService(Service):
             self._failing = True
             log.warn(
                 "traces: the collector at {endpoint} does not take spans; calls continue without traces",
-                endpoint=self._settings.endpoint,
+                endpoint=self.settings.endpoint,
             )
 
     def _note_recovery(self) -> None:

@@ -21,7 +21,7 @@ class Traced:
         self.host = MemoryHost(traces)
         self.host.endpoint("QUERY", "/thing", lambda context: {"a": 1})
         self.demo = self.host.agent("demo")
-        if isinstance(service := self.host.core.services.traces, TraceService):
+        if isinstance(service := self.host.core.features.tracer, TraceService):
             service.startService()
 
     def functions(self) -> float:
@@ -42,7 +42,7 @@ class Traced:
         return entered / CALLS
 
     def close(self) -> None:
-        service = self.host.core.services.traces
+        service = self.host.core.features.tracer
         if isinstance(service, TraceService):
             service.stopService()
 

@@ -71,7 +71,7 @@ class Traced:
 
     def begin(self) -> Traced:
         """From here on calls have spans."""
-        traces = self.host.core.services.traces
+        traces = self.host.core.features.tracer
         assert isinstance(traces, TraceService)
         traces._tracer = self._provider.get_tracer("agtphost")
         return self
@@ -291,7 +291,7 @@ def test_without_the_section_nothing_of_opentelemetry_is_imported() -> None:
 def test_attributes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of whatever is told: what is longer than 256 characters is cut by the SDK."""
     traced = Traced()
-    service = traced.host.core.services.traces
+    service = traced.host.core.features.tracer
     assert isinstance(service, TraceService)
     monkeypatch.setattr("agtphost.traces.service.exporter_of", lambda settings: InMemorySpanExporter())
     service.startService()
