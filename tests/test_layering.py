@@ -75,7 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `audit` for the filter language alone: a filter is read by one parser.
     "page": EVERYONE | {"audit", "http", "identity", "wire"},
     # What a host tells in numbers: it asks parts for what they are, and does not know whose they are.
-    "metrics": EVERYONE | {"audit", "http"},
+    "metrics": EVERYONE | {"audit", "config", "features", "http"},
     # The server side of MCP, which a bridge and a front of the host have in common: what it needs of either is a link.
     "mcp": EVERYONE | {"client", "http", "identity", "protocols", "wire"},
     "bridge": EVERYONE | {"client", "contract", "http", "identity", "mcp", "protocols"},
@@ -108,7 +108,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "upstream",
         "protocols",
         "http",
-        "metrics",
         "client",
         "mcp",
         "page",
@@ -129,7 +128,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"handlers"},
 }
 
-FEATURES = {"traces"}
+FEATURES = {"metrics", "traces"}
 """Rooms that the host takes as features, by their entry points."""
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
@@ -243,6 +242,8 @@ def test_features_are_given_few_things() -> None:
         ("client", "def f():\n    from agtphost.host import assemble"),
         ("host", "from twisted.internet import reactor"),
         ("host", "def f():\n    from agtphost.traces.service import TraceService"),
+        ("host", "from agtphost.metrics.call_counts import CallCounts"),
+        ("metrics", "from agtphost.traces.service import TraceService"),
         ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
         ("http", "from agtphost.config import load"),
         ("bridge", "from agtphost.adapters.mcp.versions import Negotiated"),
@@ -377,7 +378,7 @@ OLD_MODULES: Mapping[str, str] = {
     "bridge": "pasting rounds watching",
     "cli": "reach",
     "client": "greetings",
-    "host": "uptake handling materials traces",
+    "host": "uptake handling materials traces metrics",
     "methods": "oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

@@ -35,7 +35,6 @@ from agtphost.host.grant_bindings import GrantWatch
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.listener import Announcement, listening_service, quic_service
-from agtphost.host.metrics import build_metrics_surface
 from agtphost.host.notice_queue import follow_up
 from agtphost.host.orchestration import orchestration_service
 from agtphost.host.ordered_services import LedgerService, OrderedServices
@@ -265,8 +264,7 @@ def _outside_services(
         # Both protocols serve their card at the same path (HAIDIP-002).
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
-    own = generations.core.features.surfaces
-    served = (known, *fronts, operated, build_metrics_surface(services, look), *own, _gateway(services, generations))
+    served = (known, *fronts, operated, *generations.core.features.surfaces, _gateway(services, generations))
     yield from http_services(reactor, config, filter(None, served), RefusalRecorder(front), loaded.https)
     yield listening
     if quic is not None:

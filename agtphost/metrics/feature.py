@@ -1,0 +1,79 @@
+"""The feature of ``[metrics]``: metrics, health and readiness over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from twisted.application.service import Service
+from zope.interface import implementer
+
+from agtphost.config import Config
+from agtphost.config.faults import ConfigFault
+from agtphost.config.metrics import MetricsSection
+from agtphost.config.surfaces import METRICS
+from agtphost.features import Contribution, IFeature, Services
+from agtphost.http.served_surface import ServedSurface
+from agtphost.iagtp import ILedger
+from agtphost.metrics.call_counts import CallCounts
+from agtphost.metrics.exposition import Exposition
+from agtphost.metrics.resource import MonitoringResource
+
+
+class CallCounting(Service):
+    """Counts what the ledger seals while it runs."""
+
+    name = "call counts"
+
+    def __init__(self, ledger: ILedger, counts: CallCounts) -> None:
+        self._ledger = ledger
+        self._counts = counts
+
+    def startService(self) -> None:
+        """Begin to count."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._ledger.watch(self._counts.count_group)
+
+    def stopService(self) -> None:
+        """Stop counting."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        self._ledger.unwatch(self._counts.count_group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monitoring:
+    """What is served for a section, and counted: the counts go on over a reload."""
+
+    settings: MetricsSection
+    counting: CallCounting
+    surface: ServedSurface
+
+
+@implementer(IFeature)
+class MetricsFeature:
+    """The feature of ``[metrics]``."""
+
+    settings_schema = None
+
+    def check(self, settings: MetricsSection, config: Config) -> Iterable[ConfigFault]:
+        """Yield nothing: reading the configuration checks listeners, and whether the package is installed."""
+        return ()
+
+    def build(self, settings: MetricsSection, services: Services, previous: Monitoring | None) -> Contribution:
+        """Return the surface, and what counts for it; nothing if it is not served."""
+        if settings.listen is None:
+            return Contribution()
+        made = previous
+        if made is None or made.settings != settings:
+            made = _monitoring(settings, services)
+        return Contribution(services=[made.counting], surfaces=[made.surface], carried=made)
+
+
+def _monitoring(settings: MetricsSection, services: Services) -> Monitoring:
+    counts = CallCounts(services.methods, agents=settings.agents, people=settings.people)
+    resource = MonitoringResource(Exposition(counts, services.vitals), services.vitals)
+    return Monitoring(
+        settings=settings,
+        counting=CallCounting(services.ledger, counts),
+        surface=ServedSurface(name=METRICS, what="the metrics", resource=resource),
+    )
