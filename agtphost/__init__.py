@@ -41,6 +41,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.traces`: OpenTelemetry traces of calls, where ``[traces]`` is configured
 - :mod:`.upstream`: what all services behind this host share, for all protocols
 - :mod:`.vocabulary`: the words of the protocol: data and grammar, importing nothing
+- :mod:`.witnessing`: the logs of other hosts, and this one's, kept from being rewritten
 - :mod:`.wire`: AGTP framing without I/O
 """
 

@@ -48,6 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dispatch": BASE | {"compute", "config", "wire", "identity", "contract", "handlers", "audit"},
     # The one place where OpenTelemetry is spoken; where `[traces]` is not configured, it is never imported.
     "traces": EVERYONE | {"config", "dispatch", "features", "handlers"},
+    "witnessing": EVERYONE | {"audit", "client", "config", "contract", "features", "identity", "methods", "stores"},
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "search": EVERYONE | {"upstream"},
     "methods": EVERYONE
@@ -128,7 +129,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"handlers"},
 }
 
-FEATURES = {"metrics", "traces"}
+FEATURES = {"metrics", "traces", "witnessing"}
 """Rooms that the host takes as features, by their entry points."""
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
@@ -243,6 +244,7 @@ def test_features_are_given_few_things() -> None:
         ("host", "from twisted.internet import reactor"),
         ("host", "def f():\n    from agtphost.traces.service import TraceService"),
         ("host", "from agtphost.metrics.call_counts import CallCounts"),
+        ("host", "from agtphost.witnessing.feature import witness_bindings"),
         ("metrics", "from agtphost.traces.service import TraceService"),
         ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
         ("http", "from agtphost.config import load"),
@@ -378,7 +380,7 @@ OLD_MODULES: Mapping[str, str] = {
     "bridge": "pasting rounds watching",
     "cli": "reach",
     "client": "greetings",
-    "host": "uptake handling materials traces metrics",
+    "host": "uptake handling materials traces metrics witnesses",
     "methods": "oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

@@ -7,8 +7,7 @@ Build steps, in order:
   :mod:`.bindings` and :mod:`.handler_factory`. :mod:`.unmatched` finds names that match nothing, :mod:`.client_reach`
   clients that can reach nothing; :mod:`.start_files` stamps the files that it reads
 - :mod:`.assembly` builds the services from what was loaded and a reactor; it reads as a bill of materials
-- :mod:`.evidence`: store, ledger, witnesses (:mod:`.witnesses`, :mod:`.verifications`) and summaries
-  (:mod:`.summary_writer`)
+- :mod:`.evidence`: store, ledger and summaries (:mod:`.summary_writer`); :mod:`.verifications`: its verifications
 - :mod:`.services` and :mod:`.registry`: the services that every part uses, and the table of what can be called;
   :mod:`.process_state` and :mod:`.live_directory`: the part of it that outlives a reload; :mod:`.turn_executor`: work
   off the reactor

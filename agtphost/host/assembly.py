@@ -203,7 +203,6 @@ def _record_services(
     yield cards
     yield agents
     yield watch
-    yield evidence.witnesses
     yield generations.keys.service
     kept = build_anchors(services.reactor, config, directory)
     # A reload reads agents again, without asking which issuers the anchors' present keys make trusted.
@@ -254,10 +253,7 @@ def _outside_services(
     look = vitals_reader(services, lambda: generations.core, listening, ending, draining, quic)
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
-    operated = build_page_surface(services, front, lambda: generations.core.services.config)
-    if operated is not None and (end_feeds := operated.end_streams) is not None:
-        # Who may see the page is decided anew: browsers ask for their feeds again.
-        generations.after_turn(lambda core: end_feeds())
+    operated = _page(services, generations)
     fronts = (_a2a_front(services, generations), _registry(generations), _mcp_front(services, generations))
     fronted, listed, _ = fronts
     if fronted is not None and listed is not None:
@@ -300,6 +296,19 @@ def _watch_rights(services: HostServices, generations: Generations) -> IService:
     listeners = services.lasting.listening.rights
     generations.after_turn(lambda core: listeners.end_all())
     return RightsWatch(services.reactor, services.evidence.held, listeners, lambda: generations.core, services.seconds)
+
+
+def _page(services: HostServices, generations: Generations) -> ServedSurface | None:
+    surface = build_page_surface(
+        services,
+        generations.front,
+        lambda: generations.core.services.config,
+        lambda: generations.core.features,
+    )
+    if surface is not None and (end_feeds := surface.end_streams) is not None:
+        # Who may see the page is decided anew: browsers ask for their feeds again.
+        generations.after_turn(lambda core: end_feeds())
+    return surface
 
 
 def _a2a_front(services: HostServices, generations: Generations) -> ServedSurface | None:

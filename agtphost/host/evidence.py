@@ -31,7 +31,6 @@ from agtphost.host.newest_key import check_signing_key
 from agtphost.host.observers import Observers
 from agtphost.host.publication import HISTORY
 from agtphost.host.summary_writer import SummaryWriter
-from agtphost.host.witnesses import Witnesses
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
 from agtphost.identity.key_history import DIRECTORY, every_key, every_public
 from agtphost.identity.keys import Signer, fastest_signer
@@ -62,7 +61,6 @@ class Evidence:
     signer: Signer | None
     """The signer of records; None on a host without a key, whose records are not signed."""
 
-    witnesses: Witnesses
     observers: Observers
     summaries: Summaries
     summarizing: SummaryWriter
@@ -108,11 +106,9 @@ def keep_evidence(
         store = _open(loaded, ballast, lease)
     states, held = LifecycleTable(), StateTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
-    # A witness uses the ledger only when a cosignature arrives, long after the ledger below was made.
-    witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
     files = () if loaded.volatile else (_witness(loaded),)
     known = () if config.host.development else store_traces(config)
-    every = (*files, *(OperatorWitness(each) for each in loaded.plugins.witnesses), *witnesses.witnesses)
+    every = (*files, *(OperatorWitness(each) for each in loaded.plugins.witnesses))
     tree = TreeKeeper(store, config.host.server_id, key, every, now, known, every_public(key))
     signer = None if key is None else fastest_signer(key)
     ledger = writing(
@@ -152,7 +148,6 @@ def keep_evidence(
         held=held,
         tree=tree,
         signer=signer,
-        witnesses=witnesses,
         observers=observers,
         summaries=summaries,
         summarizing=SummaryWriter(reactor, summaries, ledger, records, config.audit.refusal_summary_seconds),

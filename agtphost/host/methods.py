@@ -32,7 +32,6 @@ from agtphost.host.services import HostServices
 from agtphost.host.standard import standard_methods
 from agtphost.host.upstreams import Upstreams
 from agtphost.host.verifications import verification_bindings
-from agtphost.host.witnesses import witness_bindings
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import fastest_signer
@@ -207,12 +206,11 @@ def built_in_methods(
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
             *features.bindings,
-            *witness_bindings(config, evidence.held, loaded.key, services.seconds),
             *purchase.built_in_bindings(loaded.catalog, bound, default_assurance(services.floor, changes=False)),
             *orchestration_bindings(services),
             *standard_methods(
                 config.methods,
-                lambda: _method_services(services, upstreams, shown, floor, candidates),
+                lambda: _method_services(services, upstreams, shown, floor, candidates, features),
                 bound,
                 services.floor,
             ),
@@ -262,7 +260,12 @@ def _floor(services: HostServices, shown: Disclosure, negotiating: Negotiator, b
 
 
 def _method_services(
-    services: HostServices, upstreams: Upstreams, shown: Disclosure, floor: Floor, candidates: Candidates
+    services: HostServices,
+    upstreams: Upstreams,
+    shown: Disclosure,
+    floor: Floor,
+    candidates: Candidates,
+    features: FeatureSet,
 ) -> MethodServices:
     """Return the services that the standard methods use."""
     config, loaded, evidence = services.config, services.loaded, services.evidence
@@ -281,7 +284,7 @@ def _method_services(
         find=services.registry.match,
         adapters=shown.adapters,
         upstreams=lambda: [entry for adapter in upstreams.reporting for entry in adapter.upstreams()],
-        witnesses=lambda: {each.name: each.age for each in evidence.witnesses.witnesses},
+        witnesses=features.witness_ages,
         library=Library(loaded.documents),
         candidates=candidates,
         search=services.lasting.searching.engine_for(config, loaded.model, volatile=loaded.volatile),

@@ -12,6 +12,7 @@ from agtphost.config.reloadable_keys import RESTART, WHOLE
 from agtphost.config.surfaces import ADMIN
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import PAGE
+from agtphost.host.features import FeatureSet
 from agtphost.host.services import HostServices
 from agtphost.http.served_surface import ServedSurface
 from agtphost.iagtp import IDispatcher
@@ -141,12 +142,13 @@ def _plain(value: Any) -> Any:
 
 
 def build_page_surface(
-    services: HostServices, dispatcher: IDispatcher, present: Callable[[], Config]
+    services: HostServices, dispatcher: IDispatcher, present: Callable[[], Config], features: Callable[[], FeatureSet]
 ) -> ServedSurface | None:
     """
     Return the surface of ``[admin]``, or None if it is not served.
 
     :param present: returns the configuration in force.
+    :param features: returns its features.
     """
     entrance = services.lasting.entrance
     if entrance is None:
@@ -155,7 +157,7 @@ def build_page_surface(
     keys = EvidenceKeys(
         own=lambda: () if key is None else (key.public,),
         links=partial(statements_of, key),
-        witnesses=services.evidence.witnesses.known_keys,
+        witnesses=lambda: features().witness_keys(),
     )
 
     def begin(whole: bool) -> ExportWriter:

@@ -98,7 +98,7 @@ def vitals_reader(
             low=evidence.ledger.low,
             records=evidence.tree.records,
             checkpoint_age=evidence.tree.checkpoint_age(),
-            witness_ages={each.name: each.age for each in evidence.witnesses.witnesses},
+            witness_ages=present.features.witness_ages(),
             open_items={APPROVAL: approvals.count(), ESCALATION: evidence.held.open(ESCALATION)},
             certificate_ends=tls.until - now,
             expiries=tuple(

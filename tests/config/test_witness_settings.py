@@ -11,10 +11,11 @@ from twisted.internet.task import Clock
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.errors import ConfigurationError
-from agtphost.host.witnesses import Witnesses, witness_bindings
 from agtphost.identity.keys import SigningKey
 from agtphost.methods.inspection.access import ReadACL
 from agtphost.stores import MemoryStore
+from agtphost.witnessing.feature import witness_bindings
+from agtphost.witnessing.witnesses import Witnesses
 from tests.config.test_load import loaded
 from tests.identity.samples import key_of
 from tests.methods.hosts import reading

@@ -46,7 +46,9 @@ class PageInMemory:
     def open(self) -> None:
         """Build the host and enter; endpoints and agents are added before."""
         dispatcher = self.host.dispatcher
-        surface = build_page_surface(self.services, dispatcher, lambda: self.host.config)
+        surface = build_page_surface(
+            self.services, dispatcher, lambda: self.host.config, lambda: self.host.core.features
+        )
         assert surface is not None
         self._mounts = Mounts([replace(mounted(surface.resource), pages=True, fields=surface.fields)])
         entrance = self.services.lasting.entrance

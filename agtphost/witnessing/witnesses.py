@@ -1,4 +1,4 @@
-"""Connect both sides of witnessing: the witnesses of this host's log, and the logs that this host witnesses."""
+"""Send the checkpoints of this host's log to its witnesses."""
 
 from __future__ import annotations
 
@@ -14,20 +14,15 @@ from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.merkle import Tiles, Tree
 from agtphost.audit.remote_witness import Answer, RemoteWitness, WitnessUnreachable
-from agtphost.audit.state import StateTable
 from agtphost.client import ClientError, Reply
 from agtphost.client.client import Client
 from agtphost.client.sync import Client as BlockingClient
 from agtphost.config import Config
 from agtphost.config.witness_settings import WitnessHost
-from agtphost.contract.binding import Binding
-from agtphost.contract.reserved import WITNESSING
 from agtphost.iagtp import IRecordStore
 from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
-from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import issuer_keys
-from agtphost.methods.checkpoint_methods import WitnessedLog, Witnessing
 from agtphost.stores import StoreError
 from agtphost.vocabulary.foreign_errors import explain
 
@@ -113,6 +108,12 @@ def _answer(reply: Reply) -> Answer:
     return reply.status, shown if isinstance(shown, Mapping) else {}
 
 
+def witness_settings(config: Config) -> tuple[object, ...]:
+    """Return what :class:`Witnesses` are made from."""
+    audit = config.audit
+    return audit.witnesses, audit.witness_host, audit.witness_required, audit.witness_seconds
+
+
 class Witnesses(Service):
     """
     A service for the remote witnesses of this host.
@@ -134,6 +135,7 @@ class Witnesses(Service):
         cosigned: Callable[[int, str], object],
     ) -> None:
         audit = config.audit
+        self.settings = witness_settings(config)
         settings = {entry.uri: entry for entry in audit.witness_host}
         self._records = records
         self._transports: list[WitnessTransport] = []
@@ -141,7 +143,7 @@ class Witnesses(Service):
         for uri in audit.witnesses if key is not None else ():
             entry = settings.get(uri) or WitnessHost(uri=uri)
             transport = WitnessTransport(
-                reactor, entry, _keys(config, entry.signing_key, "[[audit.witness_host]] signing_key")
+                reactor, entry, read_keys(config, entry.signing_key, "[[audit.witness_host]] signing_key")
             )
             self._transports.append(transport)
             self.witnesses.append(
@@ -158,10 +160,6 @@ class Witnesses(Service):
                     seconds=audit.witness_seconds,
                 )
             )
-
-    def known_keys(self) -> list[tuple[str, VerifyingKey]]:
-        """Return addresses and known keys of witnesses, without asking any of them."""
-        return [(each.name, key) for each in self.witnesses for key in each.known_keys]
 
     def _prove(self, first: int, second: int) -> Awaitable[Sequence[bytes]]:
         def prove(tiles: Tiles) -> Sequence[bytes]:
@@ -202,43 +200,16 @@ def _succession(key: SigningKey | None, issued: Checkpoint) -> list[dict[str, st
     return statements_of(key, signers[0])
 
 
-def _keys(config: Config, text: str | None, place: str) -> Iterable[VerifyingKey]:
+def read_keys(config: Config, text: str | None, place: str) -> Iterable[VerifyingKey]:
+    """
+    Return the keys of a text of the configuration; none without a text.
+
+    :param place: the key that has the text, for messages.
+    :raises StoreError: they cannot be read.
+    """
     if text is None:
         return ()
     try:
         return issuer_keys((text,), config.folder)
     except (KeyFormatError, OSError) as error:
         raise StoreError(f"{place} cannot be read: {explain(error)}") from error
-
-
-def witness_bindings(
-    config: Config, held: StateTable, key: SigningKey | None, now: Callable[[], float]
-) -> tuple[Binding, ...]:
-    """
-    Return the bindings of this host as a witness; empty if it is not one.
-
-    :raises agtphost.stores.StoreError: the key of a log cannot be read.
-    """
-    if not config.witness.logs or key is None:
-        return ()
-    logs: dict[str, WitnessedLog] = {}
-    for entry in config.witness.logs:
-        before = logs.get(entry.origin, WitnessedLog(origin=entry.origin, keys=()))
-        logs[entry.origin] = WitnessedLog(
-            origin=entry.origin,
-            keys=(*before.keys, *_keys(config, entry.key, "[[witness.logs]] key")),
-            clients=before.clients | ({entry.client} if entry.client is not None else frozenset()),
-        )
-    handler = Witnessing(held, logs.values(), config.host.server_id, key, now)
-    bind = partial(Binding, handler=handler, tier="A", min_assurance=Assurance.NONE, idempotent=True)
-    # A log is not an agent: its signature identifies it, and the handler verifies that.
-    return tuple(
-        bind(method=method, path=path, description=_STATEMENTS[method], state_changing=method == "CONFIRM")
-        for method, path in WITNESSING
-    )
-
-
-_STATEMENTS = {
-    "CONFIRM": "Have a checkpoint of a witnessed log verified, kept and cosigned.",
-    "QUERY": "The last checkpoint that was seen of a witnessed log, and what contradicts it.",
-}
