@@ -23,7 +23,6 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.host`: the composition root: the only place that knows concrete classes
 - :mod:`.http`: HTTP surfaces
 - :mod:`.features`: what a capability that can be switched on is built from, and what it adds
-- :mod:`.features`: what a capability that can be switched on is built from, and what it adds
 - :mod:`.iagtp`: every interface of agtphost, and what each does not promise
 - :mod:`.identity`: who agents are, and how that is proven
 - :mod:`.mcp`: the server side of MCP, over the way to a host that it is given
