@@ -398,9 +398,10 @@ def test_request_whose_answer_is_unwanted_is_cancelled(
 
 def sealed(core: Any, octets: bytes) -> bytes:
     """A packet with these frames, however many they are; the core does not know of it."""
-    core._packet_number += 1
-    head = b"\x41" + core._peer_cid.cid + (core._packet_number & 0xFFFF).to_bytes(2, "big")
-    packet: bytes = core._cryptos[tls.Epoch.ONE_RTT].encrypt_packet(head, octets, core._packet_number)
+    number = core._packet_number
+    core._packet_number += 1  # That of the core's next packet, which would be a copy of this one.
+    head = b"\x41" + core._peer_cid.cid + (number & 0xFFFF).to_bytes(2, "big")
+    packet: bytes = core._cryptos[tls.Epoch.ONE_RTT].encrypt_packet(head, octets, number)
     return packet
 
 
