@@ -242,9 +242,11 @@ class ServerCore(BoundedConnection):
         buf.seek(start)
         filled = 0 if stream is None else count_missing(stream.receiver, offset, offset + length)
         used = self._local_max_data.used  # the highest octets of all streams
-        super()._handle_stream_frame(context, frame_type, buf)
+        try:
+            super()._handle_stream_frame(context, frame_type, buf)
+        finally:
+            self._note_frame(buf.tell() - start)  # Also a copy for a stream that is over, which the library refuses.
         self.fresh_octets += min(length, filled + self._local_max_data.used - used)
-        self._note_frame(buf.tell() - start)
 
     def _handle_crypto_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
         start = buf.tell()

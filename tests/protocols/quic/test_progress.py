@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from aioquic import tls
+from aioquic.buffer import encode_uint_var
 from aioquic.quic.packet import QuicFrameType, QuicPacketType
 from aioquic.quic.packet_builder import QuicPacketBuilder
 
 from agtphost.protocols.quic.link import QuicLink
 from tests.protocols.authorities import issue
-from tests.protocols.links import FakeDispatcher, at_once
+from tests.protocols.links import FakeDispatcher, ask, at_once
 from tests.protocols.loopback import Site
 from tests.protocols.quic.network import HOST, Network, QuicClient, QuicHost, quic_site
 from tests.protocols.quic.test_hostile import OK
@@ -100,6 +101,25 @@ def test_a_client_that_probes_its_path_for_hours_is_not_costly(
         dispatcher.answer()
     assert [each[:15] for each in client.wait(*numbers)] == [OK[:15]] * len(numbers)
     assert len(costly) > 700 and not any(costly)
+
+
+def test_a_late_copy_of_a_request_counts_little(site: Site) -> None:
+    """A client that has its answer may send its request again, because the acknowledgements of it were late."""
+    network = Network()
+    host: Any = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    body = ask(body=b"y" * 14_000)
+    number = client.call(body)
+    assert client.wait(number)[0].startswith(OK)
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    assert not link.core.is_open(number)
+    for start in range(0, len(body), 1_300):
+        frame = b"\x0e\0" + encode_uint_var(start) + encode_uint_var(1_300) + body[start : start + 1_300].ljust(1_300)
+        host.endpoint.datagramReceived(sealed(client.core, frame), client.address)
+        network.pass_time(0.001)
+        assert not link.is_costly(client.address)
+    assert not link.is_gone and client.wait(client.call())[0].startswith(OK)
 
 
 def full_of(*frames: bytes) -> Iterator[Any]:
