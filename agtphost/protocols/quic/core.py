@@ -148,7 +148,7 @@ class ServerCore(BoundedConnection):
         self._former_due = -math.inf  # when it may be asked
         self._measured: str | None = None  # the address that round trips and congestion are measured of
         self.fresh_octets = 0
-        """Octets of streams that came from the client, each of them counted once."""
+        """Octets of streams that came from the client, each of them counted once, but for the first of each frame."""
 
         self.long_octets = 0
         """Octets of PADDING, streams and the handshake from the client, but for the first of each frame."""
@@ -246,7 +246,7 @@ class ServerCore(BoundedConnection):
             super()._handle_stream_frame(context, frame_type, buf)
         finally:
             self._note_frame(buf.tell() - start)  # Also a copy for a stream that is over, which the library refuses.
-        self.fresh_octets += min(length, filled + self._local_max_data.used - used)
+        self.fresh_octets += max(0, min(length, filled + self._local_max_data.used - used) - SHORT_FRAME)
 
     def _handle_crypto_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
         start = buf.tell()

@@ -15,7 +15,10 @@ A client that looks for the longest datagram of its path sends full ones of PING
 """
 
 FRESH_OCTETS = 100
-"""Octets of a request that make up for a datagram: a full one makes up for eleven others."""
+"""
+Octets of a request that make up for a datagram: a full one makes up for eleven others. Those of short frames make up for
+nothing: 155 frames of four octets take 1.2 ms.
+"""
 
 ACKNOWLEDGED, REQUEST = 1.5, 8.0
 """What a packet that is acknowledged and a request that begins make up for: a datagram, and more than a request has."""
@@ -52,7 +55,8 @@ class ProgressAccount:
 
         :param octets: that it has.
         :param long: those of PADDING, streams and the handshake, but for the first of each frame.
-        :param fresh: octets of streams in it that did not come before, those of a gap included that it fills.
+        :param fresh: octets of streams in it that did not come before, those of a gap included that it fills, but for
+            the first of each frame.
         :param acknowledged: packets that are so since.
         :param now: seconds, never going back.
         """

@@ -151,6 +151,22 @@ def test_padding_makes_no_flood_cheaper(site: Site, octets: bytes) -> None:
     assert link.is_costly(client.address)
 
 
+def test_a_request_in_shreds_is_a_flood(site: Site) -> None:
+    """Its octets are fresh, and each frame of four of them takes as long as a whole packet's."""
+    network = Network()
+    host: Any = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    body = ask(body=b"y" * 10_000)
+    client.call(body[:500], ends=False)
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    for start in range(500, 7_500, 4 * 155):
+        shreds = (b"\x0e\0" + encode_uint_var(at) + b"\4" + body[at : at + 4] for at in range(start, start + 4 * 155, 4))
+        host.endpoint.datagramReceived(sealed(client.core, b"".join(shreds)), client.address)
+        network.pass_time(0.001)
+    assert not link.is_gone and link.is_costly(client.address)
+
+
 def count_until_costly(network: Network, host: Any, link: QuicLink, client: QuicClient, octets: bytes) -> int:
     """Return how many datagrams, a millisecond apart, a client may send before it is served apart."""
     for count in range(1, 100):
