@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.pacing import HANDSHAKES
 from agtphost.protocols.quic import core, datagrams, turns
+from agtphost.protocols.quic.answer_budget import PART
 from agtphost.vocabulary.quic_codes import Code
 from agtphost.wire.quic import connection
 from tests.protocols.authorities import issue
@@ -334,9 +335,11 @@ def test_retry_proves_the_address(site: Site) -> None:
     assert all(len(octets) < 100 for _, _, octets in network.carried[-2:])  # They are refused with INVALID_TOKEN.
     network.pass_time(1)
     sent = len(network.carried)
-    for _ in range(2 * datagrams.ANSWERS_PER_SECOND):  # Each takes longer than a Retry.
+    for number in range(2 * datagrams.REFUSALS_PER_SECOND):  # Each takes longer than a Retry.
+        host.endpoint.datagramReceived(with_token[0], (f"203.0.113.{number}", 1))
         host.endpoint.datagramReceived(with_token[0], client.address)
-    assert len(network.carried) - sent == datagrams.ANSWERS_PER_SECOND
+    assert len(network.carried) - sent == datagrams.REFUSALS_PER_SECOND
+    assert sum(to == client.address for _, to, _ in network.carried[sent:]) == datagrams.REFUSALS_PER_SECOND // PART
 
 
 @pytest.mark.parametrize("retry", ["pressed", "always"])
@@ -403,15 +406,15 @@ def test_other_versions_are_told(site: Site, version: int) -> None:
 
 
 def test_resets_are_shorter_and_bounded(site: Site) -> None:
-    """Packets of unknown connections get resets that are shorter than they, a hundred a second; the shortest none."""
+    """Packets of unknown connections get resets that are shorter than they, fifty a second; the shortest none."""
     network = Network()
     host = QuicHost(network, site)
-    lengths = [*range(1, 60), *[1200] * 400]
+    lengths = [*range(1, 60), *[1200] * 100]
     for length in lengths:
         host.endpoint.datagramReceived(b"\x40" + bytes(length - 1), ("203.0.113.5", 1))
     answers = [octets for origin, _, octets in network.carried if origin == HOST]
-    assert len(answers) == 100 == host.endpoint.counts.resets
-    assert [len(each) for each in answers] == [min(length - 1, 42) for length in lengths if length > 21][:100]
+    assert len(answers) == 50 == host.endpoint.counts.resets
+    assert [len(each) for each in answers] == [min(length - 1, 42) for length in lengths if length > 21][:50]
 
 
 def test_no_ticket_is_given_and_early_data_is_dropped(site: Site) -> None:
