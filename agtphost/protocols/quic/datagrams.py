@@ -52,8 +52,8 @@ for an answer sends nothing but PINGs, in packets of 28 octets.
 
 RESETS_PER_SECOND, REFUSALS_PER_SECOND = 1_000, 100
 """
-Stateless resets of a port, which take 4 us more than to drop the packet, and refusals of tokens, which take 90 us: twice
-as long as a Retry.
+Stateless resets of a port, which take 4 us more than to drop the packet, and refusals of tokens, which take 90 us:
+twice as long as a Retry.
 """
 
 MOST_WAITING = 256

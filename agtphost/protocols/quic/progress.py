@@ -16,8 +16,8 @@ A client that looks for the longest datagram of its path sends full ones of PING
 
 FRESH_OCTETS = 100
 """
-Octets of a request that make up for a datagram: a full one makes up for eleven others. Those of short frames make up for
-nothing: 155 frames of four octets take 1.2 ms.
+Octets of a request that make up for a datagram: a full one makes up for eleven others. Those of short frames make up
+for nothing: 155 frames of four octets take 1.2 ms.
 """
 
 ACKNOWLEDGED, REQUEST = 1.5, 8.0

@@ -161,7 +161,9 @@ def test_a_request_in_shreds_is_a_flood(site: Site) -> None:
     network.pass_time(0.1)
     [link] = host.endpoint._links
     for start in range(500, 7_500, 4 * 155):
-        shreds = (b"\x0e\0" + encode_uint_var(at) + b"\4" + body[at : at + 4] for at in range(start, start + 4 * 155, 4))
+        shreds = (
+            b"\x0e\0" + encode_uint_var(at) + b"\4" + body[at : at + 4] for at in range(start, start + 4 * 155, 4)
+        )
         host.endpoint.datagramReceived(sealed(client.core, b"".join(shreds)), client.address)
         network.pass_time(0.001)
     assert not link.is_gone and link.is_costly(client.address)
