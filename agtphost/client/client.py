@@ -9,6 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
+from twisted.internet.base import ReactorBase
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock, DeferredQueue, gatherResults
 from twisted.internet.task import deferLater
 from twisted.protocols.tls import TLSMemoryBIOFactory
@@ -20,7 +21,7 @@ from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.carrier_race import ConnectionRace
 from agtphost.client.connection import ConnectionFactory, TwistedConnection, fire
-from agtphost.client.deadline import Deadline
+from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.errors import ClientError, InvalidCall, Timeout
 from agtphost.client.host import Host
 from agtphost.client.reply import Reply
@@ -28,6 +29,7 @@ from agtphost.client.requests import Destination
 from agtphost.client.target import find_for_client as found_target
 from agtphost.client.tls_context import ConnectionCreator, HandshakeNotes, openssl_context
 from agtphost.client.twisted_attempts import connect_by_tcp, start_attempt
+from agtphost.vocabulary import times
 from agtphost.vocabulary.uris import AgtpUri
 
 if TYPE_CHECKING:
@@ -47,6 +49,15 @@ DRAIN_PATIENCE = 0.1
 """Seconds that a call waits for the oldest of them, which ends then."""
 
 
+EARLY = 0.001
+"""Seconds that a timer may be early, since clocks are rounded; one that is earlier was moved by the system's clock."""
+
+
+def _find_clock(reactor: Any) -> Clock:
+    """Return a clock that is never set, unlike the system's, which Twisted's reactors read; a test's own as it is."""
+    return times.steady if isinstance(reactor, ReactorBase) else reactor.seconds
+
+
 class Client(AsyncCalls[AnyConnection]):
     """
     Calls AGTP hosts over persistent, pooled connections; ``async with`` closes them.
@@ -57,7 +68,7 @@ class Client(AsyncCalls[AnyConnection]):
     """
 
     def __init__(self, reactor: Any, **options: Unpack[ClientOptions]) -> None:
-        super().__init__(reactor.seconds, **options)
+        super().__init__(_find_clock(reactor), **options)
         self._reactor = reactor
         self._stays_connected = options.get("stay_connected", False)
         self._waiting: dict[Destination, deque[Deferred[None]]] = defaultdict(deque)
@@ -133,13 +144,27 @@ class Client(AsyncCalls[AnyConnection]):
     # Its own ways
 
     async def _run_limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
-        def to_timeout(result: object, after: float) -> object:
-            if isinstance(result, Failure) and isinstance(result.value, (CancelledError, ClientError)):
+        is_late = False
+        timer: Any = self._reactor.callLater(max(deadline.seconds_left, 0), lambda: expire())
+
+        def expire() -> None:
+            nonlocal is_late, timer
+            if deadline.seconds_left > EARLY:  # The system's clock was set ahead.
+                timer = self._reactor.callLater(deadline.seconds_left, expire)
+                return
+            is_late = True
+            running.cancel()
+
+        def end(result: T | Failure) -> T | Failure:
+            if timer.active():
+                timer.cancel()
+            is_given_up = isinstance(result, Failure) and isinstance(result.value, (CancelledError, ClientError))
+            if is_late and is_given_up:
                 raise deadline.timeout_error()
             return result
 
         running = Deferred.fromCoroutine(work)
-        running.addTimeout(max(deadline.seconds_left, 0), self._reactor, onTimeoutCancel=to_timeout)
+        running.addBoth(end)
         return await running
 
     def _wait_freed(self, key: Destination, deadline: Deadline) -> Deferred[None]:

@@ -13,7 +13,7 @@ from twisted.internet.protocol import DatagramProtocol, Factory, Protocol
 
 from agtphost.client.connection import fire
 from agtphost.client.connections import Stream
-from agtphost.client.deadline import Deadline
+from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.errors import CannotConnect
 from agtphost.client.quic.core import QuicCredentials
 from agtphost.client.quic.driver import MISSES, MOST_PLACES, QuicDriver, await_first
@@ -32,6 +32,7 @@ class TwistedQuicConnection(DatagramProtocol):
 
     :param address: of the server, and its port.
     :param reactor: provides IReactorTime and IReactorUDP.
+    :param clock: that of the session.
     :param lost: called once, when the connection has ended.
     """
 
@@ -43,13 +44,12 @@ class TwistedQuicConnection(DatagramProtocol):
         session: QuicSession,
         address: tuple[str, int],
         reactor: Any,
+        clock: Clock,
         lost: Callable[[TwistedQuicConnection], None],
     ) -> None:
-        self._driver = QuicDriver(
-            session, reactor.seconds, reactor.callLater, self._write, self._note_ready, self._note_end
-        )
+        self._driver = QuicDriver(session, clock, reactor.callLater, self._write, self._note_ready, self._note_end)
         self._address = address
-        self._clock = reactor
+        self._reactor = reactor
         self._lost = lost
         self._refusing: IDelayedCall | None = None
         self._closed: Deferred[None] | None = None
@@ -125,7 +125,7 @@ class TwistedQuicConnection(DatagramProtocol):
     def connectionRefused(self) -> None:
         """Take the system's report that nothing listens at the server's port; in a later turn: a write may cause it."""
         if self._refusing is None and self._closed is None:
-            self._refusing = self._clock.callLater(0, self._note_refused)
+            self._refusing = self._reactor.callLater(0, self._note_refused)
 
     def stopProtocol(self) -> None:
         """Handle the end of the port: epoll's reactor closes it at a report that nothing listens at the server's."""
@@ -145,7 +145,7 @@ class TwistedQuicConnection(DatagramProtocol):
         interface = "::" if ":" in self._address[0] else ""
         for port in (self._local, 0):  # At another port the server sees an address that has changed.
             with suppress(network.CannotListenError):
-                self._clock.listenUDP(port, self, interface=interface)
+                self._reactor.listenUDP(port, self, interface=interface)
                 return
 
     # What the driver calls
@@ -202,8 +202,8 @@ async def connect(
         _, host = found
         place = (host, destination.port)
         patience = choose_patience(deadline.remaining(doing), alone=alone)
-        session = QuicSession(destination, credentials, limits, place, reactor.seconds(), patience)
-        link = TwistedQuicConnection(session, place, reactor, lost)
+        session = QuicSession(destination, credentials, limits, place, deadline.clock(), patience)
+        link = TwistedQuicConnection(session, place, reactor, deadline.clock, lost)
         try:
             reactor.listenUDP(0, link, interface="::" if ":" in host else "")
         except network.CannotListenError as error:
