@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from importlib.metadata import EntryPoints
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,6 +145,20 @@ def test_a_feature_of_the_host_that_is_not_installed_is_refused(monkeypatch: pyt
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     yield Made(sample(tmp_path_factory.mktemp("features")))
+
+
+def test_features_of_the_host_go_on_over_a_reload(tmp_path: Path) -> None:
+    """The counts, the tracer, the witnesses and the listener's resource are the same objects."""
+    more = '\n[traces]\nendpoint = "http://127.0.0.1:9"\n[metrics]\n[audit]\nwitnesses = ["agtp://127.0.0.1:9"]\n'
+    made = Made(sample(tmp_path, append=more))
+    before = made.generations.core.features
+    made.another()
+    after = made.generations.core.features
+    assert after is not before
+    for name in ("services", "surfaces", "witnesses"):
+        old, new = getattr(before, name), getattr(after, name)
+        assert old and all(a is b for a, b in zip(old, new, strict=True)), name
+    assert before.tracer is after.tracer is not None
 
 
 def with_feature(loaded: LoadedHost, build: Build) -> LoadedHost:
