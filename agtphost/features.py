@@ -31,7 +31,7 @@ from agtphost.vocabulary.vitals import VitalsReader
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """What a feature is built from, the same for every feature; it is that of one configuration."""
+    """The parts of a host that every feature is built from, under one configuration."""
 
     config: Config
     """The whole configuration."""
@@ -66,7 +66,7 @@ class Services:
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """What a feature adds to a host under one configuration."""
+    """The additions of a feature to a host under one configuration."""
 
     bindings: Sequence[Binding] = ()
     """Methods on paths, for :meth:`agtphost.contract.binding.Binding.native`. A place that is taken is an error."""

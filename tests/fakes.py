@@ -116,6 +116,9 @@ class FakeLedger:
     def unwatch(self, watcher: Watcher) -> None:
         self._watchers.discard(watcher)
 
+    def cosign(self, size: int, line: str) -> None:
+        """It has no checkpoints."""
+
     def reserve(self, key: ReservationKey, digest: bytes) -> Deferred[Reservation]:
         if key not in self.reserved:
             self.reserved[key] = (digest, None)

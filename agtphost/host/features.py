@@ -127,7 +127,7 @@ def _contradictions(services: HostServices, made: Mapping[Location, Contribution
     for location, each in made.items():
         for surface in each.surfaces:
             if surface.name not in known or served[surface.name] > 1:
-                why = "which another feature has" if surface.name in known else "which is no surface of this host"
+                why = "which another feature has" if surface.name in known else "which this host does not have"
                 yield ConfigFault(location=location, message=f"has an HTTP surface {surface.name[:64]!r}, {why}")
         if each.tracer is not None and tracers > 1:
             yield ConfigFault(location=location, message="makes spans of calls, as another feature does")

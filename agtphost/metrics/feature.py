@@ -35,14 +35,14 @@ class CallCounting(Service):
         self._ledger.watch(self._counts.count_group)
 
     def stopService(self) -> None:
-        """Stop counting."""
+        """End the count of calls."""
         super().stopService()  # type: ignore[no-untyped-call]
         self._ledger.unwatch(self._counts.count_group)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Monitoring:
-    """What is served for a section, and counted: the counts go on over a reload."""
+    """The surface of a section, and the counts that it serves, which continue over a reload."""
 
     settings: MetricsSection
     counting: CallCounting
@@ -56,7 +56,7 @@ class MetricsFeature:
     settings_schema = None
 
     def check(self, settings: MetricsSection, config: Config) -> Iterable[ConfigFault]:
-        """Yield nothing: reading the configuration checks listeners, and whether the package is installed."""
+        """Return no faults: reading the configuration checks listeners, and whether the package is installed."""
         return ()
 
     def build(self, settings: MetricsSection, services: Services, previous: Monitoring | None) -> Contribution:

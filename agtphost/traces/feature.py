@@ -24,7 +24,7 @@ class TracesFeature:
     settings_schema = None
 
     def check(self, settings: TracesSection, config: Config) -> Iterable[ConfigFault]:
-        """Yield nothing: reading the configuration checks the section, and whether the packages are installed."""
+        """Return no faults: reading the configuration checks the section, and whether the packages are installed."""
         return ()
 
     def build(self, settings: TracesSection, services: Services, previous: TraceService | None) -> Contribution:

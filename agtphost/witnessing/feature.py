@@ -27,7 +27,7 @@ class WitnessFeature:
     settings_schema = None
 
     def check(self, settings: WitnessSection, config: Config) -> Iterable[ConfigFault]:
-        """Yield nothing: reading the configuration checks the sections and the keys that they name."""
+        """Return no faults: reading the configuration checks the sections and the keys that they name."""
         return ()
 
     def build(self, settings: WitnessSection, services: Services, previous: Witnesses | None) -> Contribution:

@@ -110,7 +110,7 @@ def test_what_contradicts_the_host_is_refused_with_the_section() -> None:
     twice = [lambda services: Contribution(inspect_targets={"given": read})] * 2
     assert "given1 has the target 'given' of INSPECT, which is taken" in refusal(*twice)
     surface = ServedSurface(name=METRICS, what="numbers", resource=None)
-    assert "which is no surface of this host" in refusal(lambda services: Contribution(surfaces=[surface]))
+    assert "which this host does not have" in refusal(lambda services: Contribution(surfaces=[surface]))
     assert "makes spans of calls" in refusal(*[lambda services: Contribution(tracer=Spans())] * 2)
     assert "cannot be built: RuntimeError('it rains')" in refusal(broken)
     assert "build returned int instead of a Contribution" in refusal(lambda services: 7)  # type: ignore[arg-type,return-value]

@@ -1,0 +1,1 @@
+"""The witnesses of a host's log, and a host as one."""
