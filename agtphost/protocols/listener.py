@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 from collections.abc import Iterator
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint, serverFromString
+from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.endpoints import (
+    AdoptedStreamServerEndpoint,
+    TCP4ServerEndpoint,
+    TCP6ServerEndpoint,
+    serverFromString,
+)
 from twisted.internet.error import CannotListenError, ConnectionDone
 from twisted.internet.interfaces import (
     IAddress,
     IListeningPort,
     IOpenSSLServerConnectionCreator,
+    IProtocolFactory,
     IReactorFDSet,
     IReactorTime,
     IStreamServerEndpoint,
@@ -22,6 +29,7 @@ from twisted.internet.interfaces import (
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.protocols.holder import holder
@@ -44,6 +52,30 @@ BACKLOG = 1024
 """Connections that the system completes before they are accepted: half a second of a flood."""
 
 
+@implementer(IStreamServerEndpoint)
+class InheritedSocket:
+    """
+    A socket that systemd handed over, to listen on more than once: each port has a copy of it.
+
+    A standby answers probes at a socket, or finds out whether it could listen, before it serves there.
+
+    :param given: closes its socket once it listens.
+    """
+
+    def __init__(self, given: AdoptedStreamServerEndpoint) -> None:
+        self._given = given
+
+    def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
+        """Listen on a copy; see :class:`twisted.internet.interfaces.IStreamServerEndpoint`."""
+        given = self._given
+        try:
+            copied = os.dup(given.fileno)
+        except OSError:
+            return fail()
+        endpoint = AdoptedStreamServerEndpoint(given.reactor, copied, given.addressFamily)  # type: ignore[no-untyped-call]
+        return endpoint.listen(protocolFactory)  # type: ignore[no-untyped-call, no-any-return]
+
+
 def server_endpoint(reactor: Any, *, address: str, port: int, description: str = "") -> IStreamServerEndpoint:
     """
     Return the endpoint to listen on; TLS is put on top by :class:`ListeningService`.
@@ -63,7 +95,8 @@ def server_endpoint(reactor: Any, *, address: str, port: int, description: str =
         if faults:
             raise ConfigurationError(faults)
         try:
-            return serverFromString(made_by, description)  # type: ignore[no-untyped-call, no-any-return]
+            made: IStreamServerEndpoint = serverFromString(made_by, description)  # type: ignore[no-untyped-call]
+            return InheritedSocket(made) if isinstance(made, AdoptedStreamServerEndpoint) else made
         except (ValueError, TypeError, KeyError, IndexError) as error:
             if description.startswith(SYSTEMD):
                 message = f"systemd has handed over no socket for {description!r}"

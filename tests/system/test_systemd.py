@@ -189,16 +189,13 @@ def ask_status(manager: Manager, instance: Manager) -> str:
     return str(json.loads(shown.stdout)["state"])
 
 
-@postgres.needed
-@pytest.mark.release
-def test_two_instances_take_turns_at_one_port(tmp_path: Path) -> None:
-    """The template unit: the port is there while one hands over to the other, and who connects then is served."""
+@contextmanager
+def two_instances(folder: Path) -> Iterator[tuple[Manager, Manager]]:
+    """Two instances of the template unit with one store and copies of one state; the first serves."""
     server = postgres.server()
-    with managed(tmp_path) as manager:
+    with managed(folder) as manager:
         with manager.config.open("a") as config:
-            config.write(f'\n[store]\nurl = "{server.url(server.schema(tmp_path))}"\n')
-        # Its listener for metrics is the sample's: each of the instances would have it.
-        manager.config.write_text(re.sub(r"\n\[metrics\]\n.*\n", "\n", manager.config.read_text()))
+            config.write(f'\n[store]\nurl = "{server.url(server.schema(folder))}"\n')
         given = {"CREDENTIALS_DIRECTORY": str(manager.credentials)}
         made = forking.run([BIN / "agtp", "store", "init"], cwd=manager.config.parent, env={**os.environ, **given})
         assert made.returncode == 0, made.stderr
@@ -206,20 +203,8 @@ def test_two_instances_take_turns_at_one_port(tmp_path: Path) -> None:
         one.start()
         try:
             one.until(lambda word: "READY=1" in word)
-            states = [Path(each.environ["AGTPHOST_STATE_DIR"]) for each in (one, two)]
-            shutil.copytree(*states)
-            for here, other in ((one, two), (two, one), (one, two)):
-                other.start()
-                other.until(lambda word: "READY=1" in word and "STATUS=standby" in word)
-                # The port is one, so the state directory tells whose state a command asks for.
-                assert [ask_status(manager, each) for each in (here, other)] == ["ready", "standby"]
-                with Client(trust=states[0] / "ca.pem") as client:
-                    uri = f"agtp://127.0.0.1:{manager.ports[0]}"
-                    assert client.call(uri, "DISCOVER", "/methods").status == 200
-                    here.process.send_signal(signal.SIGTERM)
-                    assert here.process.wait(60) == 0
-                    assert client.call(uri, "DISCOVER", "/methods").status == 200
-                other.until(lambda word: "STATUS=serving" in word)
+            shutil.copytree(state_of(one), state_of(two))
+            yield one, two
         finally:
             for each in (one, two):
                 each.told.close()
@@ -227,6 +212,48 @@ def test_two_instances_take_turns_at_one_port(tmp_path: Path) -> None:
                     each.process.kill()
                     each.process.wait(60)
             manager.process = one.process
+
+
+def state_of(instance: Manager) -> Path:
+    """Return the state directory of an instance."""
+    return Path(instance.environ["AGTPHOST_STATE_DIR"])
+
+
+@postgres.needed
+@pytest.mark.release
+def test_two_instances_take_turns_at_one_port(tmp_path: Path) -> None:
+    """The template unit: the port is there while one hands over to the other, and who connects then is served."""
+    with two_instances(tmp_path) as (one, two):
+        for here, other in ((one, two), (two, one), (one, two)):
+            other.start()
+            other.until(lambda word: "READY=1" in word and "STATUS=standby" in word)
+            # The port is one, so the state directory tells whose state a command asks for.
+            assert [ask_status(one, each) for each in (here, other)] == ["ready", "standby"]
+            with Client(trust=state_of(one) / "ca.pem") as client:
+                uri = f"agtp://127.0.0.1:{one.ports[0]}"
+                assert client.call(uri, "DISCOVER", "/methods").status == 200
+                here.process.send_signal(signal.SIGTERM)
+                assert here.process.wait(60) == 0
+                assert client.call(uri, "DISCOVER", "/methods").status == 200
+            other.until(lambda word: "STATUS=serving" in word)
+
+
+@postgres.needed
+def test_a_socket_serves_after_a_standby_has_used_and_tried_it(tmp_path: Path) -> None:
+    """A standby answers probes at one socket, and tries changed files with the other; then it serves at both."""
+    with two_instances(tmp_path) as (one, two):
+        two.start()
+        two.until(lambda word: "READY=1" in word and "STATUS=standby" in word)
+        endpoint = one.config.parent / "endpoints" / "text.toml"
+        endpoint.write_text(endpoint.read_text() + "\n# changed\n")
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(60) == 0
+        two.until(lambda word: "STATUS=serving" in word)
+        assert "read again, because it has changed: endpoints" in two.log.read_text()
+        with Client(trust=state_of(two) / "ca.pem") as client:
+            assert client.call(f"agtp://127.0.0.1:{two.ports[0]}", "DISCOVER", "/methods").status == 200
+        context = ssl.create_default_context(cafile=state_of(two) / "ca.pem")
+        assert ask(two.ports[1], "/readyz", tls=context, name="localhost")[0] == 200
 
 
 def test_a_host_that_hangs_is_not_alive(tmp_path: Path) -> None:
