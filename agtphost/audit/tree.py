@@ -135,24 +135,32 @@ class TreeKeeper:
         :raises agtphost.stores.StoreError: the store is shorter than that, or another one.
         """
         for witness in self._witnesses:
-            seen = witness.last()
-            if seen is not None:
-                self._check(seen, witness.name, witness.remedy)
-            elif witness.always and self._size:
-                raise StoreError(
-                    f"{witness.name} is not there, and the store has a checkpoint of {self._size} records: who took it "
-                    "away may have put an older copy of the store in place. Bring it back; to go on with this store "
-                    f"knowingly, {witness.remedy}"
-                )
-            elif witness.always and self._traces:
-                raise StoreError(
-                    f"{witness.name} is not there, the store has no checkpoint, and {self._traces[0]} shows that this "
-                    "host has run before: its records were taken away with the witness file. Bring back both; to go "
-                    f"on with this store knowingly, {witness.remedy}"
-                )
-            elif witness.always:
-                # Of nothing, before the first record is: from now on its absence says something.
-                self._note_first(witness)
+            self.check_witness(witness)
+
+    def check_witness(self, witness: IWitness) -> None:
+        """
+        Compare what one witness saw last with the store.
+
+        :raises agtphost.stores.StoreError: the store is shorter than that, or another one.
+        """
+        seen = witness.last()
+        if seen is not None:
+            self._check(seen, witness.name, witness.remedy)
+        elif witness.always and self._size:
+            raise StoreError(
+                f"{witness.name} is not there, and the store has a checkpoint of {self._size} records: who took it "
+                f"away may have put an older copy of the store in place. Bring it back; to go on with this store "
+                f"knowingly, {witness.remedy}"
+            )
+        elif witness.always and self._traces:
+            raise StoreError(
+                f"{witness.name} is not there, the store has no checkpoint, and {self._traces[0]} shows that this "
+                "host has run before: its records were taken away with the witness file. Bring back both; to go "
+                f"on with this store knowingly, {witness.remedy}"
+            )
+        elif witness.always:
+            # Of nothing, before the first record is: from now on its absence says something.
+            self._note_first(witness)
 
     def _note_first(self, witness: IWitness) -> None:
         try:

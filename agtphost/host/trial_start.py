@@ -16,15 +16,18 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.logger import Logger
 
+from agtphost.audit.checkpoint import Checkpoint
+from agtphost.audit.witness import WitnessFile
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.assembly import assemble
+from agtphost.host.assembly import AssembledHost, assemble
 from agtphost.host.evidence import place_problems
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.ordered_services import LedgerService
 from agtphost.host.rehearsal import IPrecondition
 from agtphost.host.unmatched import RemarkLog
 from agtphost.iagtp import IChainStore
+from agtphost.identity.key_history import every_key
 from agtphost.stores import MemoryStore, StoreError
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.foreign_errors import explain, original_of
@@ -58,6 +61,13 @@ class IdleReactor(Clock):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reactor, name)
+
+
+class UnwrittenWitness(WitnessFile):
+    """A witness file that is read and not written."""
+
+    def saw(self, issued: Checkpoint) -> None:
+        """Drop the checkpoint."""
 
 
 class UnwrittenRemarks(RemarkLog):
@@ -101,7 +111,7 @@ def _assemble(
             log.failure("a host could not be assembled")
         return [Problem(message=explain(error), file=str(loaded.config.file), original=original_of(error))]
     try:
-        return list(_try_services(assembled.services)) if serves else ()
+        return [*_try_services(assembled.services), *_try_witness(assembled)] if serves else ()
     finally:
         assembled.generations.discard(assembled.generations.core)
 
@@ -113,3 +123,14 @@ def _try_services(services: Iterable[object]) -> Iterator[Problem]:
             if found and isinstance(service, LedgerService):
                 raise StoreError("; ".join(str(problem) for problem in found))
             yield from found
+
+
+def _try_witness(assembled: AssembledHost) -> Iterator[Problem]:
+    """Yield a problem if the witness file contradicts the store, which was read before."""
+    services = assembled.generations.core.services
+    config, key = services.config, services.loaded.key
+    try:
+        witness = UnwrittenWitness(config.audit.witness, () if key is None else every_key(key))
+        services.evidence.tree.check_witness(witness)
+    except (OSError, StoreError) as error:
+        yield Problem(message=explain(error), file=str(config.file), original=original_of(error))

@@ -93,6 +93,22 @@ def test_a_takeover_keeps_its_port_where_the_changed_one_is_taken(tmp_path: Path
         assert shown(group, "b", config)[0] == [note]
 
 
+def test_a_takeover_keeps_its_witness_where_the_changed_one_is_missing(tmp_path: Path) -> None:
+    """A witness file that is not there keeps a host from starting: the key waits, and what else has changed is taken."""
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        config = group.variant("b")
+        host = group.stand_by("b", config=config)
+        assert paths_of(group.hosts["a"]) == ["/text"]
+        config.write_text(f'{config.read_text()}\n[audit]\nwitness = "missing.txt"\n')
+        rename(group, "/text", "/repeat")
+        assert group.hosts["a"].stop() == 0
+        assert paths_of(host.wait()) == ["/repeat"]
+        assert not (group.folder / "missing.txt").exists()
+        (note,), kinds = shown(group, "b", config)
+        assert kinds == ["configuration"]
+        assert "[audit] witness" in note and "missing.txt is not there" in note and "restart this host" in note
+
+
 def certify(folder: Path, name: str) -> None:
     """Write a certificate of a new authority, and its key."""
     key, now = new_tls_key(), datetime.now(UTC)
