@@ -15,19 +15,22 @@ from typing import Any
 
 from twisted.internet.task import Clock
 from twisted.logger import Logger
+from zope.interface import implementer
 
 from agtphost.audit.checkpoint import Checkpoint
-from agtphost.audit.witness import WitnessFile
+from agtphost.audit.interfaces import IWitness
+from agtphost.audit.tree import TreeKeeper
+from agtphost.audit.witness import OperatorWitness, WitnessFile
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.assembly import AssembledHost, assemble
-from agtphost.host.evidence import place_problems
+from agtphost.host.assembly import assemble
+from agtphost.host.evidence import place_problems, store_traces
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.ordered_services import LedgerService
 from agtphost.host.rehearsal import IPrecondition
 from agtphost.host.unmatched import RemarkLog
 from agtphost.iagtp import IChainStore
-from agtphost.identity.key_history import every_key
+from agtphost.identity.key_history import every_public
 from agtphost.stores import MemoryStore, StoreError
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.foreign_errors import explain, original_of
@@ -63,8 +66,17 @@ class IdleReactor(Clock):
         return getattr(self._reactor, name)
 
 
-class UnwrittenWitness(WitnessFile):
-    """A witness file that is read and not written."""
+@implementer(IWitness)
+class UnshownWitness:
+    """
+    A witness that is asked, and shown nothing.
+
+    :param witness: remembers the checkpoint that it saw last.
+    """
+
+    def __init__(self, witness: IWitness) -> None:
+        self.name, self.always, self.remedy = witness.name, witness.always, witness.remedy
+        self.last = witness.last
 
     def saw(self, issued: Checkpoint) -> None:
         """Drop the checkpoint."""
@@ -81,20 +93,23 @@ def find_start_problems(loaded: LoadedHost, reactor: Any, environ: Mapping[str, 
     """
     Return what would keep a host from starting with a configuration; nothing of it stays.
 
-    :param serves: whether the host is about to serve: then its store is read, and its ports are tried. The host that
-        has them may be on this machine, as long as this one is a standby.
+    What the store holds is left to the start, as no file changes it, and reading a large one takes seconds.
+
+    :param serves: whether the host is about to serve: then its witnesses are asked, and its ports are tried. The host
+        that has them may be on this machine, as long as this one stands by.
     :raises agtphost.stores.StoreError: the store keeps the host from starting with any configuration.
     """
     config = loaded.config
     problems = place_problems(config, {("audit", "witness"): config.audit.witness})
+    tried = replace(loaded, volatile=True)
+    if not serves:
+        return [*problems, *_assemble(tried, IdleReactor(reactor), environ, MemoryStore(), serves=False)]
     with tempfile.TemporaryDirectory(prefix="agtphost-trial-") as folder:
         location = locate_store(config.store)
-        store: IChainStore = MemoryStore()
-        if serves:
-            store = location.rehearse(create=False, folder=Path(folder), server_id=config.host.server_id)
+        store = location.rehearse(create=False, folder=Path(folder), server_id=config.host.server_id)
         try:
-            tried = replace(loaded, volatile=True)
-            return [*problems, *_assemble(tried, IdleReactor(reactor), environ, store, serves=serves)]
+            problems += _assemble(tried, IdleReactor(reactor), environ, store, serves=True)
+            return [*problems, *_try_witnesses(loaded, store)]
         finally:
             store.close()
 
@@ -111,26 +126,30 @@ def _assemble(
             log.failure("a host could not be assembled")
         return [Problem(message=explain(error), file=str(loaded.config.file), original=original_of(error))]
     try:
-        return [*_try_services(assembled.services), *_try_witness(assembled)] if serves else ()
+        return list(_try_services(assembled.services)) if serves else ()
     finally:
         assembled.generations.discard(assembled.generations.core)
 
 
 def _try_services(services: Iterable[object]) -> Iterator[Problem]:
     for service in services:
-        if isinstance(service, IPrecondition):
-            found = list(service.start_problems())
-            if found and isinstance(service, LedgerService):
-                raise StoreError("; ".join(str(problem) for problem in found))
-            yield from found
+        if isinstance(service, IPrecondition) and not isinstance(service, LedgerService):
+            yield from service.start_problems()
 
 
-def _try_witness(assembled: AssembledHost) -> Iterator[Problem]:
-    """Yield a problem if the witness file contradicts the store, which was read before."""
-    services = assembled.generations.core.services
-    config, key = services.config, services.loaded.key
-    try:
-        witness = UnwrittenWitness(config.audit.witness, () if key is None else every_key(key))
-        services.evidence.tree.check_witness(witness)
-    except (OSError, StoreError) as error:
-        yield Problem(message=explain(error), file=str(config.file), original=original_of(error))
+def _try_witnesses(loaded: LoadedHost, store: IChainStore) -> Iterator[Problem]:
+    """
+    Yield a problem for each witness that contradicts the store; none of them is shown anything.
+
+    :raises agtphost.stores.StoreError: the store contradicts itself.
+    """
+    config, keys = loaded.config, every_public(loaded.key)
+    traces = () if config.host.development else store_traces(config)
+    tree = TreeKeeper(store, config.host.server_id, loaded.key, traces=traces, keys=keys)
+    tree.load()
+    file = WitnessFile(config.audit.witness, keys)
+    for witness in (file, *(OperatorWitness(each) for each in loaded.plugins.witnesses)):
+        try:
+            tree.check_witness(UnshownWitness(witness))
+        except (OSError, StoreError) as error:
+            yield Problem(message=explain(error), file=str(config.file), original=original_of(error))

@@ -8,13 +8,19 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from twisted.internet import reactor
 from twisted.logger import capturedLogs, formatEvent
+from zope.interface import implementer
 
+from agtphost.audit import checkpoint
+from agtphost.audit.checkpoint import Checkpoint
+from agtphost.audit.interfaces import IWitness
 from agtphost.config import load
 from agtphost.host.core import Core
 from agtphost.host.host_loader import load_host
@@ -124,3 +130,48 @@ def test_a_store_that_keeps_every_start_from_serving_is_no_problem_of_the_files(
     with pytest.raises(StoreError):
         find_start_problems(loaded, reactor, {}, serves=True)
     assert find_start_problems(loaded, reactor, {}, serves=False) == []
+
+
+@implementer(IWitness)
+class Watching:
+    """A witness of an operator that has seen a longer log, and notes what it is shown."""
+
+    name = "watching"
+    always = True
+    remedy = "ask it"
+
+    def __init__(self, seen: Checkpoint | None) -> None:
+        self.seen = seen
+        self.shown: list[Checkpoint] = []
+
+    def last(self) -> Checkpoint | None:
+        return self.seen
+
+    def saw(self, issued: Checkpoint) -> None:
+        self.shown.append(issued)
+
+
+def test_a_trial_asks_witnesses_shows_them_nothing_and_reads_no_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A witness that contradicts the store is a problem; what the store holds is left to the start, which reads it."""
+    loaded = load_host(configured(tmp_path))
+    place = locate_store(loaded.config.store)
+    place.open_store(create=True).close()
+    reads: list[str] = []
+    with closing(place.rehearse(create=False, folder=tmp_path)) as rehearsed:
+        kind: Any = type(rehearsed)
+    items = kind.list_items
+
+    def note_items(store: Any) -> Any:
+        reads.append("items")
+        return items(store)
+
+    monkeypatch.setattr(kind, "list_items", note_items)
+    longer = checkpoint.issue(loaded.config.host.server_id, 5, b"\1" * 32, loaded.key)
+    for seen, expected in ((longer, ["watching has seen a checkpoint of 5"]), (None, [])):
+        witness = Watching(seen)
+        watched = replace(loaded, plugins=replace(loaded.plugins, witnesses=[witness]))
+        found = find_start_problems(watched, reactor, {}, serves=True)
+        assert [text in str(problem) for text, problem in zip(expected, found, strict=True)] == [True] * len(expected)
+        assert witness.shown == [] and reads == []
