@@ -17,7 +17,9 @@ from pathlib import Path
 from twisted.logger import Logger
 
 from agtphost.audit import retention
+from agtphost.config import Config
 from agtphost.host.host_loader import LoadedHost
+from agtphost.host.http_clients import find_agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.provisioning import HOSTED
 from agtphost.stores.settings import locate_store
@@ -29,7 +31,8 @@ def leave_out_reserved(loaded: LoadedHost) -> LoadedHost:
     """
     Return a host without the hosted agents that are not on record and whose labels are reserved.
 
-    Files of those that the host issued itself are removed, so that they are not part of the next configuration.
+    Tokens of HTTP clients that call in their names are refused. Files of those that the host issued itself are removed,
+    so that they are not part of the next configuration.
 
     :raises agtphost.stores.StoreError: the store cannot be read.
     """
@@ -54,5 +57,17 @@ def leave_out_reserved(loaded: LoadedHost) -> LoadedHost:
         folder = Path(agent.file).parent
         if config.host.development and folder.parent == config.host.state_dir / HOSTED:
             shutil.rmtree(folder, ignore_errors=True)
-    whole = len(kept) == len(loaded.directory.list_known())
-    return loaded if whole else replace(loaded, directory=AgentDirectory(kept))
+    if len(kept) == len(loaded.directory.list_known()):
+        return loaded
+    directory = AgentDirectory(kept)
+    return replace(loaded, directory=directory, config=_leave_out_clients(config, directory))
+
+
+def _leave_out_clients(config: Config, directory: AgentDirectory) -> Config:
+    """Return a configuration without the HTTP clients whose agents are left out."""
+    known = [client for client in config.http.client if find_agent(directory, client.agent)[0] is not None]
+    for client in config.http.client:
+        if client not in known:
+            log.error("the token of [[http.client]] {name} is refused, as its agent is not admitted", name=client.name)
+    http = config.http.model_copy(update={"client": tuple(known)})
+    return config.model_copy(update={"http": http})

@@ -5,13 +5,18 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import httpx
+
 from agtphost.stores.lease import LONGEST_LEASE
 from tests import postgres
 from tests.cluster.hosts import Cluster, cluster
-from tests.system.hosting import Host, agtp, until
+from tests.cluster.test_untaken_files import CLIENT, write_token
+from tests.system.hosting import Host, agtp, free_port, until
 from tests.system.raw_link import RawLink
 
 pytestmark = postgres.needed
+
+TOKEN = "a" * 40
 
 
 def describe_agent(group: Cluster, host: Host) -> None:
@@ -26,7 +31,10 @@ def test_a_takeover_leaves_out_an_agent_that_the_other_host_has_revoked(tmp_path
     with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
         first = group.hosts["a"]
         describe_agent(group, first)
-        second = group.stand_by("b")
+        write_token(group.folder, TOKEN)
+        gateway, config = free_port(), group.variant("b")
+        config.write_text(config.read_text() + CLIENT % (gateway, "newcomer"))
+        second = group.stand_by("b", config=config)
         issued = group.state("b") / "hosted" / "newcomer"
         assert issued.is_dir()
         done = agtp("agent", "revoke", "newcomer", "--reason", "a test", cwd=group.folder, environ=group.environ("a"))
@@ -34,6 +42,8 @@ def test_a_takeover_leaves_out_an_agent_that_the_other_host_has_revoked(tmp_path
         assert first.stop() == 0
         with RawLink(second.wait()) as link:
             assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+        answer = httpx.get(f"http://127.0.0.1:{gateway}/agents", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code == 401
         assert "is not admitted: newcomer was the label of an agent that ended on " in second.output
         assert not issued.exists()
         # As the description is still there, a reload says what is wrong with it.

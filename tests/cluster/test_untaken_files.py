@@ -30,7 +30,7 @@ listen = "tcp:%d:interface=127.0.0.1"
 [[http.client]]
 name = "ci"
 token = "file:token"
-agent = "demo"
+agent = "%s"
 """
 
 
@@ -94,7 +94,7 @@ def test_a_takeover_keeps_its_port_where_the_changed_one_is_taken(tmp_path: Path
 
 
 def test_a_takeover_keeps_its_witness_where_the_changed_one_is_missing(tmp_path: Path) -> None:
-    """A witness file that is not there keeps a host from starting: the key waits, and what else has changed is taken."""
+    """A witness file that is not there keeps a host from starting: the key waits, and all else is taken."""
     with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
         config = group.variant("b")
         host = group.stand_by("b", config=config)
@@ -182,7 +182,7 @@ def test_files_that_change_before_a_host_stands_by_are_noticed(tmp_path: Path) -
     with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
         write_token(group.folder, TOKENS[0])
         config = group.variant("b")
-        config.write_text(config.read_text() + CLIENT % gateway)
+        config.write_text(config.read_text() + CLIENT % (gateway, "demo"))
         before = group.start("b", config=config, fault="edited", environ={"TEST_FOLDER": str(group.folder)})
         until(lambda: "agtphost standby" in before.output)
         until(lambda: "changed since this host read them: endpoints, other files" in before.output)
