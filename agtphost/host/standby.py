@@ -242,14 +242,17 @@ class StandbyHost:
             loaded = leave_out_reserved(self._keep_key(loaded)) if serves else loaded
             if problems := self._find_problems(loaded, serves):
                 raise ConfigurationError(problems)
-        except Exception as error:
+        except BaseException as error:
+            # The reactor has the signals: even KeyboardInterrupt comes from a module or a plugin of the operator here.
             # Otherwise Python would keep the code of a module that was not taken, even after its correction.
             imported.forget()
             withdraw_issued(issued)
             if isinstance(error, (ConfigurationError, StoreError)):
                 raise
             log.failure("the files could not be read")
-            problem = Problem(message=explain(error), file=str(self.loaded.config.file), original=original_of(error))
+            problem = Problem(
+                message=explain(error) or repr(error), file=str(self.loaded.config.file), original=original_of(error)
+            )
             raise ConfigurationError([problem]) from error
         return loaded, waiting
 

@@ -176,6 +176,18 @@ def test_a_takeover_refuses_what_only_the_assembly_finds(tmp_path: Path) -> None
         assert "newcomer" in agtp("agent", "ls", cwd=group.folder, environ=group.environ("b")).stdout
 
 
+def test_a_takeover_survives_a_module_that_ends_the_interpreter(tmp_path: Path) -> None:
+    """No signal raises KeyboardInterrupt while the reactor runs, so it is the module's own, as is a cancelled task."""
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        host = group.stand_by("b")
+        endpoint = group.folder / "endpoints" / "text.toml"
+        endpoint.write_text(endpoint.read_text().replace('"/text"', '"/repeat"').replace("text.echo", "later.echo"))
+        (group.folder / "handlers" / "later.py").write_text("raise KeyboardInterrupt\n")
+        assert group.hosts["a"].stop() == 0
+        assert paths_of(host.wait()) == ["/text"]
+        assert "this host serves what it read before" in host.output and "KeyboardInterrupt" in host.output
+
+
 def test_files_that_change_before_a_host_stands_by_are_noticed(tmp_path: Path) -> None:
     """Between reading and standing by: an endpoint that was taken away is gone, and so is a token, after a takeover."""
     gateway = free_port()
