@@ -27,7 +27,14 @@ from agtphost.host.feature_loading import HOST_FEATURES, LoadedFeature, load_fea
 from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, make_plugins, problems_of
-from agtphost.host.reload_plan import HANDLERS, TLS_FILES, Inventory, stamp_modules
+from agtphost.host.reload_plan import (
+    ENDPOINT_FILES,
+    HANDLERS,
+    TLS_FILES,
+    Inventory,
+    stamp_endpoint_files,
+    stamp_modules,
+)
 from agtphost.host.search_engines import model_of
 from agtphost.host.standard import collection_faults, table_problems
 from agtphost.host.start_files import UntakenChange, as_read, stamp_files
@@ -187,7 +194,8 @@ def check_host(
         return None
     # Reading imports modules. One that was imported before is not imported again.
     imported = {**stamp_modules(config), **files[HANDLERS]}
-    return replace(loaded, files={**files, HANDLERS: imported, TLS_FILES: loaded.tls.read})
+    named = stamp_endpoint_files(loaded.endpoints)
+    return replace(loaded, files={**files, HANDLERS: imported, TLS_FILES: loaded.tls.read, ENDPOINT_FILES: named})
 
 
 HostIdentity = tuple[SigningKey | None, ServerTLS | None]

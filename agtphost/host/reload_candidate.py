@@ -26,6 +26,7 @@ from agtphost.host.host_loader import (
 )
 from agtphost.host.modules import ModuleSet
 from agtphost.host.reload_plan import (
+    ENDPOINT_FILES,
     HANDLERS,
     SIGNING_KEY,
     ChangedKeys,
@@ -35,6 +36,7 @@ from agtphost.host.reload_plan import (
     digest_of,
     inventory,
     plan_reload,
+    stamp_endpoint_files,
 )
 from agtphost.host.surfaces import reload_tls
 from agtphost.http.tls import ListenerTls
@@ -154,7 +156,10 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: lis
         stale = not config.reloads_modules and changed_files(running.files, inventory(config, old.tls), HANDLERS)
         raise ConfigurationError([_with_module_hint(problem) for problem in problems] if stale else problems)
     https = reload_tls(config)
-    files = inventory(config, fresh[0], () if modules is None else modules.files)
+    files = {
+        **inventory(config, fresh[0], () if modules is None else modules.files),
+        ENDPOINT_FILES: stamp_endpoint_files(loaded.endpoints),
+    }
     if _stable_files(inventory(config, old.tls)) != before:
         return None
     if is_key_in_force(config, old.key):

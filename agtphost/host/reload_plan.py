@@ -18,6 +18,7 @@ from typing import Any
 
 from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
+from agtphost.contract.endpoint import Endpoint
 from agtphost.errors import Problem
 from agtphost.host.modules import PROCESS, OperatorFiles
 from agtphost.identity.directory import AgentDirectory
@@ -31,9 +32,11 @@ CONFIGURATION = "configuration"
 TLS_FILES = "TLS files"
 """The kind of the files of ``[tls]``."""
 
+ENDPOINT_FILES = "endpoints' files"
+
 RELOADABLE = (
     *(CONFIGURATION, "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
-    *(TLS_FILES, "HTTPS files", "organizations' keys", "operators' keys", "issuers' keys"),
+    *(TLS_FILES, "HTTPS files", "organizations' keys", "operators' keys", "issuers' keys", ENDPOINT_FILES),
 )
 """Kinds that a reload applies; handlers only with ``[endpoints] reload``."""
 
@@ -59,6 +62,16 @@ def inventory(config: Config, tls: ServerTLS | None, modules: Iterable[Path] = (
 def stamp_modules(config: Config) -> Mapping[Path, Stamp]:
     """Return a stamp of each of the operator's modules that this process has imported."""
     return stamps(sorted(set(_handlers(config.endpoints.python_path))))
+
+
+def stamp_endpoint_files(endpoints: Iterable[Endpoint]) -> Mapping[Path, Stamp]:
+    """Return a stamp of each file with a secret, or with authorities, that an endpoint of an external service names."""
+    found = set()
+    for endpoint in endpoints:
+        if (service := endpoint.handler.service) is not None:
+            secrets = [text.removeprefix("file:") for text in service.headers.values() if text.startswith("file:")]
+            found |= {Path(endpoint.file).parent / name for name in (*secrets, service.ca) if name}
+    return stamps(sorted(found))
 
 
 def _files(config: Config, tls: ServerTLS | None, modules: Iterable[Path]) -> dict[str, Iterable[Path]]:

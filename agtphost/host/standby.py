@@ -27,7 +27,14 @@ from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
 from agtphost.host.reload_candidate import ATTEMPTS, describe_unstable, withdraw_issued
-from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, SIGNING_KEY, Inventory
+from agtphost.host.reload_plan import (
+    CONFIGURATION,
+    ENDPOINT_FILES,
+    HANDLERS,
+    SIGNING_KEY,
+    Inventory,
+    stamp_endpoint_files,
+)
 from agtphost.host.reserved_labels import leave_out_reserved
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.start_files import UntakenChange, find_changes, stamp_files
@@ -76,9 +83,15 @@ def _kid(key: SigningKey | None) -> str | None:
     return None if key is None else key.public.kid
 
 
+def _stamp(loaded: LoadedHost) -> Inventory:
+    """Return the files of a host as they are now."""
+    named = stamp_endpoint_files(loaded.endpoints)
+    return {**stamp_files(loaded.config, loaded.tls), ENDPOINT_FILES: named}
+
+
 def _find_changes(loaded: LoadedHost, before: Inventory) -> set[str]:
     """Return the kinds of files of a host that have changed since they were read."""
-    return find_changes(stamp_files(loaded.config, loaded.tls), before)
+    return find_changes(_stamp(loaded), before)
 
 
 FindProblems = Callable[[LoadedHost, bool], Sequence[Problem]]
@@ -284,7 +297,7 @@ class StandbyHost:
         :raises agtphost.stores.StoreError: it has another key, or the store cannot be read.
         """
         if changed := _find_changes(self.loaded, self._seen):
-            self._seen = stamp_files(self.loaded.config, self.loaded.tls)
+            self._seen = _stamp(self.loaded)
             self._reporter.renew()
             self._report_changes(changed)
         config = self.loaded.config

@@ -47,6 +47,20 @@ key = "anna.pub"
 role = "viewer"
 """
 
+LOCAL_HANDLER = """type = "registered_function"
+function = "handlers.text.echo"
+"""
+OUTER_HANDLER = """type = "external_service"
+url = "https://localhost:9/"
+method = "POST"
+headers = { Authorization = "file:../outer.secret" }
+"""
+
+OUTER_ERRORS = [
+    *("upstream_timeout", "upstream_connection_error", "upstream_malformed_response"),
+    *("upstream_authentication_failed", "upstream_error"),
+]
+
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
@@ -68,6 +82,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     SigningKey.generate().save(config.parent / "organization.key")
     for name in ("anna.pub", "issuer.pub"):
         replace_public_key(name)(config.parent)
+    outer = (config.parent / "endpoints" / "text.toml").read_text().replace('"/text"', '"/outer"')
+    outer = outer.replace(LOCAL_HANDLER, OUTER_HANDLER).replace("errors = []", f"errors = {json.dumps(OUTER_ERRORS)}")
+    (config.parent / "endpoints" / "outer.toml").write_text(outer)
+    (config.parent / "outer.secret").write_text("one")
     with running(config) as started:
         yield started
 
@@ -126,6 +144,7 @@ KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "organizations' keys": (replace_key("organization.key"), "taken", "organization.key"),
     "operators' keys": (replace_public_key("anna.pub"), "taken", "anna.pub"),
     "issuers' keys": (replace_public_key("issuer.pub"), "taken", "issuer.pub"),
+    "endpoints' files": (touch("outer.secret", "two"), "taken", "outer.secret"),
     "catalog": (touch("catalog.json"), "waiting for a restart", "catalog.json"),
     "signing key": (replace_key("state/signing.key"), "waiting for a restart", "signing.key"),
 }
