@@ -128,7 +128,10 @@ def replace_key(name: str) -> Callable[[Path], None]:
 
 
 def replace_public_key(name: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_bytes(SigningKey.generate().public.pem) and None
+    def change(folder: Path) -> None:
+        (folder / name).write_bytes(SigningKey.generate().public.pem)
+
+    return change
 
 
 KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
