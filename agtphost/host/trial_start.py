@@ -96,7 +96,7 @@ def find_start_problems(loaded: LoadedHost, reactor: Any, environ: Mapping[str, 
     What the store holds is left to the start, as no file changes it, and reading a large one takes seconds.
 
     :param serves: whether the host is about to serve: then its witnesses are asked, and its ports are tried. The host
-        that has them may be on this machine, as long as this one stands by.
+        that has them may be on this machine, as long as this one is on standby.
     :raises agtphost.stores.StoreError: the store keeps the host from starting with any configuration.
     """
     config = loaded.config
