@@ -184,7 +184,7 @@ def test_a_life_under_a_manager(tmp_path: Path) -> None:
 
 def ask_status(manager: Manager, instance: Manager) -> str:
     """Return the state that ``agtp status`` shows of an instance."""
-    words = [BIN / "agtp", "status", "--json", "--config", str(manager.config)]
+    words = [str(BIN / "agtp"), "status", "--json", "--config", str(manager.config)]
     shown = forking.run(words, cwd=manager.config.parent, env=instance.environ)
     return str(json.loads(shown.stdout)["state"])
 
