@@ -59,10 +59,9 @@ class Shelf:
     payload_types = frozenset({MCP_TOOLS})
     servers: Mapping[str, Any] = {}
 
-    def __init__(self) -> None:
-        self._tools = {
-            each.name: each for each in (tool(server, name) for server in ("files", "notes") for name in TOOLS)
-        }
+    def __init__(self, *names: str) -> None:
+        made = (tool(server, name) for server in ("files", "notes") for name in names or TOOLS)
+        self._tools = {each.name: each for each in made}
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         if action == "mcp.tools.list":

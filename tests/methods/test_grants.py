@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.methods.granting_hosts import GrantingHost
+from agtphost.host.services import HostServices
+from agtphost.host.upstreams import Upstreams, WebUpstreams
+from tests.methods.granting_hosts import GrantingHost, Shelf
 
 TOOL = "files.read_file"
 
@@ -244,3 +246,28 @@ def test_a_name_of_two_agents_is_refused_with_the_id_of_each() -> None:
         assert host.demo.agent_id in answer.remedy and host.other.agent_id in answer.remedy
     assert host.grant(TOOL, agent=host.other.agent_id).result["agent_id"] == host.other.agent_id
     assert host.use("files.write_file").status == 200
+
+
+class ForeignHost(GrantingHost):
+    """Its tools have names of other scripts."""
+
+    def upstreams(self, on: HostServices) -> Upstreams:
+        shelf: Any = Shelf("überweisen", "送金", "löschen")
+        return Upstreams(mcp=shelf, web=WebUpstreams(adapters=(), services=(), a2a={}))
+
+
+def test_a_tool_of_any_script_is_granted_as_it_is_listed() -> None:
+    """What lists name, and what the refusal's cure names, is a grant; invisible characters and other forms are none."""
+    host = ForeignHost()
+    assert host.grant("notes.送金").status == 200
+    assert host.listed() & {"notes.送金", "notes.überweisen"} == {"notes.送金"}
+    assert host.use("notes.送金").status == 200
+    refused = host.use("notes.überweisen")
+    assert (refused.reason, refused.remedy) == (
+        "grant-required",
+        "An operator can allow it: agtp agent allow demo 'notes.überweisen'",
+    )
+    assert host.grant("notes.über*").status == 200
+    assert host.use("notes.überweisen").status == 200
+    for wrong in ("notes.u\u0308berweisen", "notes.\u200büberweisen", "notes.\u202eüber", "nötes.x"):
+        assert host.grant(wrong).reason == "nothing-to-grant", wrong
