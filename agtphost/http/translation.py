@@ -142,8 +142,10 @@ def read(
     """
     verb = "GET" if method == "HEAD" else method
     named = None if method == OPTIONS else values(b"x-agis-method")
+    if method != OPTIONS:
+        _check_agis_fields(verb, values, rules)
     if named is not None:
-        verb = _named_method(verb, named, values, rules)
+        verb = _value("X-AGIS-Method", named, f"AGTP/1.0 {verb}\r\n".encode())
     line = f"AGTP/1.0 {verb} {target}\r\n".encode("latin-1", "replace")
     fault = grammar.fault_of_method(verb) or grammar.fault_of_target(target)
     if fault:
@@ -286,10 +288,9 @@ def _correct_type(fields: list[tuple[str, str]], body: bytes) -> None:
             fields[place] = (name, media_types.JSON)
 
 
-def _named_method(verb: str, named: Sequence[bytes], values: Values, rules: TranslationRules) -> str:
-    """Return the method that ``X-AGIS-Method`` names."""
+def _check_agis_fields(verb: str, values: Values, rules: TranslationRules) -> None:
+    """Refuse another grammar, or a namespace that is not this host's; both count without ``X-AGIS-Method``, too."""
     line = f"AGTP/1.0 {verb}\r\n".encode()
-    method = _value("X-AGIS-Method", named, line)
     said = values(b"x-agis-grammar")
     if said is not None and [each.strip().lower() for each in said] != [GRAMMAR.encode()]:
         fault = "X-AGIS-Method is read here by X-AGIS-Grammar: AGIS/1.0; send that value once, or omit the field."
@@ -301,7 +302,6 @@ def _named_method(verb: str, named: Sequence[bytes], values: Values, rules: Tran
             here = ", ".join(sorted(rules.namespaces)) or "none"
             fault = f"X-AGIS-Namespace {namespace[:64]} is not a namespace of this host; use: {here}."
             raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
-    return method
 
 
 def _require_plain_method(verb: str, path: str, line: bytes, rules: TranslationRules) -> None:

@@ -239,3 +239,15 @@ def test_a_server_that_is_not_there_is_said_so(served: tuple[Host, int]) -> None
     refused = call(port, "query", {}, server="nothing")
     assert (refused.status, refused.value["reason"]) == (404, "unknown-mcp-server")
     assert call(port, "fetch", {"address": "x"}, server="a").status == 404
+
+
+@pytest.mark.parametrize("target", ["/tools/fetch/query", "/text"])
+def test_a_foreign_namespace_or_grammar_calls_nothing(served: tuple[Host, int], target: str) -> None:
+    """Without X-AGIS-Method, too: a call for another namespace is not made in this one."""
+    _, port = served
+    method = "POST" if target.startswith("/tools") else "ECHO"
+    for fields in ({"X_AGIS_Namespace": "acme"}, {"X_AGIS_Grammar": "AGIS/2.0"}):
+        refused = ask(port, method, target, {"text": "x"}, **fields)
+        assert (refused.status, refused.value["reason"]) == (400, "invalid-header-field"), (fields, refused.body)
+    fields = {"X_AGIS_Namespace": "localhost", "X_AGIS_Grammar": "AGIS/1.0"}
+    assert ask(port, method, target, {"text": "x"}, **fields).status == 200
