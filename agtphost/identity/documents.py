@@ -225,6 +225,19 @@ def declared_scopes(document: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(document["scopes_accepted"] if required is None else required)
 
 
+def read_scopes(octets: bytes) -> frozenset[str]:
+    """
+    Return the scopes that a document declares.
+
+    :raises DocumentError: if it is none, or declares none.
+    """
+    document = decode(octets)
+    try:
+        return declared_scopes(document)
+    except (KeyError, TypeError):
+        raise DocumentError(["it declares no scopes in scopes_accepted"]) from None
+
+
 def update_time(document: Mapping[str, Any]) -> float:
     """Return when a document without faults was issued last, in seconds since the Unix epoch."""
     return _moment(document["updated_at"]).timestamp()

@@ -309,8 +309,7 @@ def issue_agent(
     issued = IssuedAgent(agent_id="", directory=directory)
     _make(issued.genesis, lambda: new_genesis(description, registrar, moment), files.PUBLIC)
     origin = _load_genesis(issued.genesis)
-    package = description.package
-    if package is not None:
+    if (package := description.package) is not None:
         path = directory / f"{description.name}{package.path.suffix}"
         _make(path, lambda: package.octets, files.PUBLIC)
         _make(issued.document, lambda: _packaged_document(path, origin), files.PUBLIC)
@@ -324,8 +323,8 @@ def _issue_client(
     issued: IssuedAgent, description: AgentDescription, origin: Genesis, authority: Authority, now: datetime
 ) -> None:
     key = _signing_key(issued.key)
-    declared = documents.declared_scopes(documents.decode(issued.document.read_bytes()))
     try:
+        declared = documents.read_scopes(issued.document.read_bytes())
         _certify(
             issued.certificate,
             authority,
@@ -345,7 +344,8 @@ def _issue_client(
             ),
         )
     except ValueError as error:
-        raise ProvisioningError(f"{issued.certificate}: {explain(error)}") from error
+        broken = issued.document if isinstance(error, documents.DocumentError) else issued.certificate
+        raise ProvisioningError(f"{broken}: {explain(error)}") from error
 
 
 def _packaged_document(path: Path, origin: Genesis) -> bytes:

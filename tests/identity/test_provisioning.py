@@ -224,6 +224,16 @@ def test_broken_files_are_named(state: Path) -> None:
         (state / name).write_bytes(original)
 
 
+@pytest.mark.parametrize("octets", [b"", b'{"agent_id": ', b"[]", b"{}", b'{"scopes_accepted": 7}', b"\xff\xfe"])
+def test_a_broken_document_is_named(state: Path, octets: bytes) -> None:
+    """The caller's own Identity Document, which its certificate is issued from: the start says which file it is."""
+    document = state / "agents" / "demo" / "document.json"
+    document.write_bytes(octets)
+    with pytest.raises(ProvisioningError, match="agents/demo/document.json: "):
+        provision_development(state, server_id=SERVER_ID, hosted=[], now=NOW)
+    assert document.read_bytes() == octets
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
