@@ -229,7 +229,7 @@ def test_a_broken_document_is_named(state: Path, octets: bytes) -> None:
     """The caller's own Identity Document, which its certificate is issued from: the start says which file it is."""
     document = state / "agents" / "demo" / "document.json"
     document.write_bytes(octets)
-    with pytest.raises(ProvisioningError, match="agents/demo/document.json: "):
+    with pytest.raises(ProvisioningError, match=r"agents/demo/document\.json: "):
         provision_development(state, server_id=SERVER_ID, hosted=[], now=NOW)
     assert document.read_bytes() == octets
 
