@@ -35,8 +35,13 @@ if TYPE_CHECKING:
 APPROVE = "mcp.tools.approve"
 LONGEST_SUMMARY = 70
 
-NO_SUCH_TOOL = (Reason.UNKNOWN_TOOL, Reason.TOOLS_NOT_LISTED, Reason.UNSUPPORTED_PAYLOAD_TYPE)
-"""Refusal reasons that mean that no MCP server has the tool, as far as the host knows."""
+NO_SUCH_TOOL = (
+    Reason.UNKNOWN_TOOL,
+    Reason.TOOLS_NOT_LISTED,
+    Reason.UNSUPPORTED_PAYLOAD_TYPE,
+    Reason.GRANT_REQUIRED,
+)
+"""Refusal reasons that mean that no MCP server has the tool, as far as this caller learns; grants hide what exists."""
 
 
 @click.group(cls=VerbGroup)
@@ -251,7 +256,7 @@ def call(
 
 
 def _is_unknown(reply: Reply) -> bool:
-    """Return whether the host knows no tool of an MCP server with that name."""
+    """Return whether the host knows no tool of an MCP server with that name, or hides whether it does."""
     return not reply.ok and reply.reason in NO_SUCH_TOOL
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipes.recipe import Recipe
-from agtphost.contract.rights import UPSTREAMS, GrantSet, at_place, format_grant, is_free, names_of
+from agtphost.contract.rights import CARRIER, UPSTREAMS, GrantSet, at_place, format_grant, is_free, names_of
 from agtphost.vocabulary.grants import ANY, is_grant, method_of, upstream_of
 from agtphost.vocabulary.scopes import missing
 
@@ -47,6 +47,11 @@ class Carries(Protocol):
 
     def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         """Return its upstreams."""
+
+
+def _is_plain_action(binding: Binding) -> bool:
+    """Return whether a tool is of no server: a plugin's, which a grant names by its action."""
+    return not any(member in binding.extra for member in UPSTREAMS)
 
 
 class Grantable:
@@ -105,7 +110,12 @@ class Grantable:
     def find_unlisted(self) -> list[str]:
         """Return the servers that have not listed their tools yet, sorted."""
         listed = {each.extra.get(member) for each in self._tools() for member in UPSTREAMS}
-        known = {str(entry["name"]) for adapter in self._adapters for entry in adapter.hosted_protocols()}
+        known = {
+            str(entry["name"])
+            for adapter in self._adapters
+            if not any(map(_is_plain_action, adapter.tools()))
+            for entry in adapter.hosted_protocols()
+        }
         return sorted(known - listed)
 
     def asked_scopes(self) -> set[str]:
@@ -142,22 +152,32 @@ class Grantable:
             return ""
         if any(narrowing.names(at_place(*place)) for place in contracts):
             return ""
+        if any(narrowing.names(names_of(each)) for each in self._tools()):
+            return ""
         if text.startswith("EXECUTE ") and " /" not in text:
             return f"{text}: whether this action exists is known when it is called"
         raise NotGrantable(f"this host has nothing named {text}", self._close(text))
 
     def _upstream(self, text: str, upstream: str, part: str) -> str:
+        theirs = [each for each in self._tools() if upstream in (each.extra.get(member) for member in UPSTREAMS)]
+        actions = [] if theirs else self._plain_actions(text)
+        if actions:
+            raise NotOffered(f"{text} is the tool of a plugin, which a grant names by its action", actions)
         known = {str(entry["name"]) for adapter in self._adapters for entry in adapter.hosted_protocols()}
         if upstream not in known:
             raise NotGrantable(f"this host has no server named {upstream}", self._close(text))
         if part == ANY or part.startswith(UNLISTED):
             return ""
-        theirs = [each for each in self._tools() if upstream in (each.extra.get(member) for member in UPSTREAMS)]
         if not theirs:
             return f"{text}: {upstream} has not listed its tools yet"
         if any(GrantSet("", frozenset({text})).allows(each) for each in theirs):
             return ""
         raise NotOffered(f"the server {upstream} has nothing named {part}", self._close(text))
+
+    def _plain_actions(self, text: str) -> list[str]:
+        """Return the grants of tools of plugins that a text names as lists do."""
+        meant = GrantSet("", frozenset({f"{CARRIER} {text}"}))
+        return sorted(format_grant(each) for each in self._tools() if meant.names(names_of(each)))
 
     def _tools(self) -> Iterable[Binding]:
         return (tool for adapter in self._adapters for tool in adapter.tools())

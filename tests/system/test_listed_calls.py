@@ -347,3 +347,17 @@ def test_what_agtp_tools_ls_lists_agtp_tools_call_calls(host: Host) -> None:
     assert called["result"] == {"titles": ["Emma", "Persuasion"]} and called["verified"], called
     unknown = host.agtp("tools", "call", "silent.sort")
     assert unknown.returncode == 1 and "unknown-tool" in unknown.stdout + unknown.stderr
+
+
+def test_a_plugins_tool_is_granted_by_its_action(host: Host) -> None:
+    """The name that lists show is no grant, and the refusal says what is; the granted tool is called by its name."""
+    host.agtp("agent", "new", "clerk", "--scope", "mcp:tools:execute", "--admit")
+    refused = host.agtp("agent", "limit", "clerk", "whole.sort", "--yes")
+    assert refused.returncode == 1 and "Did you mean EXECUTE whole.sort?" in refused.stderr, refused
+    granted = host.agtp("agent", "limit", "clerk", "EXECUTE whole.sort", "--yes")
+    assert granted.returncode == 0 and "is known when it is called" not in granted.stderr, granted
+    assert [each["name"] for each in host.agtp_json("tools", "ls", "--as", "clerk")] == ["whole.sort"]
+    words = (f"titles:={json.dumps(TITLES['titles'])}", "--as", "clerk")
+    assert host.agtp_json("tools", "call", "whole.sort", *words)["result"] == {"titles": ["Emma", "Persuasion"]}
+    assert host.agtp("tools", "call", "member.sort", *words).returncode == 1
+    assert not {*CALLABLE} & {*host.agtp_json("agent", "rights", "clerk")["unlisted_servers"]}
