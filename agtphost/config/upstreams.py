@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 from agtphost.config import secret
 from agtphost.config.secret import Secret
 from agtphost.config.values import (
+    Digest,
     FilePath,
     HeaderValue,
     InlineOrSecret,
@@ -25,7 +26,6 @@ from agtphost.config.values import (
     SecretReference,
     Section,
     Table,
-    Token,
     beside_file,
     form,
     load_context,
@@ -255,7 +255,7 @@ class MCPServerSection(UpstreamSection):
     protocol: Literal["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] = "auto"
     """``auto``: ask the server."""
 
-    pins: Table[str, Token] = Field(default_factory=dict)
+    pins: Table[str, Digest] = Field(default_factory=dict)
     """Approved definition digests by tool name; without one, the first listing is what is approved."""
 
     unmatched_rules: Literal["off", "warn"] | None = None

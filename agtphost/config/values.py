@@ -253,6 +253,7 @@ Fingerprint = Annotated[
         "must be a key fingerprint: 64 lower-case hexadecimal digits, as `agtp cert show FILE` prints it",
     ),
 ]
+Digest = Annotated[str, Text, form("[0-9a-f]{64}", "must be a SHA-256: 64 lower-case hexadecimal digits")]
 CanonicalAgentID = Annotated[Line, form(is_agent_id, "must be a canonical Agent-ID: 64 lower-case hexadecimal digits")]
 Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network)]
 MinAssurance = Annotated[Assurance, BeforeValidator(_assurance)]

@@ -11,6 +11,7 @@ from agtphost.config import secret
 from agtphost.config.http import HttpSection
 from agtphost.config.upstreams import UpstreamSection, web_url
 from agtphost.config.values import (
+    Digest,
     Items,
     Line,
     Method,
@@ -48,7 +49,6 @@ def _push_origin(value: Any) -> str:
     return text.lower()
 
 
-Digest = Annotated[str, Text, form("[0-9a-f]{64}", "must be a SHA-256: 64 lower-case hexadecimal digits")]
 RequestPath = Annotated[
     str, Text, form(r"/[\x21\x22\x24-\x3e\x40-\x7e]{0,1023}", 'must be a path that begins with "/"')
 ]

@@ -19,6 +19,7 @@ from tests.rows import each_row
         {"url": "http://[::1]/mcp"},
         {"url": "http://localhost/mcp"},
         {"command": ("x",), "protocol": "2025-11-25", "scopes": ("mcp:fs:*",), "start": "lazy"},
+        {"command": ("x",), "pins": {"work": "ab" * 32}},
     ],
 )
 def test_good_sections(members: dict[str, Any]) -> None:
@@ -56,6 +57,8 @@ def test_good_sections(members: dict[str, Any]) -> None:
         {"headers": {"Host": "x"}},
         {"headers": {"X": "a\r\nY: b"}},
         {"headers": {"X Y": "a"}},
+        {"pins": {"work": "abcd"}},
+        {"pins": {"work": "AB" * 32}},
     ],
 )
 def test_bad_sections(members: dict[str, Any]) -> None:
