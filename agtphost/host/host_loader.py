@@ -27,14 +27,7 @@ from agtphost.host.feature_loading import HOST_FEATURES, LoadedFeature, load_fea
 from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, make_plugins, problems_of
-from agtphost.host.reload_plan import (
-    ENDPOINT_FILES,
-    HANDLERS,
-    TLS_FILES,
-    Inventory,
-    stamp_endpoint_files,
-    stamp_modules,
-)
+from agtphost.host.reload_plan import HANDLERS, TLS_FILES, Inventory, stamp_endpoint_files, stamp_modules
 from agtphost.host.search_engines import model_of
 from agtphost.host.standard import collection_faults, table_problems
 from agtphost.host.start_files import UntakenChange, as_read, stamp_files
@@ -194,8 +187,8 @@ def check_host(
         return None
     # Reading imports modules. One that was imported before is not imported again.
     imported = {**stamp_modules(config), **files[HANDLERS]}
-    named = stamp_endpoint_files(loaded.endpoints)
-    return replace(loaded, files={**files, HANDLERS: imported, TLS_FILES: loaded.tls.read, ENDPOINT_FILES: named})
+    read = {HANDLERS: imported, TLS_FILES: loaded.tls.read, **stamp_endpoint_files(loaded.endpoints)}
+    return replace(loaded, files={**files, **read})
 
 
 HostIdentity = tuple[SigningKey | None, ServerTLS | None]
@@ -498,4 +491,4 @@ def tls_of(config: Config, problems: list[Problem]) -> ServerTLS | None:
         return ServerTLS.load(config.tls, read_mandates(config))
     except ConfigurationError as error:
         problems.extend(error.problems)
-    return None
+        return None

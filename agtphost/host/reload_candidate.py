@@ -26,7 +26,6 @@ from agtphost.host.host_loader import (
 )
 from agtphost.host.modules import ModuleSet
 from agtphost.host.reload_plan import (
-    ENDPOINT_FILES,
     HANDLERS,
     SIGNING_KEY,
     ChangedKeys,
@@ -158,7 +157,7 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: lis
     https = reload_tls(config)
     files = {
         **inventory(config, fresh[0], () if modules is None else modules.files),
-        ENDPOINT_FILES: stamp_endpoint_files(loaded.endpoints),
+        **stamp_endpoint_files(loaded.endpoints),
     }
     if _stable_files(inventory(config, old.tls)) != before:
         return None

@@ -64,14 +64,14 @@ def stamp_modules(config: Config) -> Mapping[Path, Stamp]:
     return stamps(sorted(set(_handlers(config.endpoints.python_path))))
 
 
-def stamp_endpoint_files(endpoints: Iterable[Endpoint]) -> Mapping[Path, Stamp]:
-    """Return a stamp of each file with a secret, or with authorities, that an endpoint of an external service names."""
+def stamp_endpoint_files(endpoints: Iterable[Endpoint]) -> Inventory:
+    """Return the files with secrets and authorities that endpoints of external services name, with their stamps."""
     found = set()
     for endpoint in endpoints:
         if (service := endpoint.handler.service) is not None:
             secrets = [text.removeprefix("file:") for text in service.headers.values() if text.startswith("file:")]
             found |= {Path(endpoint.file).parent / name for name in (*secrets, service.ca) if name}
-    return stamps(sorted(found))
+    return {ENDPOINT_FILES: stamps(sorted(found))}
 
 
 def _files(config: Config, tls: ServerTLS | None, modules: Iterable[Path]) -> dict[str, Iterable[Path]]:

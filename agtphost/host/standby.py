@@ -27,14 +27,7 @@ from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
 from agtphost.host.reload_candidate import ATTEMPTS, describe_unstable, withdraw_issued
-from agtphost.host.reload_plan import (
-    CONFIGURATION,
-    ENDPOINT_FILES,
-    HANDLERS,
-    SIGNING_KEY,
-    Inventory,
-    stamp_endpoint_files,
-)
+from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, SIGNING_KEY, Inventory, stamp_endpoint_files
 from agtphost.host.reserved_labels import leave_out_reserved
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.start_files import UntakenChange, find_changes, stamp_files
@@ -85,8 +78,7 @@ def _kid(key: SigningKey | None) -> str | None:
 
 def _stamp(loaded: LoadedHost) -> Inventory:
     """Return the files of a host as they are now."""
-    named = stamp_endpoint_files(loaded.endpoints)
-    return {**stamp_files(loaded.config, loaded.tls), ENDPOINT_FILES: named}
+    return {**stamp_files(loaded.config, loaded.tls), **stamp_endpoint_files(loaded.endpoints)}
 
 
 def _find_changes(loaded: LoadedHost, before: Inventory) -> set[str]:

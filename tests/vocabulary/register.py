@@ -223,6 +223,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.card_peers:CardPeers._links",
             "host.delegation:HostLink._fetched_keys",
             "host.expiry_watch:ExpiryWatch._logged_at",
+            "host.plugins:_own_points",
             "host.publication:Publication._forms",
             "host.registry:BindingRegistry._targets",
             "host.shared_numbers:SharedNumbers._limits",

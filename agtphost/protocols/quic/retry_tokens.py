@@ -47,4 +47,4 @@ class RetryTokens:
         except ValueError as error:
             if isinstance(error.__cause__, InvalidTag):
                 return None
-            raise StaleToken(str(error)) from error
+            raise StaleToken from error
