@@ -47,11 +47,11 @@ class RightsListeners:
             del self._of[agent_id]
 
     def rights_before(self, agent_id: str) -> Any:
-        """Return the rights that an agent had when its first request began, or by :meth:`keep_on`."""
+        """Return the rights that an agent had when its first request began, or by :meth:`set_rights`."""
         return self._of[agent_id][0]
 
-    def keep_on(self, agent_id: str, rights: Any) -> None:
-        """Let the requests of an agent go on under other rights, which give the same lists."""
+    def set_rights(self, agent_id: str, rights: Any) -> None:
+        """Set the rights with which the next ones of an agent are compared."""
         self._of[agent_id] = rights, self._of[agent_id][1]
 
     def end(self, agent_id: str) -> None:

@@ -97,9 +97,9 @@ class RightsWatch(Service):
             del self._changed[agent_id]
             if agent_id in self._listeners:
                 before, after = self._listeners.rights_before(agent_id), self._take_snapshot(agent_id)
-                if before == after or self._lists(before) == self._lists(after):
-                    self._listeners.keep_on(agent_id, after)
-                else:
+                # First: a request that begins while ended ones still send their answers has seen these rights.
+                self._listeners.set_rights(agent_id, after)
+                if before != after and self._lists(before) != self._lists(after):
                     self._listeners.end(agent_id)
             yield
 

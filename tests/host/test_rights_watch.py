@@ -123,3 +123,14 @@ def test_a_host_without_mcp_servers_lets_a_request_listen_as_well(watched: Watch
     assert not listening.called
     watched.host.advance(2.0)
     assert listening.called
+
+
+def test_a_request_that_begins_while_an_ended_one_drains_ends_when_rights_are_as_before(watched: Watched) -> None:
+    """A client that reads slowly stays registered for a while; the next request saw the rights in between."""
+    slow = watched.listeners.add(watched.clerk.agent_id)
+    watched.limit(watched.clerk, "FETCH /one")
+    assert slow.called
+    listening = watched.listen(watched.clerk)
+    watched.rule("REVOKE", watched.clerk, all=True)
+    assert listening.called
+    watched.listeners.remove(watched.clerk.agent_id, slow)
