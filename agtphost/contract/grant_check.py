@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.rights import CARRIER, UPSTREAMS, GrantSet, at_place, format_grant, is_free, names_of
+from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.grants import ANY, is_grant, method_of, upstream_of
 from agtphost.vocabulary.scopes import missing
 
@@ -90,18 +91,22 @@ class Grantable:
                 waiting.extend(step for step in steps if step is not None)
         return list(found.values())
 
-    def callable_with(self, scopes: Collection[str], grants: GrantSet | None) -> list[str]:
+    def callable_with(
+        self, scopes: Collection[str], grants: GrantSet | None, assurance: Assurance = Assurance.CERTIFICATE
+    ) -> list[str]:
         """
         Return what an agent may call, as grants name it, sorted; what needs no grant is left out.
 
         :param scopes: the agent's scopes.
         :param grants: its grants, if it is limited.
+        :param assurance: how surely it is known.
         """
         return sorted(
             {
                 format_grant(each)
                 for each in self._everything()
                 if not is_free(each)
+                and each.min_assurance <= assurance
                 and not missing(scopes, each.required_scopes)
                 and (grants is None or grants.allows(each))
             }

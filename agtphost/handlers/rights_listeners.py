@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.steps import spread
 
 
@@ -23,7 +24,7 @@ class RightsListeners:
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
-        self._of: dict[str, tuple[Any, dict[Deferred[None], None]]] = {}
+        self._of: dict[str, tuple[Any, dict[Deferred[None], Assurance]]] = {}
         self.snapshot: Callable[[str], Any] = lambda agent_id: None
         """Returns the present rights of an agent, which are kept for :meth:`rights_before`."""
 
@@ -31,12 +32,16 @@ class RightsListeners:
         """Return whether a request listens for an agent."""
         return agent_id in self._of
 
-    def add(self, agent_id: str) -> Deferred[None]:
-        """Add a request of an agent; return the Deferred that ends its wait. :meth:`remove` must follow."""
+    def add(self, agent_id: str, assurance: Assurance) -> Deferred[None]:
+        """
+        Add a request of an agent; return the Deferred that ends its wait. :meth:`remove` must follow.
+
+        :param assurance: how surely the caller is known to be that agent.
+        """
         news: Deferred[None] = Deferred()
         if agent_id not in self._of:
             self._of[agent_id] = self.snapshot(agent_id), {}
-        self._of[agent_id][1][news] = None
+        self._of[agent_id][1][news] = assurance
         return news
 
     def remove(self, agent_id: str, news: Deferred[None]) -> None:
@@ -54,16 +59,20 @@ class RightsListeners:
         """Set the rights with which the next ones of an agent are compared."""
         self._of[agent_id] = rights, self._of[agent_id][1]
 
-    def end(self, agent_id: str) -> None:
-        """End the requests of an agent."""
-        spread(self._end(agent_id), self._clock)
+    def assurances(self, agent_id: str) -> frozenset[Assurance]:
+        """Return how surely the callers of an agent's requests are known."""
+        return frozenset(self._of[agent_id][1].values())
+
+    def end(self, agent_id: str, assurance: Assurance) -> None:
+        """End the requests of an agent whose callers are known so surely."""
+        spread(self._end(agent_id, (assurance,)), self._clock)
 
     def end_all(self) -> None:
         """End all requests, because another configuration is in force."""
         spread((None for agent_id in list(self._of) for _ in self._end(agent_id)), self._clock)
 
-    def _end(self, agent_id: str) -> Iterator[None]:
-        for news in list(self._of[agent_id][1]) if agent_id in self._of else ():
-            if not news.called:
+    def _end(self, agent_id: str, assurances: Container[Assurance] = tuple(Assurance)) -> Iterator[None]:
+        for news, assurance in list(self._of[agent_id][1].items()) if agent_id in self._of else ():
+            if assurance in assurances and not news.called:
                 news.callback(None)
             yield

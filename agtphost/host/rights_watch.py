@@ -15,6 +15,7 @@ from agtphost.contract.grant_check import Grantable
 from agtphost.contract.rights import GrantSet
 from agtphost.handlers.rights_listeners import RightsListeners
 from agtphost.host.core import Core
+from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.quotas import GRANT, SCOPES
 from agtphost.vocabulary.scopes import missing
 from agtphost.vocabulary.steps import spread
@@ -99,8 +100,10 @@ class RightsWatch(Service):
                 before, after = self._listeners.rights_before(agent_id), self._take_snapshot(agent_id)
                 # First: a request that begins while ended ones still send their answers has seen these rights.
                 self._listeners.set_rights(agent_id, after)
-                if before != after and self._lists(before) != self._lists(after):
-                    self._listeners.end(agent_id)
+                if before != after:
+                    for assurance in self._listeners.assurances(agent_id):
+                        if self._lists(before, assurance) != self._lists(after, assurance):
+                            self._listeners.end(agent_id, assurance)
             yield
 
     def _take_snapshot(self, agent_id: str) -> _Rights:
@@ -114,12 +117,15 @@ class RightsWatch(Service):
         scopes: frozenset[str] = frozenset() if agent is None else agent.scopes
         return _Rights(scopes, services.rights.narrowing_of(agent_id))
 
-    def _lists(self, rights: _Rights) -> tuple[list[str], frozenset[str]]:
+    def _lists(self, rights: _Rights, assurance: Assurance) -> tuple[list[str], frozenset[str]]:
+        """Return what a caller may use who is known so surely; a header alone tells nothing more."""
         core = self._find_core()
         grantable = Grantable(core.services.registry.admitted_bindings, core.connected.adapters)
         return (
-            grantable.callable_with(rights.scopes, rights.grants),
-            core.connected.mcp.find_listed(rights.allow),
+            grantable.callable_with(rights.scopes, rights.grants, assurance),
+            core.connected.mcp.find_listed(
+                lambda binding: binding.min_assurance <= assurance and rights.allow(binding)
+            ),
         )
 
     # Grants that end by time

@@ -9,6 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.host.rights_watch import LONGEST_WAIT, RightsWatch
+from agtphost.identity.peer import Assurance
 from agtphost.testing import Answer, MemoryHost
 from agtphost.testing.identities import TestAgent, key_of
 
@@ -26,10 +27,12 @@ LISTEN = {
 class Watched:
     """A host in memory with the watch, two endpoints and two agents."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_path: str = "") -> None:
         self.host = MemoryHost(SETTINGS)
         for path in ("/one", "/two"):
             self.host.endpoint("FETCH", path, lambda context: {})
+        if open_path:
+            self.host.endpoint("EXECUTE", open_path, lambda context: {}, min_assurance="header", action="hall")
         self.clerk, self.other = self.host.agent("clerk"), self.host.agent("other")
         services = self.host.core.services
         self.listeners = services.lasting.listening.rights
@@ -127,10 +130,25 @@ def test_a_host_without_mcp_servers_lets_a_request_listen_as_well(watched: Watch
 
 def test_a_request_that_begins_while_an_ended_one_drains_ends_when_rights_are_as_before(watched: Watched) -> None:
     """A client that reads slowly stays registered for a while; the next request saw the rights in between."""
-    slow = watched.listeners.add(watched.clerk.agent_id)
+    slow = watched.listeners.add(watched.clerk.agent_id, Assurance.CERTIFICATE)
     watched.limit(watched.clerk, "FETCH /one")
     assert slow.called
     listening = watched.listen(watched.clerk)
     watched.rule("REVOKE", watched.clerk, all=True)
     assert listening.called
     watched.listeners.remove(watched.clerk.agent_id, slow)
+
+
+def test_a_caller_that_only_names_an_agent_hears_of_what_a_header_can_call_alone() -> None:
+    """Whether the request of such a caller ends says nothing of rights that take a proof."""
+    watched = Watched(open_path="/hall")
+    watched.limit(watched.clerk, "EXECUTE /hall")
+    header = {"Agent-ID": watched.clerk.agent_id}
+    stranger = watched.host.begin("EXECUTE", "/", LISTEN, headers=header, context={"stream": True})
+    watched.host.clock.settle()
+    assert not stranger.called
+    mine = watched.listen(watched.clerk)
+    watched.limit(watched.clerk, "FETCH /one")
+    assert mine.called and not stranger.called
+    watched.rule("REVOKE", watched.clerk, resource=["EXECUTE /hall"])
+    assert stranger.called

@@ -73,7 +73,7 @@ class ListenForChanges:
         queues: list[NotificationQueue] = []
         caller = context.caller
         # Before the acknowledgement: a change after that must not be missed.
-        news = None if caller is None else self._listening.rights.add(caller.agent_id)
+        news = None if caller is None else self._listening.rights.add(caller.agent_id, context.assurance)
         try:
             chosen = list(self._choose_readable(context))
             await self._acknowledge(context, chosen)
