@@ -325,8 +325,8 @@ class Operations:
         for given in uris:
             try:
                 binding = self._bind_watched(given, server)
-            except Refusal:
-                if optional:
+            except Refusal as refusal:
+                if optional and refusal.reason is not Reason.INVALID_PAYLOAD:
                     continue
                 raise
             if binding.missing is None:

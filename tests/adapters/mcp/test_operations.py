@@ -411,6 +411,10 @@ async def test_optional_resources_that_cannot_be_read_are_left_out() -> None:
         may_read = lambda binding: "notes:read" not in binding.required_scopes  # noqa: E731
         await ask("mcp.subscriptions.listen", payload, stream=True, admits=may_read)
         assert ask.events == [{"type": "acknowledged", "notifications": {"resourceSubscriptions": ["test://one"]}}]
+        for entry in (5, {}, {"uri": "test://one", "server": 5}):
+            wanted["resourceSubscriptions"] = [entry]
+            refusal = await ask.refused("mcp.subscriptions.listen", payload, stream=True)
+            assert refusal.reason == "invalid-payload", "an error of the client is no missing right"
 
 
 @pytest.mark.parametrize(("isolation", "processes"), [("shared", 1), ("per-agent", 2), ("per-session", 3)])
