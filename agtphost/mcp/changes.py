@@ -37,6 +37,10 @@ AFTER_FAILURE = 5.0
 """Seconds until a subscription that broke is begun again."""
 
 AFTER_REFUSAL = 60.0
+"""
+The longest time in seconds until a refused subscription is begun again. The first pause is :data:`SHORTEST`, and each
+further one twice the last: an agent that is suspended for a minute hears soon that it may call again.
+"""
 
 SHORTEST = 1.0
 """Seconds from one subscription's beginning to the next: a host that stops ends each one immediately."""
@@ -105,7 +109,7 @@ class ChangeFeed:
         self._lock = DeferredLock()
         self._running: _HostSubscription | None = None
         self._interrupted = False
-        self._refused = False
+        self._refusals = 0
         self._listeners: dict[object, ChangeListener] = {}
 
     def add_listener(self, hear: ChangeListener) -> Callable[[], None]:
@@ -198,14 +202,14 @@ class ChangeFeed:
                 if reply.ok:
                     pause = max(0.0, begun + SHORTEST - self._clock.seconds())
                 else:
-                    pause = AFTER_REFUSAL
+                    pause = min(AFTER_REFUSAL, SHORTEST * 2 ** min(self._refusals, 9))
                     if turn.fail(refusal_fault(reply, modern=True)):
                         if uris:
                             return
-                    elif not self._refused:
+                    elif not self._refusals:
                         # What was listed before may not be called any more: the agent was stopped.
                         self._publish_lists()
-                    self._refused = True
+                    self._refusals += 1
             except ClientError as error:
                 if turn.fail(unreachable_fault(error)) and uris:
                     return
@@ -244,7 +248,7 @@ class ChangeFeed:
     def _take(self, event: Mapping[str, Any], turn: _HostSubscription) -> None:
         if event.get("type") == "acknowledged":
             turn.acknowledge()
-            self._refused = False
+            self._refusals = 0
             if self._interrupted:
                 self._publish_lists()
             return

@@ -86,6 +86,28 @@ def test_lists_are_announced_once_when_the_host_refuses_an_agent_that_listened()
     assert heard == [*LISTS.values()] * 2, "the agent may call again"
 
 
+def test_a_refused_subscription_is_begun_again_after_longer_and_longer_pauses() -> None:
+    """A short suspension ends within a second or two for a client; a long one costs a request a minute."""
+    link, clock = begin(lasting=True)
+    clock.advance(SHORTEST)
+    link.refuses = True
+    link.asked[0].callback(None)
+    clock.advance(0)
+    times = []
+    while len(link.payloads) < 10:
+        clock.advance(SHORTEST)
+        times += [clock.seconds() - SHORTEST] * (len(link.payloads) - 2 - len(times))
+    assert times == [1, 3, 7, 15, 31, 63, 123, 183]
+    link.refuses = False
+    clock.advance(AFTER_REFUSAL)
+    link.refuses = True
+    link.asked[-1].callback(None)
+    clock.advance(0)
+    before = len(link.payloads)
+    clock.advance(SHORTEST)
+    assert len(link.payloads) == before + 1, "the agent was reinstated in between"
+
+
 def test_a_subscription_that_begins_again_leaves_out_what_the_caller_may_not_read() -> None:
     """The first one is refused for such a resource; a later one goes on with the others."""
     link, clock = Link(lasting=True), Clock()
