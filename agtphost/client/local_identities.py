@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,11 +39,11 @@ def identity_of(host: LocalHost, wanted: str | None, default: str) -> tuple[Path
     """
     Return certificate, key and Agent-ID of a named identity; nothing where only the default is absent.
 
-    :raises InvalidCall: for an unknown name; the message has the known ones.
+    :param wanted: the name of a directory, or the label or Agent-ID of an agent.
+    :raises InvalidCall: for an unknown name, with the known ones, and for a name that two agents have.
     """
     known = identities(host)
-    name = wanted or default
-    certificate = known.get(name)
+    certificate = known.get(default) if wanted is None else _find_certificate(known, wanted)
     if certificate is None:
         if wanted is None:
             return None, None, None
@@ -52,6 +54,36 @@ def identity_of(host: LocalHost, wanted: str | None, default: str) -> tuple[Path
         raise InvalidCall(f"The identity {wanted!r} does not exist in {host.state_dir}.", remedy)
     cert, key = pair(certificate, None)
     return cert, key, certified_agent(certificate)
+
+
+def _find_certificate(known: Mapping[str, Path], wanted: str) -> Path | None:
+    """
+    Return the certificate of an agent that is given by directory, label or Agent-ID; None if there is none.
+
+    :raises InvalidCall: several agents have the name.
+    """
+    found: dict[str, tuple[str, Path]] = {}
+    for name, certificate in known.items():
+        agent_id, label = _read_names(certificate.with_name("document.json"))
+        if wanted in (name, agent_id, label):
+            found.setdefault(agent_id or name, (name, certificate))
+    if len(found) > 1:
+        choices = ", ".join(f"{agent_id} ({name})" for agent_id, (name, _) in found.items())
+        raise InvalidCall(
+            f"{len(found)} agents have the name {wanted!r}.", f"Give the Agent-ID of one of them: {choices}."
+        )
+    return next((certificate for _, certificate in found.values()), None)
+
+
+def _read_names(document: Path) -> tuple[str, str]:
+    """Return the Agent-ID and the label in an Identity Document; empty where there is none that can be read."""
+    try:
+        read = json.loads(document.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return "", ""
+    members = read if isinstance(read, dict) else {}
+    agent_id, label = members.get("agent_id"), members.get("name")
+    return agent_id if isinstance(agent_id, str) else "", label if isinstance(label, str) else ""
 
 
 def certified_agent(certificate: Path) -> str | None:

@@ -21,6 +21,7 @@ COMMANDS = (
     ("agent", "revoke", "demo", "--reason", "stolen"),
     ("agent", "grants", "demo"),
     ("can", "demo", "QUERY", "/"),
+    ("agent", "renew", "demo"),
     ("audit", "walk", "demo"),
     ("audit", "export", "--agent", "demo", "-o", "records.jsonl"),
 )
@@ -65,3 +66,25 @@ def test_a_copy_of_an_agents_directory_is_the_same_agent(server: AgtpServer, run
     shutil.copytree("state/agents/demo", "state/agents/demo-copy")
     result = run("agent", "deactivate", "demo")
     assert server.seen[-1].request.method == "DEACTIVATE", result.output
+
+
+def test_as_takes_the_label_of_an_agent_whose_directory_has_another_name(server: AgtpServer, run: Run) -> None:
+    """So do its Agent-ID, the name of the directory, and ``renew``."""
+    Path("state/agents/demo").rename("state/agents/other")
+    agent_id = json.loads(Path("state/agents/other/document.json").read_text())["agent_id"]
+    for name in ("demo", "other", agent_id):
+        called = run("call", "-", "QUERY", "/", "--as", name)
+        assert server.seen, called.output
+        assert server.seen.pop().request.headers.get("agent-id") == agent_id
+        renewed = run("agent", "renew", name, "--json")
+        assert json.loads(renewed.stdout)["name"] == "other", renewed.output
+
+
+def test_as_refuses_a_name_that_two_agents_have(server: AgtpServer, run: Run) -> None:
+    """A request would be on record as the other agent's; an Agent-ID chooses one."""
+    demo = add_twin("state/agents/other")
+    refused = run("call", "-", "QUERY", "/", "--as", "demo")
+    assert refused.exit_code == 2 and "2 agents have the name 'demo'" in refused.stderr, refused.output
+    assert demo in refused.stderr and TWIN in refused.stderr and server.seen == []
+    run("call", "-", "QUERY", "/", "--as", demo)
+    assert server.seen[-1].request.headers.get("agent-id") == demo

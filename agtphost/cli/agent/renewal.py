@@ -89,14 +89,15 @@ def _moment(when: datetime) -> str:
 
 
 def _file(config: Config, agent: str) -> tuple[str, Path]:
-    """Return label and certificate path of an agent that is given by label or Agent-ID."""
-    from agtphost.cli.identities import local_agents
+    """Return name and certificate path of an agent that is given by directory, label or Agent-ID."""
+    from agtphost.cli.identities import find_named
 
     known = identities(LocalHost.of(config))
-    label = next((one.name for one in local_agents(config) if one.agent_id == agent), agent)
-    if label in known:
-        return label, known[label]
-    if any(one.hosted and agent in (one.name, one.agent_id) for one in local_agents(config)):
+    found = find_named(config, agent)
+    name = agent if found is None else found.name
+    if name in known:
+        return name, known[name]
+    if found is not None and found.hosted:
         raise WrongInput(f"{agent} is hosted here and has no certificate", "The host's own certificate serves it.")
     listed = f"There are certificates of {', '.join(known)}." if known else "Start the host once."
     raise WrongInput(f"this host has no certificate of {agent!r}", listed)
