@@ -59,6 +59,20 @@ def agent_id_of(where: Connection, agent: str) -> str:
     raise WrongInput(f"no agent is named {agent!r} here", listed)
 
 
+def name_at_host(where: Connection, agent: str) -> str:
+    """
+    Return a name by which the host knows an agent: its Agent-ID where ``agent`` is only the name of its directory.
+
+    Any other name is returned as it is, since the host may know agents that have no files here.
+
+    :raises agtphost.cli.failures.WrongInput: several agents have the name.
+    """
+    path = find_config(where) if where.host_uri == Connection.host_uri else None
+    config = None if path is None else read_config(path, warn=False).config
+    found = None if config is None or is_agent_id(agent) else find_named(config, agent)
+    return agent if found is None or agent == found.document.get("name") else found.agent_id
+
+
 def _ask_running_host(where: Connection, label: str) -> str | None:
     """Return the Agent-ID of an agent that the running host lists, with a note; None if it lists no such agent."""
     from agtphost.cli.agent.rights_requests import ANSWER_SECONDS, list_admitted

@@ -106,9 +106,7 @@ _URI = click.option("--uri", "host_uri", default=HERE, metavar="URI", help="The 
 _OPTIONS = (
     click.option("--config", type=HOST_TOML, metavar="FILE", help="A local host: its host.toml, or its directory."),
     click.option("--profile", metavar="NAME", help="A host of ~/.config/agtphost/config.toml."),
-    click.option(
-        "--as", "identity", metavar="NAME", help="Call as this agent (name or Agent-ID), or as registrar."
-    ),
+    click.option("--as", "identity", metavar="NAME", help="Call as this agent (name or Agent-ID), or as registrar."),
     click.option("--cert", type=EXISTING, metavar="FILE", help="Client certificate to call with (PEM)."),
     click.option(
         "--key", type=EXISTING, metavar="FILE", help="Private key of --cert; default: the .key file next to it."

@@ -88,3 +88,28 @@ def test_as_refuses_a_name_that_two_agents_have(server: AgtpServer, run: Run) ->
     assert demo in refused.stderr and TWIN in refused.stderr and server.seen == []
     run("call", "-", "QUERY", "/", "--as", demo)
     assert server.seen[-1].request.headers.get("agent-id") == demo
+
+
+@pytest.mark.parametrize(
+    ("words", "member"),
+    [
+        (("rights", "other"), "agent"),
+        (("allow", "other", "files.read_file"), "agent"),
+        (("limit", "other", "files.read_file", "--yes"), "subject"),
+        (("grant", "other", "files.read_file"), "subject"),
+        (("ungrant", "other", "--all"), "subject"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else value,
+)
+def test_commands_for_rights_take_the_name_of_a_directory(
+    words: tuple[str, ...], member: str, server: AgtpServer, run: Run
+) -> None:
+    """``agtp agent ls`` lists it; the host knows the label and the Agent-ID alone."""
+    Path("state/agents/demo").rename("state/agents/other")
+    agent_id = json.loads(Path("state/agents/other/document.json").read_text())["agent_id"]
+    result = run("agent", *words)
+    assert server.seen, result.output
+    assert server.seen[0].input[member] == agent_id
+    server.seen.clear()
+    run("agent", words[0], "demo", *words[2:])
+    assert server.seen[0].input[member] == "demo", "a label goes to the host as it is"

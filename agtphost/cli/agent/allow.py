@@ -20,7 +20,7 @@ from agtphost.cli.agent.rights_requests import PATH, read_rights, result_with_re
 from agtphost.cli.agent.unasked_scopes import confirm_unasked
 from agtphost.cli.exchange import ask
 from agtphost.cli.host_config import find_config
-from agtphost.cli.identities import find_agent_config
+from agtphost.cli.identities import find_agent_config, name_at_host
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_note, to_text, visible
 from agtphost.cli.target import resolve
@@ -73,7 +73,7 @@ def allow_command(
     """
     end, things = end_of(until, lasting), read_things(things)
     target = resolve(where, identity=REGISTRAR)
-    shown = read_rights(target, agent, things)
+    shown = read_rights(target, name_at_host(where, agent), things)
     confirm_unasked(shown.get("unasked"), yes=yes, question="Give it all the same?")
     tokens = [thing for thing in things if scopes.is_token(thing)]
     named = [thing for thing in things if not scopes.is_token(thing)]

@@ -17,7 +17,7 @@ from agtphost.cli.agent.unasked_scopes import on_terminal
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.host_config import find_config, load_usable_config
-from agtphost.cli.identities import agent_id_of, labels
+from agtphost.cli.identities import agent_id_of, labels, name_at_host
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_note, print_table, visible
 from agtphost.cli.target import Target, resolve
@@ -188,7 +188,7 @@ def limit_command(
       agtp agent limit demo SUMMARIZE --until 2027-01-31 --as operator --yes --json
     """
     end, things = end_of(until, lasting), limits_of(agent, things)
-    target = resolve(where, identity=REGISTRAR)
+    target, agent = resolve(where, identity=REGISTRAR), name_at_host(where, agent)
     if not yes:
         confirm_first_limit(target, agent, things)
     _grant(target, agent, things, end, as_json=as_json)
@@ -216,7 +216,8 @@ def grant_command(
       agtp agent grant demo SUMMARIZE --until 2027-01-31 --as operator --json
     """
     things = limits_of(agent, things)
-    _grant(resolve(where, identity=REGISTRAR), agent, things, end_of(until, lasting), as_json=as_json)
+    target, agent = resolve(where, identity=REGISTRAR), name_at_host(where, agent)
+    _grant(target, agent, things, end_of(until, lasting), as_json=as_json)
 
 
 def limits_of(agent: str, words: Sequence[str]) -> tuple[str, ...]:
@@ -307,7 +308,7 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
         )
     things = read_things(things)
     tokens = [thing for thing in things if scopes.is_token(thing)]
-    target = resolve(where, identity=REGISTRAR)
+    target, agent = resolve(where, identity=REGISTRAR), name_at_host(where, agent)
     if tokens:
         if len(tokens) < len(things):
             raise WrongInput("scopes and grants are taken back one after the other", "Name either scopes or grants.")

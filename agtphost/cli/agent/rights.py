@@ -10,6 +10,7 @@ import click
 from agtphost.cli.agent.grants import agent_argument, print_grants
 from agtphost.cli.agent.rights_requests import read_rights
 from agtphost.cli.exchange import entries_of
+from agtphost.cli.identities import name_at_host
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, to_text, visible_line
 from agtphost.cli.target import resolve
@@ -35,7 +36,7 @@ def rights_command(agent: str, where: Connection, as_json: bool) -> None:
       agtp agent rights demo
       agtp agent rights demo --json
     """
-    shown = read_rights(resolve(where, identity=REGISTRAR), agent)
+    shown = read_rights(resolve(where, identity=REGISTRAR), name_at_host(where, agent))
     if as_json:
         print_json(shown)
         return
