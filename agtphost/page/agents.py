@@ -49,7 +49,7 @@ async def draw(visit: PageVisit) -> PageView:
             days_left(entry.get("certificate_days")),
             entry.get("sessions"),
         )
-        for entry in reply.entries("agents")
+        for entry in elements.tell_apart(reply.entries("agents"), "agent_id", "name")
     ]
     heads = ("Name", "State", "Role", *usage.HEADS, "Last call", "Rights", "Certificate, days left", "Sessions")
     caption = f"{plural(reply.result.get('count') or 0, 'agent')}, with their calls of the {usage.range_words(since)}"

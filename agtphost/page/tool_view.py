@@ -94,7 +94,7 @@ def _calls(visit: PageVisit, tool: str, since: str, latest: PageReply, used: usa
     content.append(used.facts(usage.TOOLS, tool))
     rows = [
         (_caller(str(each.get("value") or ""), each.get("name")), each.get("records"), each.get("refused"))
-        for each in used.ranking(usage.AGENTS)
+        for each in elements.tell_apart(used.ranking(usage.AGENTS), "value", "name")
     ]
     caption = f"Callers, {usage.range_words(since)}"
     content.append(elements.table(caption, ("Caller", "Calls", "Refused or failed"), rows, "There were none."))
@@ -119,7 +119,8 @@ async def _callers(visit: PageVisit, protocol: str, tool: str, agents: PageReply
     if not agents.ok:
         return elements.refusal_section(title, agents)
     everyone = visit.query_choice("who", ("all",)) == "all"
-    asked = agents.entries("agents")[: MOST_OF_ALL if everyone else MOST_ASKED]
+    known = elements.tell_apart(agents.entries("agents"), "agent_id", "name")
+    asked = known[: MOST_OF_ALL if everyone else MOST_ASKED]
     call = {"action": "mcp.tools.call", "payload_type": media_types.MCP_TOOLS, "payload": {"tool": tool}}
     decisions = await gather_replies(
         *(
