@@ -14,6 +14,7 @@ from agtphost.adapters.mcp import subscribers
 from agtphost.adapters.mcp.subscribers import Subscriber, Subscribers
 from agtphost.handlers import rights_listeners
 from agtphost.handlers.rights_listeners import RightsListeners
+from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.steps import TURN
 
 TOOLS = "notifications/tools/list_changed"
@@ -133,7 +134,7 @@ def test_another_configuration_ends_many_requests_in_turns(spreads: bool, monkey
         ended.append(number)
 
     for number in range(MANY):
-        listeners.add(str(number // 2)).addCallback(lambda _, number=number: end(number))
+        listeners.add(str(number // 2), Assurance.CERTIFICATE).addCallback(lambda _, number=number: end(number))
     turns = in_turns(listeners.end_all, ended, clock)
     assert ended == list(range(MANY))
     assert max(turns) <= 3 if spreads else turns == [MANY]
