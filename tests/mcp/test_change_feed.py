@@ -93,7 +93,7 @@ def test_a_refused_subscription_is_begun_again_after_longer_and_longer_pauses() 
     link.refuses = True
     link.asked[0].callback(None)
     clock.advance(0)
-    times = []
+    times: list[float] = []
     while len(link.payloads) < 10:
         clock.advance(SHORTEST)
         times += [clock.seconds() - SHORTEST] * (len(link.payloads) - 2 - len(times))
