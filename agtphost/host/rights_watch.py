@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
 
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
@@ -19,6 +20,8 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.quotas import GRANT, SCOPES
 from agtphost.vocabulary.scopes import missing
 from agtphost.vocabulary.steps import spread
+
+log = Logger()
 
 LONGEST_WAIT = 60.0
 """Seconds after which the clock is read again while a grant runs: it may have been set."""
@@ -97,14 +100,23 @@ class RightsWatch(Service):
             agent_id = next(iter(self._changed))
             del self._changed[agent_id]
             if agent_id in self._listeners:
-                before, after = self._listeners.rights_before(agent_id), self._take_snapshot(agent_id)
-                # First: a request that begins while ended ones still send their answers has seen these rights.
-                self._listeners.set_rights(agent_id, after)
-                if before != after:
+                try:
+                    self._compare_rights(agent_id)
+                except Exception:
+                    # Otherwise no change would be compared any more. Its clients read all lists again.
+                    log.failure("the rights of {agent} could not be compared", agent=agent_id)
                     for assurance in self._listeners.assurances(agent_id):
-                        if self._lists(before, assurance) != self._lists(after, assurance):
-                            self._listeners.end(agent_id, assurance)
+                        self._listeners.end(agent_id, assurance)
             yield
+
+    def _compare_rights(self, agent_id: str) -> None:
+        before, after = self._listeners.rights_before(agent_id), self._take_snapshot(agent_id)
+        # First: a request that begins while ended ones still send their answers has seen these rights.
+        self._listeners.set_rights(agent_id, after)
+        if before != after:
+            for assurance in self._listeners.assurances(agent_id):
+                if self._lists(before, assurance) != self._lists(after, assurance):
+                    self._listeners.end(agent_id, assurance)
 
     def _take_snapshot(self, agent_id: str) -> _Rights:
         services = self._find_core().services

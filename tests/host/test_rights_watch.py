@@ -12,6 +12,7 @@ from agtphost.host.rights_watch import LONGEST_WAIT, RightsWatch
 from agtphost.identity.peer import Assurance
 from agtphost.testing import Answer, MemoryHost
 from agtphost.testing.identities import TestAgent, key_of
+from tests.protocols.quic.network import logged_failures
 
 OPERATOR = key_of("anna")
 SETTINGS: dict[str, Any] = {
@@ -84,6 +85,19 @@ def test_a_grant_that_changes_no_list_ends_no_request(watched: Watched) -> None:
     assert not listening.called
     watched.rule("REVOKE", watched.clerk, resource=["FETCH /*"])
     assert listening.called
+
+
+def test_a_comparison_that_fails_ends_its_requests_and_no_other_comparison(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be compared may have changed; the next change of another agent is compared as usual."""
+    mine, others = watched.listen(watched.clerk), watched.listen(watched.other)
+    with monkeypatch.context() as patched, logged_failures() as failures:
+        patched.setattr(watched.watch, "_lists", lambda rights, assurance: 1 // 0)
+        watched.limit(watched.clerk, "FETCH /one")
+    assert (mine.called, others.called, len(failures)) == (True, False, 1)
+    watched.limit(watched.other, "FETCH /one")
+    assert others.called
 
 
 def test_a_request_ends_when_a_grant_ends_by_time(watched: Watched) -> None:
