@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agtphost.client.errors import InvalidCall
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.regular_files import read_octets
 
 if TYPE_CHECKING:
     from agtphost.client.local_host import LocalHost
@@ -78,8 +79,8 @@ def _find_certificate(known: Mapping[str, Path], wanted: str) -> Path | None:
 def _read_names(document: Path) -> tuple[str, str]:
     """Return the Agent-ID and the label in an Identity Document; empty where there is none that can be read."""
     try:
-        read = json.loads(document.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        read = jsontext.decode(read_octets(document))
+    except (OSError, jsontext.JSONTextError):
         return "", ""
     members = read if isinstance(read, dict) else {}
     agent_id, label = members.get("agent_id"), members.get("name")
