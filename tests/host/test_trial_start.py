@@ -77,7 +77,7 @@ def resources(folder: Path) -> dict[str, Any]:
     running: Any = reactor
     return {
         "threads": sorted(each.name for each in threading.enumerate()),
-        "calls": [str(each) for each in running.getDelayedCalls()],
+        "calls": sorted(map(id, running.getDelayedCalls())),
         "readers": len(running.getReaders()),
         "files": {
             str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and SQLITE not in str(path)
