@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.system.hosting import until
 from tests.system.pages import playing, steps
 from tests.system.test_first_minutes import HOME
 from tests.system.test_gateway_page import plain, taken
+from tests.system.up_host import typed
 
 PAGE = "openapi.rst"
 
@@ -33,6 +35,8 @@ def test_the_page_is_as_it_is_told(tmp_path: Path) -> None:
         up = player.up(first, tmp_path, last='  "agtp": {')
         try:
             base = up.wait().value("gateway")
+            # On a busy machine the host is ready before its MCP server is.
+            until(lambda: "files.list_files" in typed(tmp_path, "agtp tools ls --config work")[1])
             for step in others:
                 status, output = player.type(step, tmp_path, line=step.command.replace("http://127.0.0.1:8080", base))
                 assert status == step.status, f"{step.command}\n{output}"
