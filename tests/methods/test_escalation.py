@@ -290,6 +290,24 @@ def test_a_decision_is_made_once() -> None:
     assert host.refused("CONFIRM", target_id=number, status="rejected", by=JUDGE) == (409, "already-decided")
 
 
+def test_the_task_of_a_decided_escalation_says_by_whom_it_was_decided() -> None:
+    """CONFIRM by a Task-ID answers as by the escalation's identifier: to deciders, to its own agent and to others."""
+    host = FloorHost(ADDRESSES)
+    number = escalate(host, recipient="board")
+    host.result("CONFIRM", by=AUDITOR, target_id="t-1", status="rejected")
+    for by, expected in ((CFO, (409, "already-decided")), (CALLER, (403, "not-entitled")), (OTHER, (404,))):
+        by_task, by_number = (
+            body_of(host.ask("CONFIRM", by=by, target_id=name, status="accepted")) for name in ("t-1", number)
+        )
+        assert (by_task["status"], by_task["reason"])[: len(expected)] == expected
+        assert {**by_task, "attribution": 0} == {**by_number, "attribution": 0}
+        assert ("decided_by" in by_task) is (by is CFO)
+    again = escalate(host, reason="ethical_flag", recipient="board")
+    assert host.result("CONFIRM", by=CFO, target_id="t-1", status="accepted")["escalation_id"] == again
+    told = body_of(host.ask("CONFIRM", by=AUDITOR, target_id="t-1", status="rejected", reason="late"))
+    assert (told["reason"], told["escalation_id"]) == ("already-decided", again), "the last decision counts"
+
+
 def test_a_deferred_decision_is_still_to_be_made() -> None:
     """AGTP-220: deferred with its reason and attestation, the task stays paused; later it is decided for good."""
     host = FloorHost()

@@ -162,6 +162,7 @@ class Confirmation:
         if notification is not None:
             change = acknowledge(notification, said["status"])
             return self._attest(context, {**receipt, "target": NOTIFICATION}, change)
+        self._refuse_task(context, target_id)
         if is_audit_id(target_id):
             await self._require_party(context, target_id)
             return self._attest(context, {**receipt, "target": "record"})
@@ -220,17 +221,28 @@ class Confirmation:
             return waiting[0] if waiting else None
         if may_decide(self._authorization, context, item):
             return item
+        raise _own_escalation(item) if self._is_own(context, item) else self._refuse_unknown(context)
+
+    def _refuse_task(self, context: BuiltInContext, task_id: str) -> None:
+        """
+        Refuse a Task-ID whose escalations are all decided or the caller's own, as by the escalation's identifier.
+
+        :raises Refusal: 409 to those who may decide, with the last decision; 403 to the agent that escalated.
+        """
+        items = list(self._held.items_by(ESCALATION, "task_id", task_id))
+        decided = [item for item in items if may_decide(self._authorization, context, item)]
+        if decided:
+            # Stamps have seconds; of the decisions of one second, that of the latest escalation counts.
+            raise _already_decided(max(reversed(decided), key=_decided_at))
+        for item in items:
+            if self._is_own(context, item):
+                raise _own_escalation(item)
+
+    def _is_own(self, context: BuiltInContext, item: StateItem) -> bool:
+        """Return whether the caller escalated, as an agent or with the same key."""
         key = item.brief.get(ASKED_WITH)
         own = self._authorization.find_caller(context) is not None and context.owner == item.owner
-        if not own and not (key and key == fingerprint(context.peer)):
-            raise self._refuse_unknown(context)
-        raise Refusal(
-            Reason.NOT_ENTITLED,
-            "The agent that escalated cannot decide its own escalation.",
-            status=Status.FORBIDDEN,
-            remedy="Wait for its recipient.",
-            details={"routed_to": item.value["routed_to"]},
-        )
+        return own or bool(key and key == fingerprint(context.peer))
 
     def _decide(
         self, item: StateItem, receipt: Mapping[str, Any], said: Mapping[str, Any]
@@ -296,6 +308,20 @@ class Confirmation:
         # Only parties and operators may learn whether the record exists.
         if record is None or not (party or self._authorization.may(context, OperatorAction.DECIDE)):
             raise self._refuse_unknown(context)
+
+
+def _decided_at(item: StateItem) -> str:
+    return str((item.value["decision"] or {}).get("at", ""))
+
+
+def _own_escalation(item: StateItem) -> Refusal:
+    return Refusal(
+        Reason.NOT_ENTITLED,
+        "The agent that escalated cannot decide its own escalation.",
+        status=Status.FORBIDDEN,
+        remedy="Wait for its recipient.",
+        details={"routed_to": item.value["routed_to"]},
+    )
 
 
 def _already_decided(item: StateItem) -> Refusal:
