@@ -66,6 +66,7 @@ GRAMMAR = "agis/1.0"
 _FORM = "application/x-www-form-urlencoded"
 _BEARER = ("WWW-Authenticate", "Bearer")
 _NO_STORE = ("Cache-Control", "no-store")
+_READ = ("Accept", ", ".join((media_types.AGTP_JSON, media_types.JSON)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,7 +337,18 @@ def answer(response: Response, rules: TranslationRules) -> tuple[int, list[tuple
         fields.append(_BEARER)
     elif status == 405:
         fields.append(("Allow", ", ".join(allowed_methods(response.body, rules.aliases))))
+    elif status == 400 and _is_of_unread_type(response.body):
+        return 415, [*fields, _READ]
     return over_http(status), fields
+
+
+def _is_of_unread_type(body: bytes) -> bool:
+    """Return whether a refusal is that of a request body whose type is not read, which HTTP calls 415."""
+    try:
+        told = jsontext.decode(body)
+    except jsontext.JSONTextError:
+        return False
+    return isinstance(told, dict) and told.get("reason") == Reason.UNSUPPORTED_MEDIA_TYPE
 
 
 def agtp_status(status: int, text: str = "") -> str:
