@@ -4,7 +4,8 @@ The composition root of a host: the only package that knows concrete classes.
 Build steps, in order:
 
 - :mod:`.host_loader` reads the configuration and everything it names, and checks it; it uses :mod:`.agents`,
-  :mod:`.bindings` and :mod:`.handler_factory`. :mod:`.unmatched` finds names that match nothing, :mod:`.client_reach`
+  :mod:`.bindings` and :mod:`.handler_factory`. :mod:`.unmatched` finds names that match nothing,
+  :mod:`.called_endpoints` endpoints of ``[methods]`` that cannot answer, :mod:`.client_reach`
   clients that can reach nothing; :mod:`.start_files` stamps the files that it reads
 - :mod:`.assembly` builds the services from what was loaded and a reactor; it reads as a bill of materials
 - :mod:`.evidence`: store, ledger and summaries (:mod:`.summary_writer`); :mod:`.verifications`: its verifications

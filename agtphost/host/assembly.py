@@ -21,6 +21,7 @@ from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.agents import restore
 from agtphost.host.bootstrap import bootstrap
+from agtphost.host.called_endpoints import find_unanswered
 from agtphost.host.card_watch import CardWatch
 from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.contract_cleanup import ContractCleanup
@@ -104,6 +105,7 @@ def assemble(
     listening = services.lasting.listening
     making = UpstreamFactory(reactor, services.evidence, environ, listening)
     generations = Generations(services, making, factory)
+    remarks.write(find_unanswered(generations.core.services))
     agents = _build_admission(services, generations)
     # Started in this order, stopped in the reverse: the ledger outlives every connection.
     host = OrderedServices()  # type: ignore[no-untyped-call]

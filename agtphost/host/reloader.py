@@ -23,6 +23,7 @@ from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agent_admission import AgentAdmission
+from agtphost.host.called_endpoints import find_unanswered
 from agtphost.host.core import Core
 from agtphost.host.generations import Generations
 from agtphost.host.grant_bindings import unmatched_grants
@@ -317,6 +318,7 @@ def _find_remarks(core: Core) -> Iterator[str]:
     """Yield every warning about a configuration."""
     yield from core.services.loaded.warnings
     yield from find_unmatched(core.services.loaded)
+    yield from find_unanswered(core.services)
     yield from unmatched_grants(core.services, core.connected)
 
 

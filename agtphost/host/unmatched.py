@@ -181,19 +181,13 @@ def _parameters(loaded: LoadedHost) -> Iterator[tuple[str, str, frozenset[str]]]
 
 
 def _collections(loaded: LoadedHost) -> Iterator[str]:
-    """Yield collections that may take much memory, and remotes without an endpoint."""
-    placed = {(endpoint.method, endpoint.path) for endpoint in loaded.endpoints}
+    """Yield collections that may take much memory."""
     for each in loaded.config.methods.collection:
         if each.max_items > MANY_ITEMS:
             yield (
                 f"[methods.collection] {each.name} may have {each.max_items} items, all in memory: "
                 "100,000 of 4 KiB are 0.5 to 1 GiB"
             )
-        for remote in each.remote:
-            for key, place in (("pull", remote.pull), ("push", remote.push)):
-                method, _, path = place.partition(" ")
-                if place and (method, path) not in placed:
-                    yield f"[methods.collection.remote] {remote.name}: {key} is {place!r}, and no endpoint is there"
 
 
 def _people(loaded: LoadedHost) -> Iterator[str]:
