@@ -302,6 +302,7 @@ def test_the_task_of_a_decided_escalation_says_by_whom_it_was_decided() -> None:
         assert (by_task["status"], by_task["reason"])[: len(expected)] == expected
         assert {**by_task, "attribution": 0} == {**by_number, "attribution": 0}
         assert ("decided_by" in by_task) is (by is CFO)
+        assert ("usr-audit" in str(by_task)) is (by is CFO), "as the person is called here"
     again = escalate(host, reason="ethical_flag", recipient="board")
     assert host.result("CONFIRM", by=CFO, target_id="t-1", status="accepted")["escalation_id"] == again
     told = body_of(host.ask("CONFIRM", by=AUDITOR, target_id="t-1", status="rejected", reason="late"))
