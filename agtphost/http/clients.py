@@ -42,10 +42,11 @@ _PARENT, _STATE = TRACEPARENT.encode(), TRACESTATE.encode()
 
 CALLS_OVER_AGTP = (
     "The client certificate names no agent. An operator calls over AGTP, with agtp, or uses the page of [admin]. "
+    "A person of [notify.people] does the same, with QUERY /escalations, CONFIRM and REPLY, or in the page's Inbox. "
     "An agent calls here with its own client certificate, or with Authorization: Bearer and a token of [[http.client]]."
 )
 """
-The remedy for a client certificate without an AGTP identity, such as an operator's.
+The remedy for a client certificate without an AGTP identity, such as an operator's or a person's.
 
 It does not act here: browsers present it with requests that pages of other origins make.
 """

@@ -539,6 +539,7 @@ def test_a_refused_operator_is_on_record(served: Served, method: str, token: str
     assert payload["extra"].get("cause") == (None if token is None else "token-unknown")
     if status == 401:
         assert "An operator calls over AGTP, with agtp, or uses the page of [admin]." in found.value["remedy"]
+        assert "A person of [notify.people] does the same, with QUERY /escalations" in found.value["remedy"]
         assert "a token of [[http.client]]" in found.value["remedy"]
 
 
