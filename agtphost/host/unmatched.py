@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator
-from pathlib import Path
+from contextlib import suppress
 
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.logger import Logger
@@ -197,9 +197,9 @@ def _people(loaded: LoadedHost) -> Iterator[str]:
     for name, key in notify.people.items():
         if key not in here:
             yield (
-                f"[notify.people] {name} has {key}, which is the key of no certificate below "
-                f"{loaded.config.host.state_dir}; only a certificate with that key reads what is addressed to {name}, "
-                "and `agtp cert show FILE` prints a certificate's"
+                f"[notify.people] {name} has {key}, which is the key of no certificate in {loaded.config.folder} and "
+                "its folders; if the person's certificate is elsewhere, compare with what `agtp cert show FILE` prints "
+                f"of it: only a certificate with that key reads what is addressed to {name}"
             )
     known = loaded.directory.list_known()
     hosted = {agent.name for agent in known if agent.hosted}
@@ -251,14 +251,15 @@ def _operators(config: Config) -> Iterator[str]:
     for each in listed:
         if each.key not in here:
             yield (
-                f'[[operator]] "{each.name}" has the key {each.key}, which is that of no certificate below '
-                f"{config.host.state_dir}; `agtp cert show FILE` prints a certificate's"
+                f'[[operator]] "{each.name}" has the key {each.key}, which is that of no certificate in '
+                f"{config.folder} and its folders; if the certificate is elsewhere, compare with what `agtp cert show "
+                "FILE` prints of it"
             )
     for fingerprint in config.audit.operators:
         if fingerprint not in here:
             yield (
-                f"[audit] operators has {fingerprint}, which is the key of no certificate below "
-                f"{config.host.state_dir}; `agtp cert show FILE` prints a certificate's"
+                f"[audit] operators has {fingerprint}, which is the key of no certificate in {config.folder} and its "
+                "folders; if the certificate is elsewhere, compare with what `agtp cert show FILE` prints of it"
             )
 
 
@@ -285,14 +286,22 @@ def _approvers(loaded: LoadedHost) -> Iterator[str]:
 
 
 def _fingerprints(config: Config) -> Iterator[str]:
-    state: Path = config.host.state_dir
-    folders = {folder for folder in (state, config.identity.known_agents, config.identity.agents) if folder is not None}
-    for folder in folders:
-        for path in sorted(folder.rglob("*.pem")) if folder.is_dir() else ():
-            try:
-                yield parse_peer_certificate(load_certificate(path).public_bytes(Encoding.DER)).fingerprint
-            except (OSError, CertificateError):
-                continue  # The file is a key, or a certificate of another kind.
+    """
+    Yield the fingerprints of the certificates in the state, in the agents' directories and in the deployment's folder.
+
+    The deployment's folder may be any directory, such as a home, so only its files and those of its own folders count.
+    """
+    given = (config.host.state_dir, config.identity.known_agents, config.identity.agents)
+    own = {folder for folder in given if folder is not None and folder.is_dir()}
+    found = {path for folder in own for path in folder.rglob("*.pem")}
+    for pattern in ("*.pem", "*/*.pem"):
+        with suppress(OSError):
+            found.update(config.folder.glob(pattern))
+    for path in sorted(found):
+        try:
+            yield parse_peer_certificate(load_certificate(path).public_bytes(Encoding.DER)).fingerprint
+        except (OSError, CertificateError):
+            continue  # The file is a key, or a certificate of another kind.
 
 
 def _gateway(config: Config) -> Iterator[str]:

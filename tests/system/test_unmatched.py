@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -124,14 +125,32 @@ def test_check_asks_the_servers(tmp_path: Path, strict: bool) -> None:
     assert "did you mean" not in done.stderr
 
 
+def test_a_persons_certificate_may_be_outside_of_the_state(tmp_path: Path) -> None:
+    """The host needs the key alone; a note is for a key that no certificate of the deployment has."""
+    config = sample(tmp_path)
+    people = config.parent / "people"
+    people.mkdir()
+    authority, cfo = people / "ca.pem", people / "cfo.pem"
+    for words in (("authority", "CA", "-o", authority), ("client", "cfo", "--ca", authority, "-o", cfo)):
+        issued = agtp("cert", "issue", *map(str, words))
+        assert issued.returncode == 0, issued.stderr
+    key = json.loads(agtp("cert", "show", str(cfo), "--json").stdout)["key_fingerprint"]
+    config.write_text(config.read_text() + f'\n[notify.people]\nusr-cfo = "{key}"\n')
+    assert "[notify.people]" not in agtp("check", str(config)).stderr
+    cfo.rename(tmp_path / "cfo.pem")
+    said = agtp("check", str(config)).stderr
+    assert f"[notify.people] usr-cfo has {key}, which is the key of no certificate in {config.parent} and" in said, said
+    assert "compare with what `agtp cert show FILE` prints" in said
+
+
 def test_strangers_are_told(tmp_path: Path) -> None:
     """Zones, methods and operators that nothing here has; without them there is no such note."""
     config = sample(tmp_path)
-    assert "no certificate below" not in agtp("check", str(config)).stderr
+    assert "the key of no certificate" not in agtp("check", str(config)).stderr
     config.write_text(config.read_text() + STRANGERS)
     said = agtp("check", str(config))
     for pattern in (
-        "no certificate below",
+        "the key of no certificate",
         "zone:nowhere",
         "zone:elsewhere",
         "disallow: FROBNICATE is not in catalog",
