@@ -19,11 +19,9 @@ from agtphost.cli.output import print_json, to_text
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.client.reply import particulars_of
-from agtphost.client.tools import ACTION
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.display_names import call as spoken_call
-from agtphost.vocabulary.media_types import MCP_TOOLS
 from agtphost.vocabulary.reasons import Reason
 
 ANYONE = "anyone"
@@ -71,13 +69,14 @@ def command(
       agtp can anyone DISCOVER /methods
     """
     method, path, named, given = _read(called, words, tool)
-    asked: dict[str, Any] = {"target": "decision", "method": method, "path": path}
+    plain: dict[str, Any] = {"target": "decision", "method": method, "path": path}
     if agent != ANYONE:
-        asked.update(agent_id=agent_id_of(where, agent), assurance=assurance)
+        plain.update(agent_id=agent_id_of(where, agent), assurance=assurance)
     if scope is not None:
-        asked["authority_scope"] = scope
+        plain["authority_scope"] = scope
+    asked = dict(plain)
     if named:
-        asked.update(input=_tool_input(named, given), partial=given is None)
+        asked.update(_tool_question(named, given))
     elif given is not None:
         asked["input"] = given
     target = resolve(where, identity=REGISTRAR)
@@ -85,8 +84,8 @@ def command(
         decision = inspect(client, target, asked)
         if named and _unknown(decision):
             # A name that is not a tool may be the operator's own action, which EXECUTE calls by its name.
-            asked["input"] = {"action": named, **({} if given is None else {"parameters": given})}
-            own = inspect(client, target, asked)
+            action = {"action": named, **({} if given is None else {"parameters": given})}
+            own = inspect(client, target, {**plain, "input": action, "partial": given is None})
             decision = decision if _unknown(own) else own
         reason = str((decision.get("refusal") or {}).get("reason") or "")
         config = find_config(where) if where.host_uri == HERE else where.config
@@ -132,12 +131,12 @@ def _read(called: str, words: tuple[str, ...], tool: str | None) -> tuple[str, s
 def tool_question(agent_id: str, tool: str) -> dict[str, Any]:
     """Return the INSPECT that asks whether an agent may call a tool, which is named ``SERVER.TOOL``."""
     asked = {"target": "decision", "method": "EXECUTE", "path": "/", "agent_id": agent_id, "assurance": "certificate"}
-    return {**asked, "input": _tool_input(tool, None), "partial": True}
+    return {**asked, **_tool_question(tool, None)}
 
 
-def _tool_input(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-    payload = {"tool": name, **({} if arguments is None else {"arguments": arguments})}
-    return {"action": ACTION, "payload_type": MCP_TOOLS, "payload": payload}
+def _tool_question(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what names a tool in the question; the host knows by which EXECUTE it is called."""
+    return {"tool": name, **({} if arguments is None else {"input": arguments})}
 
 
 def _unknown(decision: Mapping[str, Any]) -> bool:

@@ -134,7 +134,12 @@ def build_admission(
     # Decisions ask these same gates, so they cannot differ from calls (design decision 14).
     ruling, decider = RuleSource(config), Decider(order, services.latest)
     services.registry.add_targets(
-        {"decision": Decisions(decider.decide, loaded.directory, services.authorization, ruling)}
+        {
+            "decision": Decisions(
+                *(decider.decide, loaded.directory, services.authorization, ruling),
+                find_tool=upstreams.find_tool,
+            )
+        }
     )
     sealer = _sealer(services, catalog.warnings, ruling)
     services.registry.add_targets(

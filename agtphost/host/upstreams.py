@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from agtphost.adapters.a2a.tasks import TERMINAL
 from agtphost.adapters.acp import ACPAdapter, ACPServer
 from agtphost.adapters.acp.handlers import TERMINAL as OVER
 from agtphost.adapters.mcp.adapter import McpAdapter
+from agtphost.adapters.mcp.bindings import tool_call
 from agtphost.adapters.mcp.call_tracker import CallTracker
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.operator_adapter import OperatorAdapter
@@ -23,6 +24,7 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config, MCPServerSection
 from agtphost.config.faults import ConfigFault
 from agtphost.config.web_upstreams import ACPServerSection
+from agtphost.contract.carried_call import ToolAddress
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
@@ -75,6 +77,20 @@ class Upstreams:
     def adapters(self) -> tuple[McpAdapter | A2AAdapter | ACPAdapter | OperatorAdapter, ...]:
         """Return the payload adapters, one for each protocol in use; MCP always."""
         return (*self.reporting, *self.plugins)
+
+    def find_tool(self, name: str) -> ToolAddress:
+        """
+        Return where a tool is called that lists call by this name, without a check that there is one.
+
+        A name of no upstream is taken for that of an MCP server's tool, a call of which is refused.
+        """
+        upstream, dot, tool = name.partition(".")
+        place = (upstream, tool) if dot else ("", name)
+        for adapter in self.adapters:
+            found: ToolAddress | None = adapter.address_of(*place)
+            if found is not None:
+                return found
+        return ToolAddress(path="/", call=replace(tool_call(upstream, tool), constants={"tool": name}))
 
     @property
     def services(self) -> tuple[Any, ...]:

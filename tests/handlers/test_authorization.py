@@ -12,6 +12,7 @@ from typing import Any
 from agtphost.adapters.mcp.approval import APPROVE_SCOPE, ApproveTool
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
+from agtphost.contract.carried_call import ToolAddress
 from agtphost.dispatch.gates.discovery import DiscoveryGate
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import DECIDE, INSPECT_ALL, Authorization
@@ -108,8 +109,12 @@ def records(kind: Kind) -> object:
     return finished(inspection.handle(kind.context(target="checkpoint")))
 
 
+def _find_tool(name: str) -> ToolAddress:
+    raise AssertionError(f"no tool is asked about, and not {name}")
+
+
 def decision(kind: Kind) -> object:
-    decisions = Decisions(_decided, DIRECTORY, AUTHORIZATION)
+    decisions = Decisions(_decided, DIRECTORY, AUTHORIZATION, find_tool=_find_tool)
     return finished(decisions(kind.context(agent_id=DESK.agent_id, method="QUERY")))
 
 

@@ -349,6 +349,31 @@ def test_what_agtp_tools_ls_lists_agtp_tools_call_calls(host: Host) -> None:
     assert unknown.returncode == 1 and "unknown-tool" in unknown.stdout + unknown.stderr
 
 
+def test_agtp_can_answers_as_a_call_of_the_listed_tool_does(host: Host) -> None:
+    """By the name in lists: with and without arguments, also wrong ones, for each kind of tool; and for no tool."""
+    for name, arguments in ARGUMENTS.items():
+        for words in ((), (json.dumps(arguments),)):
+            done = host.agtp("can", "demo", name, *words)
+            assert done.returncode == 0 and f"demo may call {name}" in done.stdout, (name, done.stdout, done.stderr)
+    for name in CALLABLE:
+        wrong = decision(host, f"{name}.sort", '{"title": 1}')
+        assert (wrong["refusal"]["reason"], wrong["name"]) == ("invalid-input", f"{name}.sort"), wrong
+        (used,) = (each for each in host.agtp_json("tools", "ls") if each["name"] == f"{name}.sort")
+        with asking(host) as client:
+            reply = client.call(host.uri, "EXECUTE", used["path"], execute_listed(used, {"title": 1}))
+        assert reply.reason == "invalid-input", reply.body
+    for name in ("silent.sort", "whole.nothing", "nowhere.tool"):
+        assert decision(host, name)["refusal"]["reason"] == "unknown-tool", name
+
+
+def decision(host: Host, *words: str) -> dict[str, Any]:
+    """What ``agtp can demo`` says of a call that is refused."""
+    done = host.agtp("can", "demo", *words, "--json")
+    assert done.returncode == 1, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def test_a_plugins_tool_is_granted_by_its_action(host: Host) -> None:
     """The name that lists show is no grant, and the refusal says what is; the granted tool is called by its name."""
     host.agtp("agent", "new", "clerk", "--scope", "mcp:tools:execute", "--admit")

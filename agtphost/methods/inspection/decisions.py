@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from agtphost.contract.carried_call import ToolAddress
 from agtphost.dispatch.decision import Decision, Question
 from agtphost.dispatch.rule_source import APPROVAL, RuleSource
 from agtphost.errors import Refusal
@@ -27,6 +28,7 @@ class Decisions:
     :param directory: whose Genesis issuers may ask about them.
     :param authorization: tells who oversees an agent: its registrar, operators, agents with ``inspect:all``.
     :param ruling: finds the rule that decides, for overseers; None: it is not shown.
+    :param find_tool: returns where a tool is called that lists call by this name.
     """
 
     def __init__(
@@ -35,7 +37,10 @@ class Decisions:
         directory: IAgentDirectory,
         authorization: Authorization,
         ruling: RuleSource | None = None,
+        *,
+        find_tool: Callable[[str], ToolAddress],
     ) -> None:
+        self._find_tool = find_tool
         self._ruling = ruling
         self._decide = decide
         self._directory = directory
@@ -43,7 +48,7 @@ class Decisions:
 
     async def __call__(self, context: BuiltInContext) -> Mapping[str, Any]:
         """Return the decision as a document."""
-        given = context.input
+        given = self._read_tool(context.input)
         agent_id = None if given.get("agent_id") in (None, "") else parameters.agent_id(given)
         self._authorize(context, agent_id)
         sought = given.get("input")
@@ -73,6 +78,19 @@ class Decisions:
         if self._ruling is not None and self._may_see_rules(context, agent_id):
             self._add_rules(self._ruling, decision, told, parameters.text(given, "reason"))
         return told
+
+    def _read_tool(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """
+        Return the question about the EXECUTE that calls ``tool``, if one is given: a tool's name, as lists have it.
+
+        ``input`` has the tool's arguments then; without it, the schema of the arguments is not asked.
+        """
+        name, arguments = parameters.text(given, "tool"), given.get("input")
+        if name is None or not (arguments is None or isinstance(arguments, dict)):
+            return given
+        found = self._find_tool(name)
+        called = {"method": "EXECUTE", "input": found.call.parameters(arguments or {}), "partial": arguments is None}
+        return {**given, **called, "path": found.path if given.get("path") in (None, "/") else given["path"]}
 
     @staticmethod
     def _add_rules(ruling: RuleSource, decision: Decision, told: dict[str, Any], reason: str | None) -> None:
