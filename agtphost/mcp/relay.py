@@ -151,12 +151,16 @@ class McpRelay:
                 return _complete(context, meant)
             shown, arguments = meant
         name = self._tools.find_host_name(shown)
-        endpoint = None if name is not None else await self._endpoint(context, shown)
+        endpoint = await self._endpoint(context, shown, listed="__" in shown or name is not None)
+        if endpoint is None and name is None:
+            await self._walk(context, "tools")
+            name = self._tools.find_host_name(shown)
+            if name is None:
+                # No server lists it: it may be a tool that EXECUTE calls otherwise.
+                endpoint = await self._endpoint(context, shown, listed="__" not in shown)
         if endpoint is not None:
             return await self._call_endpoint(context, endpoint, arguments)
-        if name is None:
-            await self._walk(context, "tools")
-            name = self._tools.find_host_name(shown) or self._tools.guess(shown)
+        name = name or self._tools.guess(shown)
         payload = {"tool": name, "arguments": arguments}
         result = await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
         return self.view.address_result(name, result)
@@ -168,12 +172,17 @@ class McpRelay:
             raise unreachable_fault(error) from error
         return _complete(context, answer)
 
-    async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
-        """Return the endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
-        if self._endpoints is None or "__" in shown:
+    async def _endpoint(self, context: Context, shown: str, *, listed: bool) -> EndpointTool | None:
+        """
+        Return the endpoint of a name, or the tool that EXECUTE calls.
+
+        :param listed: whether it counts only if it was listed before; hosted tools have ``__`` in their names, and
+            endpoints never, so that the right list is read first.
+        """
+        if self._endpoints is None:
             return None
         found = self._endpoints.find(shown)
-        if found is None:
+        if found is None and not listed:
             await self._listed_endpoints(context)
             found = self._endpoints.find(shown)
         return found

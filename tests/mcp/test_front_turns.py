@@ -168,9 +168,9 @@ def test_a_list_that_is_made_in_the_reactor_is_found(host: Listed) -> None:
 def test_what_is_listed_is_what_one_thread_would_list(host: Listed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Octet for octet, to several at once; and nobody is shown what another may call."""
     made, read = list[object](), list[bytes]()
-    tools_of, admitted = endpoints.tools_of, endpoints._read_admitted
+    tools_of, methods_of = endpoints.tools_of, endpoints._read_methods
     monkeypatch.setattr(endpoints, "tools_of", lambda given: made.append(given) or tools_of(given))
-    monkeypatch.setattr(endpoints, "_read_admitted", lambda body: read.append(body) or admitted(body))
+    monkeypatch.setattr(endpoints, "_read_methods", lambda body: read.append(body) or methods_of(body))
     bodies, _ = host.asked(host.front(), LIST, _as(POOR, LIST), LIST, LIST, _as(POOR, LIST))
     # The tools of all are made once, and who may call which is found out once for each caller.
     assert len(made) == 1
@@ -270,8 +270,8 @@ def test_a_list_of_methods_of_more_than_a_body_may_have_is_read(host: Listed) ->
 def test_a_short_list_waits_for_one_that_a_thread_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sessions of one caller begin together, and the endpoints are made for another caller in between."""
     read = list[bytes]()
-    admitted = endpoints._read_admitted
-    monkeypatch.setattr(endpoints, "_read_admitted", lambda body: read.append(body) or admitted(body))
+    methods_of = endpoints._read_methods
+    monkeypatch.setattr(endpoints, "_read_methods", lambda body: read.append(body) or methods_of(body))
     octets = jsontext.encode([{"method": "QUERY", "path": "/p1", "tier": "B"}])
     manifest = {"endpoints": [{"method": "QUERY", "path": f"/p{number}"} for number in range(endpoints.FEW + 1)]}
     link: Any = HostLink(client=Distant(octets, manifest), clock=Clock(), uri="agtp://localhost")  # type: ignore[arg-type]

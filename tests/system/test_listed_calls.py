@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import httpx2
 import pytest
 from jsonschema import Draft202012Validator
+from mcp import Client as McpClient
+from mcp.client.streamable_http import streamable_http_client
 
+from agtphost.client.mcp import governed_session
+from agtphost.client.mcp.names import shown_name
+from agtphost.client.mcp.tool_search import ToolSearch
 from agtphost.client.sync import Client
 from agtphost.client.tools import execute_listed
 from agtphost.vocabulary.tool_paths import tool_path
 from tests.adapters.a2a.test_sdk import SCRIPT
 from tests.adapters.peers import python
-from tests.system.gateways import ask, with_gateway
+from tests.system.gateways import TOKEN, ask, with_gateway
 from tests.system.hosting import Host, running, until
 
 PLUGINS = '''
@@ -206,6 +213,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, int
     with python(SCRIPT, "jsonrpc") as upstream:
         edit = [("timeout = 30\n", 'timeout = 30\nmin_assurance = "gateway"\n')]
         config, port = with_gateway(directory, eager=True, edit=edit, append=AGENT.format(upstream=upstream) + adapters)
+        config.write_text(f'{config.read_text()}\n[mcp.front]\nlisten = "tcp:{port}:interface=127.0.0.1"\n')
         with running(config, environ={"PYTHONPATH": str(packages)}) as host:
             with asking(host) as client:
                 until(lambda: {"files.list_files", "helper.a2a.message.send"} <= {*tools(client, host.uri)})
@@ -347,6 +355,63 @@ def test_what_agtp_tools_ls_lists_agtp_tools_call_calls(host: Host) -> None:
     assert called["result"] == {"titles": ["Emma", "Persuasion"]} and called["verified"], called
     unknown = host.agtp("tools", "call", "silent.sort")
     assert unknown.returncode == 1 and "unknown-tool" in unknown.stdout + unknown.stderr
+
+
+async def call_each(session: Any) -> None:
+    """Every kind of tool is listed to MCP clients with the schema of its arguments, and answers as listed."""
+    listed = {tool.name: tool for tool in (await session.list_tools()).tools}
+    for name, arguments in ARGUMENTS.items():
+        tool = listed[shown_name(name)]
+        schema = getattr(tool, "input_schema", None) or tool.inputSchema
+        Draft202012Validator(schema).validate(arguments)
+        found = await session.call_tool(tool.name, dict(arguments))
+        assert not (found.is_error if hasattr(found, "is_error") else found.isError), (name, found)
+        told = found.structured_content if hasattr(found, "structured_content") else found.structuredContent
+        if "titles" in arguments:
+            assert told == {"titles": ["Emma", "Persuasion"]}, (name, found)
+    assert not {name for name in listed if name.partition("__")[0] in UNCALLABLE}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_what_the_mcp_front_lists_it_calls(served: tuple[Host, int], mode: str) -> None:
+    """Tools of plugins and actions of A2A agents are among them; a client that has listed nothing calls them, too."""
+
+    async def work() -> None:
+        url, fields = f"http://127.0.0.1:{served[1]}/mcp", {"Authorization": f"Bearer {TOKEN}"}
+        async with (
+            httpx2.AsyncClient(headers=fields) as http,
+            McpClient(streamable_http_client(url, http_client=http), mode=mode) as client,
+        ):
+            for name in ("whole__sort", "whole.sort"):
+                first = await client.call_tool(name, dict(TITLES))
+                assert first.structured_content == {"titles": ["Emma", "Persuasion"]}, first
+            await call_each(client)
+            wrong = await client.call_tool("whole__sort", {"title": 1})
+            assert wrong.is_error and "invalid-input" in str(wrong), wrong
+            absent = await client.call_tool("whole__nothing", {})
+            assert absent.is_error and "unknown-tool" in str(absent), absent
+
+    asyncio.run(work())
+
+
+def test_what_a_session_in_place_of_mcp_lists_it_calls(host: Host) -> None:
+    """:func:`agtphost.client.mcp.governed_session`, and the search in place of lists."""
+
+    async def work() -> None:
+        async with governed_session(host.config, as_="demo") as session:
+            first = await session.call_tool("merged__sort", TITLES)
+            assert not first.isError if hasattr(first, "isError") else not first.is_error
+            await call_each(session)
+            search = ToolSearch(session._endpoints._link, shown_name, None, session._endpoints)
+            for name in CALLABLE:
+                asked = {"query": f"sorts the titles of the {name} catalogue", "limit": 25}
+                found = (await search.search(asked, "s"))["structuredContent"]["tools"]
+                assert f"{name}__sort" in {tool["name"] for tool in found}
+            alone = ToolSearch(session._endpoints._link, shown_name, None, None)
+            found = (await alone.search(asked, "s"))["structuredContent"]["tools"]
+            assert not {tool["name"] for tool in found if tool["name"].partition("__")[0] in (*CALLABLE, "helper")}
+
+    asyncio.run(work())
 
 
 def test_agtp_can_answers_as_a_call_of_the_listed_tool_does(host: Host) -> None:

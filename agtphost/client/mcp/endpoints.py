@@ -1,9 +1,10 @@
 """
-The host's own endpoints, as MCP tools: AGIS v01 appendix C.
+The host's own endpoints, as MCP tools: AGIS v01 appendix C; and the tools that no MCP server has.
 
-For most clients, a function, a recipe or an HTTP service of the host is one more tool. The tools are those that the
-caller may call at this moment, by the host's own list; calling one calls that method on that path, and goes through
-every gate and into a record like any other call.
+For most clients, a function, a recipe or an HTTP service of the host is one more tool, and so is an action of an A2A
+agent, an ACP server or a plugin. The tools are those that the caller may call at this moment,
+by the host's own list; calling one calls that method on that path, and goes through every gate and into a record like
+any other call.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from urllib.parse import quote
 from agtphost.client.errors import ClientError
 from agtphost.client.manifests import MAX_TOKENS
 from agtphost.client.mcp.held_calls import held_answer, mark_approval, needs_approval
+from agtphost.client.mcp.names import shown_name
 from agtphost.client.mcp.refusals import ShownName, facts_of, sentence
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape
+from agtphost.client.tools import execute_listed, payload_type_of
 from agtphost.contract.tool_names import (
     NamedEndpoint,
     distinct_tool_names,
@@ -31,6 +34,7 @@ from agtphost.contract.tool_names import (
     tool_input_schema,
 )
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.media_types import MCP_TOOLS
 from agtphost.vocabulary.paths import parse_template
 
 AUDIT_ID = "agtp/audit-id"
@@ -66,11 +70,13 @@ class EndpointTool:
     """The entry of ``tools/list``."""
 
     idempotent: bool
+    entry: Mapping[str, Any] | None = None
+    """The entry in ``DISCOVER /tools`` of a tool that EXECUTE calls; None for an endpoint."""
 
     @property
     def key(self) -> str:
-        """The endpoint as ``METHOD /path``."""
-        return f"{self.method} {self.path}"
+        """The endpoint as ``METHOD /path``; a tool that EXECUTE calls by its name."""
+        return f"{self.method} {self.path}" if self.entry is None else str(self.entry["name"])
 
     def place(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """
@@ -78,6 +84,8 @@ class EndpointTool:
 
         :raises ValueError: with a sentence, for an argument of the path that is missing or is not a plain value.
         """
+        if self.entry is not None:
+            return self.path, execute_listed(self.entry, arguments)
         rest = dict(arguments)
         template = parse_template(self.path)
         names = iter(template.parameters)
@@ -157,6 +165,8 @@ class _Shown:
     """The same, by name."""
 
     listed: list[EndpointTool]
+    carries: bool = False
+    """Whether the host's list has tools that EXECUTE calls and no MCP server has."""
 
 
 class Endpoints:
@@ -171,11 +181,12 @@ class Endpoints:
         self._link = link
         self._catalogue = Catalogue() if catalogue is None else catalogue
         self._shown = _Shown(tools=[], named={}, listed=[])
+        self._carried: Mapping[str, EndpointTool] = {}
         self._reading = 0
 
     def find(self, name: str) -> EndpointTool | None:
-        """Return the endpoint that clients know by a name, as last listed."""
-        return self._shown.named.get(name)
+        """Return the endpoint or tool that clients know by a name, as last listed."""
+        return self._shown.named.get(name) or self._carried.get(name)
 
     async def list_callable(self, session_id: str) -> list[EndpointTool]:
         """
@@ -190,17 +201,38 @@ class Endpoints:
         )
         if not reply.ok:
             return []
+        shown = await self._read_listed(reply.body)
+        carried = await self._list_carried(session_id) if shown.carries else []
+        # Clients may say the host's own name too: no endpoint's has a dot.
+        self._carried = {name: tool for tool in carried for name in (tool.name, tool.key)}
+        return [*shown.listed, *carried]
+
+    async def _list_carried(self, session_id: str) -> list[EndpointTool]:
+        reply = await self._link.call(
+            EndpointCall(method="DISCOVER", path="/tools", input={}, session_id=session_id, idempotent=True)
+        )
+        if not reply.ok:
+            return []
+        found: list[EndpointTool]
+        if len(reply.body) <= SHORT:
+            found = carried_tools_of(reply.body)
+        else:
+            found = await self._link.offload(carried_tools_of, reply.body)
+        return found
+
+    async def _read_listed(self, body: bytes) -> _Shown:
+        """Return the tools that the host's list of methods permits."""
         endpoints = (await self._link.manifest()).get("endpoints")
         few = self._catalogue.has(endpoints) or not isinstance(endpoints, list) or len(endpoints) <= FEW
-        if few and len(reply.body) <= SHORT and not self._reading:
-            return self._read(reply.body, endpoints).listed
+        if few and len(body) <= SHORT and not self._reading:
+            return self._read(body, endpoints)
         # A short list waits for one that a thread reads: at the same time both would be read.
         self._reading += 1
         try:
-            shown: _Shown = await self._link.offload(self._read, reply.body, endpoints)
+            shown: _Shown = await self._link.offload(self._read, body, endpoints)
         finally:
             self._reading -= 1
-        return shown.listed
+        return shown
 
     def _read(self, body: bytes, endpoints: Any) -> _Shown:
         """
@@ -212,14 +244,23 @@ class Endpoints:
         known, tools, digest = self._shown, self._catalogue.tools_for(endpoints), sha256(body).digest()
         if known.digest == digest and known.tools is tools:
             return known
-        admitted = _read_admitted(body)
+        entries = _read_methods(body)
+        admitted = {
+            _key(entry): needs_approval(entry) for entry in entries if entry.get("tier") == "B" and "tool" not in entry
+        }
         listed = [
             replace(tool, definition=mark_approval(tool.definition)) if admitted[key] else tool
             for tool in tools
             if (key := tool.key) in admitted
         ]
         # Set here, and not by the awaiting caller: the next one would not find it.
-        self._shown = _Shown(digest=digest, tools=tools, named={tool.name: tool for tool in tools}, listed=listed)
+        self._shown = _Shown(
+            digest=digest,
+            tools=tools,
+            named={tool.name: tool for tool in tools},
+            listed=listed,
+            carries=any("tool" in entry and payload_type_of(entry) != MCP_TOOLS for entry in entries),
+        )
         return self._shown
 
     async def call(
@@ -294,16 +335,71 @@ def answer_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
     return answer
 
 
-def _read_admitted(body: bytes) -> Mapping[str, bool]:
-    """Return the endpoints that the caller may call, as ``METHOD /path``, and whether a person approves each call."""
+def _read_methods(body: bytes) -> list[Mapping[str, Any]]:
+    """Return the entries of the host's list of methods for the caller."""
     try:
         listed = jsontext.decode(body, max_tokens=MAX_TOKENS)
     except ValueError:
         raise ClientError("The host's list of methods is not JSON.", "Is this an AGTP host?") from None
+    return [entry for entry in (listed if isinstance(listed, list) else ()) if isinstance(entry, dict)]
+
+
+def carried_tools_of(body: bytes) -> list[EndpointTool]:
+    """
+    Return the tools in an answer to ``DISCOVER /tools`` that no MCP server has, in the order of the list.
+
+    A tool with the name of an MCP server's is left out: calls of that name are the server's.
+    """
+    try:
+        listed = jsontext.decode(body, max_tokens=MAX_TOKENS)
+    except ValueError:
+        raise ClientError("The host's list of tools is not JSON.", "Is this an AGTP host?") from None
+    entries = [entry for entry in (listed if isinstance(listed, list) else ()) if _is_listed_tool(entry)]
+    of_servers = {entry["name"] for entry in entries if payload_type_of(entry) == MCP_TOOLS}
+    return [_carried_tool(entry) for entry in entries if entry["name"] not in of_servers and "action" in entry]
+
+
+def _is_listed_tool(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and all(
+            isinstance(entry.get(name, otherwise), str)
+            for name, otherwise in (("name", None), ("path", None), ("action", ""))
+        )
+        and isinstance(entry.get("input_schema", {}), dict)
+    )
+
+
+def _carried_tool(entry: Mapping[str, Any]) -> EndpointTool:
+    semantic = entry.get("semantic")
+    semantic = semantic if isinstance(semantic, dict) else {}
+    definition = {
+        "name": shown_name(entry["name"]),
+        "title": entry["name"],
+        "description": str(entry.get("description") or entry["name"]),
+        "inputSchema": tool_input_schema(entry.get("input_schema", {})),
+        "annotations": _annotations(semantic),
+        "_meta": {"agtp/tool": entry["name"], "agtp/required-scopes": entry.get("required_scopes", [])},
+    }
+    if needs_approval(entry):
+        definition = mark_approval(definition)
+    return EndpointTool(
+        name=definition["name"],
+        method="EXECUTE",
+        path=entry["path"],
+        definition=definition,
+        idempotent=semantic.get("is_idempotent") is True,
+        entry=entry,
+    )
+
+
+def _annotations(semantic: Mapping[str, Any]) -> dict[str, bool]:
+    """Return the annotations of MCP for a semantic block."""
+    impact = semantic.get("impact")
     return {
-        _key(entry): needs_approval(entry)
-        for entry in (listed if isinstance(listed, list) else ())
-        if isinstance(entry, dict) and entry.get("tier") == "B" and "tool" not in entry
+        "readOnlyHint": impact == _READS,
+        "destructiveHint": impact == _DESTROYS,
+        "idempotentHint": semantic.get("is_idempotent") is True,
     }
 
 
@@ -330,25 +426,23 @@ def _tool(name: str, entry: Mapping[str, Any]) -> EndpointTool:
         schema = _with_parameter(schema, parameter)
     intent = semantic.get("intent") or entry.get("description") or f"{entry['method']} {entry['path']}"
     hints = semantic.get("parameter_hints")
-    impact = semantic.get("impact")
-    idempotent = semantic.get("is_idempotent") is True
     definition = {
         "name": name,
         "title": f"{entry['method']} {entry['path']}",
         "description": tool_description(str(intent), _hints(hints)),
         "inputSchema": schema,
-        "annotations": {
-            "readOnlyHint": impact == _READS,
-            "destructiveHint": impact == _DESTROYS,
-            "idempotentHint": idempotent,
-        },
+        "annotations": _annotations(semantic),
         "_meta": {
             "agtp/endpoint": f"{entry['method']} {entry['path']}",
             "agtp/required-scopes": entry.get("required_scopes", []),
         },
     }
     return EndpointTool(
-        name=name, method=entry["method"], path=entry["path"], definition=definition, idempotent=idempotent
+        name=name,
+        method=entry["method"],
+        path=entry["path"],
+        definition=definition,
+        idempotent=semantic.get("is_idempotent") is True,
     )
 
 

@@ -210,12 +210,11 @@ class GovernedSession:
         :param progress_callback: takes ``progress``, ``total`` and ``message``.
         :raises Exception: ``MCPError`` (``McpError`` of the SDK's version 1) without an answer that can be believed.
         """
-        endpoint = await self._endpoint(name)
+        endpoint, tool = await self._find(name)
         if endpoint is not None:
             answer = await self._call_endpoint(endpoint, arguments or {})
             made: types.CallToolResult = self._types.CallToolResult.model_validate(answer)
             return made
-        tool = await self._tool(name)
         payload = {"tool": tool, "arguments": dict(arguments or {}), **({"_meta": dict(meta)} if meta else {})}
         seconds = _seconds(read_timeout_seconds, self._timeout)
         reply = await self._execute("mcp.tools.call", "tools", payload, seconds, progress_callback)
@@ -362,13 +361,18 @@ class GovernedSession:
     def _callable(self, name: str) -> str | None:
         return self._view.tools.show(name) if self._view.tools.shows(name) else None
 
-    async def _tool(self, shown: str) -> str:
-        """Return the host's name of a tool."""
+    async def _find(self, shown: str) -> tuple[EndpointTool | None, str]:
+        """Return the endpoint of a name, or the tool that EXECUTE calls; None, and the host's name of another tool."""
+        endpoint = await self._endpoint(shown, listed="__" in shown or "." in shown)
         known = self._view.tools.find_host_name(shown)
-        if known is None and "." not in shown:
-            await self._walk("tools")
-            known = self._view.tools.find_host_name(shown) or self._view.tools.guess(shown)
-        return known or shown
+        if endpoint is not None or known is not None or "." in shown:
+            return endpoint, known or shown
+        await self._walk("tools")
+        known = self._view.tools.find_host_name(shown)
+        if known is None:
+            # No server lists it: it may be a tool that EXECUTE calls otherwise.
+            endpoint = await self._endpoint(shown, listed="__" not in shown)
+        return endpoint, known or self._view.tools.guess(shown)
 
     async def _prompt(self, shown: str) -> str:
         known = self._view.prompts.find_host_name(shown)
@@ -399,11 +403,16 @@ class GovernedSession:
         except ClientError as error:
             raise to_sdk_error(unreachable(error)) from error
 
-    async def _endpoint(self, shown: str) -> EndpointTool | None:
-        """Return the endpoint of a name; hosted tools have a mark in theirs, and endpoints never."""
-        if self._endpoints is None or "__" in shown or "." in shown:
+    async def _endpoint(self, shown: str, *, listed: bool) -> EndpointTool | None:
+        """
+        Return the endpoint of a name, or the tool that EXECUTE calls.
+
+        :param listed: whether it counts only if it was listed before; hosted tools have a mark in their names, and
+            endpoints never, so that the right list is read first.
+        """
+        if self._endpoints is None:
             return None
-        if self._endpoints.find(shown) is None:
+        if self._endpoints.find(shown) is None and not listed:
             await self._listed_endpoints()
         return self._endpoints.find(shown)
 

@@ -15,6 +15,8 @@ from typing import Any
 from agtphost.client.errors import ClientError
 from agtphost.client.mcp.endpoints import AUDIT_ID, EndpointCall, EndpointLink, Endpoints, answer_of
 from agtphost.client.reply import Reply
+from agtphost.client.tools import payload_type_of
+from agtphost.vocabulary.media_types import MCP_TOOLS
 
 SEARCH = "search_tools"
 CALL = "call_tool"
@@ -121,8 +123,11 @@ class ToolSearch:
                 tool = keys.get(f"{entry.get('method')} {entry.get('path')}")
                 if tool is not None:
                     tools.append(_describe_tool(entry, tool.name, tool.definition))
-            elif self._server is None or str(entry.get("name")).startswith(f"{self._server}."):
-                tools.append(_describe_tool(entry, self._show(str(entry.get("name"))), entry))
+            elif payload_type_of(entry) == MCP_TOOLS:
+                if self._server is None or str(entry.get("name")).startswith(f"{self._server}."):
+                    tools.append(_describe_tool(entry, self._show(str(entry.get("name"))), entry))
+            elif (tool := keys.get(str(entry.get("name")))) is not None:
+                tools.append(_describe_tool(entry, tool.name, tool.definition))
         said: dict[str, Any] = {"tools": tools[:limit]}
         said.update({name: found[name] for name in ("engine", "degraded") if name in found})
         text = json.dumps(said, ensure_ascii=False)
