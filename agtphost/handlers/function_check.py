@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import typing
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from dataclasses import is_dataclass
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -20,6 +21,11 @@ _FROM_LOOP = (
     "asyncio.to_thread(blockingCallFromThread, reactor, FUNCTION) with that function of twisted.internet.threads"
 )
 """How a coroutine on the loop of asyncio waits for a Deferred, which belongs to the reactor's thread."""
+
+_ON_LOOP = frozenset({"aiohttp", "anyio", "asyncio"})
+"""Packages whose coroutines need the event loop of asyncio."""
+
+_OTHERS = (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)))
 
 _BETWEEN = frozenset({"fromFuture", "asFuture"})
 """Methods of a Deferred that lead to asyncio and back: who uses them knows which loop runs."""
@@ -54,9 +60,8 @@ def require_suitable(function: Callable[..., Any], *, blocking: bool, on_loop: b
         )
     used = None if on_loop else _asyncio_in(plain)
     if used is not None:
-        what = "asyncio" if used == "asyncio" else f"{used} of asyncio"
         raise UnresolvableFunction(
-            f"{name} uses {what}, whose event loop does not run in the reactor's thread",
+            f"{name} uses {used}, whose event loop does not run in the reactor's thread",
             "write asyncio = true below [handler]",
         )
 
@@ -116,28 +121,41 @@ def _require_suitable_result(function: Any, name: str, *, blocking: bool, on_loo
 
 def _asyncio_in(function: Any, seen: frozenset[Any] = frozenset()) -> str | None:
     """
-    Return what a coroutine uses of asyncio, itself or by another one of its module; None if it uses a bridge.
+    Return what a coroutine uses of asyncio, itself or by other coroutines of its author; None if it uses a bridge.
 
     :param seen: functions that were looked into.
     """
     function = getattr(function, "__func__", function)
-    names = [name for code in _codes(function.__code__) for name in code.co_names]
+    names = dict.fromkeys(name for code in _codes(function.__code__) for name in code.co_names)
     if not _BETWEEN.isdisjoint(names):
         return None
     helpers: list[Any] = []
-    for name in dict.fromkeys(names):
+    for name in names:
         value = function.__globals__.get(name)
         module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        if value is asyncio or (isinstance(module, str) and module.partition(".")[0] == "asyncio"):
-            return name
-        if isinstance(value, FunctionType) and value.__module__ == function.__module__:
-            helpers.append(value)
+        package = module.partition(".")[0] if isinstance(module, str) else ""
+        if package in _ON_LOOP:
+            return package if isinstance(value, ModuleType) else f"{name} of {package}"
+        if isinstance(value, ModuleType) and _is_authors(getattr(value, "__file__", None)):
+            helpers.extend(vars(value).get(inner) for inner in names)
+        helpers.append(value)
     for each in helpers:
-        if inspect.iscoroutinefunction(each) and each not in seen:
-            found = _asyncio_in(each, seen | {function, *helpers})
+        if inspect.iscoroutinefunction(each) and each not in seen and _is_authors(_file_of(each)):
+            found = _asyncio_in(each, seen | {function, *filter(inspect.isfunction, helpers)})
             if found is not None:
                 return found
     return None
+
+
+def _file_of(function: Any) -> str | None:
+    """Return the file that a function was written in."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return None if code is None else str(code.co_filename)
+
+
+def _is_authors(file: str | None) -> bool:
+    """Return whether a file is the operator's: neither this host's, nor of the standard library or a package."""
+    return file is not None and not file.startswith(_OTHERS) and "-packages" not in file
 
 
 def advice_on(error: BaseException) -> str:

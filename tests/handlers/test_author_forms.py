@@ -8,6 +8,8 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, NamedTuple, NewType
 
+import anyio
+import anyio.lowlevel
 import pytest
 import typing_extensions
 from pydantic import BaseModel
@@ -17,6 +19,7 @@ from agtphost import EndpointContext, EndpointError, EndpointResponse, endpoint
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.function_check import advice_on
 from agtphost.testing.host import MemoryHost
+from tests.handlers import author_helpers
 
 Words = NewType("Words", str)
 
@@ -97,6 +100,27 @@ async def maybe(text: str, context: EndpointContext | None = None) -> Answer | E
 async def by_helper(text: str) -> Answer:
     """Waits in another function."""
     await _helper()
+    return {"text": text}
+
+
+@endpoint
+async def by_module(text: str) -> Answer:
+    """Waits in a function of another module."""
+    await author_helpers.wait_on_loop()
+    return {"text": text}
+
+
+@endpoint
+async def by_anyio(text: str) -> Answer:
+    """Waits with a library that needs the loop."""
+    await anyio.lowlevel.checkpoint()
+    return {"text": text}
+
+
+@endpoint
+async def by_twisted_module(text: str) -> Answer:
+    """Waits for a Deferred in a function of another module."""
+    await author_helpers.wait_in_reactor()
     return {"text": text}
 
 
@@ -201,7 +225,10 @@ def host_of(name: str, more: dict[str, Any], **handler: Any) -> MemoryHost:
     return MemoryHost(endpoints=[declared])
 
 
-@pytest.mark.parametrize("name", ["bound", "fixed", "method", "maybe", "plain_method", "an_object", "plain_partial"])
+@pytest.mark.parametrize(
+    "name",
+    ["bound", "fixed", "method", "maybe", "plain_method", "an_object", "plain_partial", "by_twisted_module"],
+)
 def test_each_form_answers(name: str) -> None:
     """Partials, methods, objects, types under other names: with the schema that their hints say."""
     plain = name.startswith(("plain", "an_"))
@@ -221,6 +248,8 @@ def test_each_form_answers(name: str) -> None:
         ("waiting_object", {}, "write asyncio = true below [handler]"),
         ("waiting_object", {"blocking": True}, "write `def` in place of `async def`"),
         ("by_helper", {}, "write asyncio = true below [handler]"),
+        ("by_module", {}, "write asyncio = true below [handler]"),
+        ("by_anyio", {}, "uses anyio, whose event loop does not run"),
         ("task", {}, "write asyncio = true below [handler]"),
         ("deferred", {"asyncio": True}, "leave out asyncio = true"),
         ("deferred", {"blocking": True}, "leave out blocking = true"),
@@ -246,7 +275,16 @@ def test_each_form_answers(name: str) -> None:
 )
 def test_what_could_answer_nothing_is_refused_with_what_to_write(name: str, handler: dict[str, Any], cure: str) -> None:
     """At a check and a start, in one line; not by the first call, and not by a traceback."""
-    declared = name in ("by_helper", "task", "deferred", "awaitable", "outside", "stream", "nothing", "dated", "pair")
+    declared = name.startswith("by_") or name in (
+        "task",
+        "deferred",
+        "awaitable",
+        "outside",
+        "stream",
+        "nothing",
+        "dated",
+        "pair",
+    )
     declared = declared or name in ("unfinished", "declared_method", "twice", "Declared")
     with pytest.raises(ConfigurationError) as wrong:
         host_of(name, {} if declared else SCHEMAS, **handler).core
