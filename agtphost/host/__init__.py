@@ -55,7 +55,8 @@ Services:
 The process:
 
 - :mod:`.root`: the service that twistd starts; :mod:`.standby`: what it does while another host serves, with
-  :mod:`.trial_start` and :mod:`.reserved_labels`: what keeps a configuration or an agent from being taken then;
+  :mod:`.takeover_files`: what it serves when it takes over, :mod:`.trial_start` and :mod:`.reserved_labels`: what keeps
+  a configuration or an agent from being taken then;
   :mod:`.process_description`: what a host reports of itself to the others of its store;
   :mod:`.pod_label`: in Kubernetes, which host serves;
   :mod:`.rehearsal`: the same for ``agtp check``, with :mod:`.quic_warnings`

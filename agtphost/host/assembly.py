@@ -15,6 +15,7 @@ from typing import Any
 from twisted.application.service import IService, MultiService
 from twisted.logger import Logger
 
+from agtphost.cluster.pod_label import PodLabel
 from agtphost.cluster.process_reports import ProcessReporter
 from agtphost.host import a2a_front, gateway, mcp_front, registry_http
 from agtphost.host.access_log import AccessLog
@@ -28,7 +29,7 @@ from agtphost.host.contract_cleanup import ContractCleanup
 from agtphost.host.core import Core
 from agtphost.host.domains import DomainWatch
 from agtphost.host.drain_delay import DrainDelay
-from agtphost.host.evidence import keep_evidence
+from agtphost.host.evidence import Evidence, keep_evidence
 from agtphost.host.expiry_watch import ExpiryWatch
 from agtphost.host.file_rotation import FileRotation
 from agtphost.host.generations import Generations
@@ -75,6 +76,11 @@ class AssembledHost:
     remarks: RemarkLog
     """The warnings about the configuration that were logged."""
 
+    async def discard(self) -> None:
+        """Undo a start that failed: stop what has started, and close the store, which gives its lease up."""
+        await self.services.stop_started()
+        self.generations.core.services.evidence.discard()
+
 
 def assemble(
     loaded: LoadedHost,
@@ -100,8 +106,27 @@ def assemble(
     pod_label = build_pod_label(loaded.config, reactor, environ, serving=True)
     remarks = remarks or RemarkLog(loaded.warnings)
     remarks.write(find_unmatched(loaded))
+    evidence = keep_evidence(loaded, reactor, store, lease=lease)
+    try:
+        return _assemble(loaded, reactor, environ, evidence, remarks, pod_label)
+    except BaseException:
+        if lease is not None:
+            # Another configuration may be tried with it.
+            evidence.discard()
+        raise
+
+
+def _assemble(
+    loaded: LoadedHost,
+    reactor: Any,
+    environ: Mapping[str, str],
+    evidence: Evidence,
+    remarks: RemarkLog,
+    pod_label: PodLabel | None,
+) -> AssembledHost:
+    """Build the host on what holds its records; see :func:`assemble`."""
     factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
-    services = HostServices.for_host(loaded, reactor, keep_evidence(loaded, reactor, store, lease=lease))
+    services = HostServices.for_host(loaded, reactor, evidence)
     listening = services.lasting.listening
     making = UpstreamFactory(reactor, services.evidence, environ, listening)
     generations = Generations(services, making, factory)

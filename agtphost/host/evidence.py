@@ -31,7 +31,7 @@ from agtphost.host.newest_key import check_signing_key
 from agtphost.host.observers import Observers
 from agtphost.host.publication import HISTORY
 from agtphost.host.summary_writer import SummaryWriter
-from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
+from agtphost.iagtp import IChainStore, IPluggableStore, IRecordReader, IRecordStore
 from agtphost.identity.key_history import DIRECTORY, every_key, every_public
 from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError
@@ -76,6 +76,15 @@ class Evidence:
     is_fresh: Callable[[], bool] | None = None
     """Returns whether the lease was confirmed recently enough for a handler to begin; None without a lease."""
 
+    close_store: Callable[[], None] = lambda: None
+    """Closes the store, which gives its lease up; for a host that cannot start. The ledger does so when it stops."""
+
+    def discard(self) -> None:
+        """Close what was opened for a host that cannot start, so that another one can be assembled."""
+        if self.heartbeat is not None:
+            self.heartbeat.stopService()
+        self.close_store()
+
     def takes_calls(self) -> bool:
         """Return whether a handler may begin, as far as the store is concerned."""
         return self.ledger.healthy and (self.is_fresh is None or self.is_fresh())
@@ -102,11 +111,12 @@ def keep_evidence(
     now = clock.seconds
     config, key = loaded.config, loaded.key
     ballast = None if loaded.volatile else _ballast(config)
+    files = () if loaded.volatile else (_witness(loaded),)
     if store is None:
         store = _open(loaded, ballast, lease)
     states, held = LifecycleTable(), StateTable(now)
-    records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
-    files = () if loaded.volatile else (_witness(loaded),)
+    reader = store.reader()
+    records = OffReactorRecords(reader, partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     known = () if config.host.development else store_traces(config)
     every = (*files, *(OperatorWitness(each) for each in loaded.plugins.witnesses))
     tree = TreeKeeper(store, config.host.server_id, key, every, now, known, every_public(key))
@@ -155,7 +165,13 @@ def keep_evidence(
         heartbeat=None if lease is None else begin_heartbeat(reactor, lease, ledger.call_in_writer),
         lease=lease,
         is_fresh=None if lease is None else freshness(lease),
+        close_store=partial(_close, store, reader),
     )
+
+
+def _close(store: IChainStore, reader: IRecordReader) -> None:
+    reader.close()
+    store.close()
 
 
 def _check_key(store: IChainStore, loaded: LoadedHost) -> None:

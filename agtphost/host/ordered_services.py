@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred
@@ -27,10 +27,14 @@ class OrderedServices(MultiService):
     def stopService(self) -> Deferred[None]:
         """Stop all services in turn; fires after the last one has stopped."""
         self.running = 0
-        return Deferred.fromCoroutine(self._stop_each())
+        return Deferred.fromCoroutine(self._stop_each(list(self)))
 
-    async def _stop_each(self) -> None:
-        services: list[IService] = list(self)
+    async def stop_started(self) -> None:
+        """Stop the services that have started, after one of them could not start."""
+        self.running = 0
+        await self._stop_each([service for service in self if service.running])
+
+    async def _stop_each(self, services: Sequence[IService]) -> None:
         for service in reversed(services):
             try:
                 stopping: object = service.stopService()  # type: ignore[no-untyped-call]

@@ -15,18 +15,17 @@ from twisted.python.failure import Failure
 
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.assembly import assemble
+from agtphost.host.assembly import AssembledHost, assemble
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.json_log import use_json_lines
 from agtphost.host.log_throttle import LogThrottling
-from agtphost.host.ordered_services import OrderedServices
 from agtphost.host.reload_candidate import Candidate
 from agtphost.host.reloader import Reloader, Requester
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.signals import SignalHandlers
 from agtphost.host.standby import StandbyHost, lease_of
 from agtphost.host.start_failure import SUPERSEDED, StandardError, StartFailed, exit_now
-from agtphost.host.trial_start import find_start_problems
+from agtphost.host.trial_start import find_start_problems, list_problems
 from agtphost.protocols.polling import hasten
 from agtphost.protocols.steady_timers import use_steady_clock
 from agtphost.stores import StoreError
@@ -91,7 +90,7 @@ class HostService(Service):
         use_steady_clock(reactor)
         self._reactor = reactor
         self._environ = environ
-        self._services: OrderedServices | None = None
+        self._assembled: AssembledHost | None = None
         self._signals = SignalHandlers(reactor, self.reload)
         self._log = LogThrottling(reactor)
         config = loaded.config
@@ -132,8 +131,7 @@ class HostService(Service):
 
         :raises agtphost.stores.StoreError: the store cannot be used; other causes have other errors.
         """
-        assembled = assemble(self._loaded, self._reactor, self._environ, lease=self._lease)
-        self._services = assembled.services
+        self._assembled = assembled = assemble(self._loaded, self._reactor, self._environ, lease=self._lease)
         self._reloading = Reloader(
             *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents, assembled.remarks),
             self._renew,
@@ -141,7 +139,7 @@ class HostService(Service):
         assembled.generations.core.services.lasting.reloads.reload = self._reloading.reload_for_operator
         # Before the ready line: a SIGHUP right after it would end the process.
         self._signals.startService()
-        self._services.startService()  # type: ignore[no-untyped-call]
+        assembled.services.startService()  # type: ignore[no-untyped-call]
         tune_collector()
         settle_allocator()
         hasten(self._reactor)
@@ -150,23 +148,53 @@ class HostService(Service):
     def _stand_by(self, lease: ILease) -> None:
         self._standby = StandbyHost(self._loaded, self._reactor, self._environ, lease, self._find_problems)
         self._signals.startService()
-        waiting = self._standby.start()
-        self._waiting = waiting.addCallback(self._end_wait).addErrback(self._end_in_failure)
+        ended = Deferred.fromCoroutine(self._end_wait(self._standby, self._standby.start(), lease))
+        self._waiting = ended.addErrback(self._end_in_failure)
 
     def _find_problems(self, loaded: LoadedHost, serves: bool) -> list[Problem]:
         return find_start_problems(loaded, self._reactor, self._environ, serves=serves)
 
-    def _end_wait(self, taken: bool) -> None:
-        assert self._standby is not None
-        standby, self._standby = self._standby, None
+    async def _end_wait(self, standby: StandbyHost, waiting: Deferred[bool], lease: ILease) -> None:
+        taken = await waiting
+        self._standby = None
         with self._report_failures(), standby.keep_alive():
             if taken and self.running:
-                log.info("this host takes over")
-                standby.take_changed_files()
-                self._loaded = standby.loaded
+                await self._take_over(standby, lease)
+            else:
+                lease.give_up()
+
+    async def _take_over(self, standby: StandbyHost, lease: ILease) -> None:
+        """
+        Serve with the present files; where the start fails, with what else the standby has.
+
+        If no start succeeds, this raises what the last one did.
+        """
+        log.info("this host takes over")
+        files = standby.find_changed_files()
+        while True:
+            self._loaded = files.loaded
+            try:
                 self._serve()
-            elif self._lease is not None:
-                self._lease.give_up()
+                return
+            except Exception as error:
+                failure = error
+            await self._discard_start(lease)
+            if not self.running:
+                return
+            if not files.can_fall_back:
+                raise failure
+            if not lease.take():
+                name = (lease.look().holder or lease.me).name
+                log.critical("{name} took over while a start that failed was undone: {why}", name=name, why=failure)
+                exit_now(SUPERSEDED)
+            files.fall_back(list_problems(failure, self._loaded))
+
+    async def _discard_start(self, lease: ILease) -> None:
+        """Undo a start that failed, and give the lease up."""
+        assembled, self._assembled, self._reloading = self._assembled, None, None
+        if assembled is not None:
+            await assembled.discard()
+        lease.give_up()
 
     def _end_in_failure(self, failure: Failure) -> None:
         """End a process whose reactor runs already, so that raising would not end it."""
@@ -203,8 +231,8 @@ class HostService(Service):
         self._notify_manager(ServiceManagerNotifier.notify_stopping)
         if self._standby is not None:
             self._standby.stop()
-        stopped = succeed(None) if self._services is None else self._services.stopService()
-        if self._services is None and self._waiting is not None:
+        stopped = succeed(None) if self._assembled is None else self._assembled.services.stopService()
+        if self._assembled is None and self._waiting is not None:
             stopped = self._waiting
         return stopped.addBoth(self._release)
 
@@ -232,7 +260,7 @@ class HostService(Service):
             asked.addCallback(lambda _: self._notify_manager(ServiceManagerNotifier.end_reload))
 
     def _notify_manager(self, word: Callable[[ServiceManagerNotifier], None]) -> None:
-        if self._services is not None:
+        if self._assembled is not None:
             word(self._service("service manager"))
 
     def _renew(self, candidate: Candidate) -> None:
@@ -242,5 +270,5 @@ class HostService(Service):
         self._service("refusals").write()
 
     def _service(self, name: str) -> Any:
-        assert self._services is not None
-        return self._services.getServiceNamed(name)  # type: ignore[no-untyped-call]
+        assert self._assembled is not None
+        return self._assembled.services.getServiceNamed(name)  # type: ignore[no-untyped-call]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from agtphost.cluster.heartbeat import START_SECONDS, begin_to_keep
 from agtphost.cluster.readiness import StandbyResource
 from agtphost.cluster.standby import CannotTakeOver, Sighting, Standby
 from agtphost.config import Config, load
-from agtphost.config.reloadable_keys import RESTART, STANDBY_RESTART, WHOLE, merge_reloadable
+from agtphost.config.reloadable_keys import STANDBY_RESTART, merge_reloadable
 from agtphost.config.surfaces import METRICS
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.host_loader import LoadedHost, load_host
@@ -27,11 +27,12 @@ from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
 from agtphost.host.reload_candidate import ATTEMPTS, describe_unstable, withdraw_issued
-from agtphost.host.reload_plan import CONFIGURATION, HANDLERS, SIGNING_KEY, Inventory, stamp_endpoint_files
+from agtphost.host.reload_plan import HANDLERS, SIGNING_KEY, Inventory
 from agtphost.host.reserved_labels import leave_out_reserved
 from agtphost.host.service_manager import ServiceManagerNotifier
-from agtphost.host.start_files import UntakenChange, find_changes, stamp_files
+from agtphost.host.start_files import find_changes
 from agtphost.host.surfaces import reload_tls, standby_service
+from agtphost.host.takeover_files import CHANGED_MODULES, TakeoverFiles, log_problems, log_waiting, stamp_host
 from agtphost.identity.key_history import DIRECTORY
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import StoreError
@@ -53,37 +54,20 @@ def lease_of(config: Config) -> ILease | None:
     return locate_store(config.store).lease(me, config.host.server_id)
 
 
-WAITING = frozenset(
-    f"[{table}]" if keys == WHOLE else f"[{table}] {key}" for table, keys in STANDBY_RESTART.items() for key in keys
-)
-"""Keys that a takeover takes from the configuration before in any case."""
-
-
-def _log_problems(problems: Iterable[Problem]) -> None:
-    for problem in problems:
-        log.error("not taken: {problem}", problem=str(problem))
-
-
-def _log_waiting(keys: Iterable[str]) -> None:
-    for key in keys:
-        log.warn("{key} waits for a restart of this host", key=key)
-
-
-CHANGED_MODULES = "modules of the handlers have changed; restart this host to import them again"
-
-
 def _kid(key: SigningKey | None) -> str | None:
     return None if key is None else key.public.kid
 
 
-def _stamp(loaded: LoadedHost) -> Inventory:
-    """Return the files of a host as they are now."""
-    return {**stamp_files(loaded.config, loaded.tls), **stamp_endpoint_files(loaded.endpoints)}
+def _keep_key(loaded: LoadedHost, running: LoadedHost) -> LoadedHost:
+    """Return the same with the signing key that this host took the lease with, if the key is another one."""
+    if _kid(loaded.key) == _kid(running.key):
+        return loaded
+    return replace(loaded, key=running.key, files={**loaded.files, SIGNING_KEY: running.files[SIGNING_KEY]})
 
 
 def _find_changes(loaded: LoadedHost, before: Inventory) -> set[str]:
     """Return the kinds of files of a host that have changed since they were read."""
-    return find_changes(_stamp(loaded), before)
+    return find_changes(stamp_host(loaded), before)
 
 
 FindProblems = Callable[[LoadedHost, bool], Sequence[Problem]]
@@ -179,72 +163,46 @@ class StandbyHost:
         Modules that were imported are not imported again: for changed code, restart this host.
         """
         try:
-            self.loaded, waiting = self._read_usable(STANDBY_RESTART, serves=False)
+            self.loaded, waiting = self._read_usable(self.loaded, STANDBY_RESTART, serves=False)
         except ConfigurationError as error:
-            _log_problems(error.problems)
+            log_problems(error.problems)
             return
-        _log_waiting(waiting)
+        log_waiting(waiting)
         self._seen = self.loaded.files
         self._reporter.renew()
         log.info("the configuration was read again; it counts once this host takes over")
 
-    def take_changed_files(self) -> None:
+    def find_changed_files(self) -> TakeoverFiles:
         """
-        Read the configuration again if its files have changed: a takeover serves what a start would serve.
+        Read the configuration again if its files have changed, and return what this host can serve.
 
-        Where a start would fail, what a reload takes is taken: keys that wait for a restart stay as they were read
-        before. Where that fails, too, all stays; and the signing key in any case, as this host took the lease with the
-        key that it has.
+        The signing key stays in any case, as this host took the lease with the key that it has.
 
         :raises agtphost.stores.StoreError: the store keeps this host from serving with any configuration.
         """
-        changed = _find_changes(self.loaded, self.loaded.files)
-        self.loaded = leave_out_reserved(self.loaded)
-        if HANDLERS in changed:
-            log.warn(CHANGED_MODULES)
-        changed -= {HANDLERS}
-        if changed:
-            self.loaded = self._take(changed)
+        return TakeoverFiles(self.loaded, partial(self._read_usable, serves=True))
 
-    def _take(self, changed: Set[str]) -> LoadedHost:
-        """Return what to serve after kinds of files have changed."""
-        try:
-            loaded, waiting = self._read_usable(STANDBY_RESTART, serves=True)
-            untaken = None
-        except ConfigurationError as error:
-            _log_problems(error.problems)
-            try:
-                loaded, waiting = self._read_usable(RESTART, serves=True)
-            except ConfigurationError:
-                log.error("this host serves what it read before; correct the files, and then reload")
-                return replace(self.loaded, untaken=UntakenChange(kinds=frozenset(changed), problems=error.problems))
-            kinds, keys = frozenset({CONFIGURATION}), tuple(key for key in waiting if key not in WAITING)
-            # Without such keys, what was in the way has gone in the meantime.
-            untaken = UntakenChange(kinds=kinds, keys=keys, problems=error.problems) if keys else None
-        _log_waiting(waiting)
-        if loaded.key is not None and loaded.key is self.loaded.key:
-            log.error("not taken: the signing key is another one; this host signs with the one that it read before")
-        log.info("read again, because it has changed: {kinds}", kinds=", ".join(sorted(changed)))
-        return replace(loaded, untaken=untaken)
-
-    def _read_usable(self, restart: Mapping[str, frozenset[str]], *, serves: bool) -> tuple[LoadedHost, Sequence[str]]:
+    def _read_usable(
+        self, running: LoadedHost, restart: Mapping[str, frozenset[str]], *, serves: bool
+    ) -> tuple[LoadedHost, Sequence[str]]:
         """
         Return what a start would read, if the start would succeed, and the keys that stay as they were.
 
+        :param running: what was read before.
         :param restart: by table, the keys that stay.
         :param serves: whether this host is about to serve.
         :raises ConfigurationError: the start would fail; nothing of what was read stays.
         """
-        imported, issued = NewImports(self.loaded.config.endpoints.python_path), list[Path]()
+        imported, issued = NewImports(running.config.endpoints.python_path), list[Path]()
         invalidate_caches()
         try:
             for _ in range(ATTEMPTS):
-                loaded, waiting = self._read(restart, issued)
+                loaded, waiting = self._read(running, restart, issued)
                 if not _find_changes(loaded, loaded.files) - {HANDLERS}:
                     break
             else:
-                raise ConfigurationError([describe_unstable(self.loaded.config.file)])
-            loaded = leave_out_reserved(self._keep_key(loaded)) if serves else loaded
+                raise ConfigurationError([describe_unstable(running.config.file)])
+            loaded = leave_out_reserved(_keep_key(loaded, running)) if serves else loaded
             if problems := self._find_problems(loaded, serves):
                 raise ConfigurationError(problems)
         except BaseException as error:
@@ -256,20 +214,15 @@ class StandbyHost:
                 raise
             log.failure("the files could not be read")
             problem = Problem(
-                message=explain(error) or repr(error), file=str(self.loaded.config.file), original=original_of(error)
+                message=explain(error) or repr(error), file=str(running.config.file), original=original_of(error)
             )
             raise ConfigurationError([problem]) from error
         return loaded, waiting
 
-    def _keep_key(self, loaded: LoadedHost) -> LoadedHost:
-        """Return the same with the signing key that this host took the lease with, if the key is another one."""
-        if _kid(loaded.key) == _kid(self.loaded.key):
-            return loaded
-        return replace(loaded, key=self.loaded.key, files={**loaded.files, SIGNING_KEY: self.loaded.files[SIGNING_KEY]})
-
-    def _read(self, restart: Mapping[str, frozenset[str]], issued: list[Path]) -> tuple[LoadedHost, Sequence[str]]:
+    def _read(
+        self, running: LoadedHost, restart: Mapping[str, frozenset[str]], issued: list[Path]
+    ) -> tuple[LoadedHost, Sequence[str]]:
         """Return what a start would read, and the keys that stay as they were."""
-        running = self.loaded
         config, _, waiting = merge_reloadable(load(running.config.file, self._environ), running.config, restart)
         loaded = load_host(config, self._environ, issued)
         # A module is not imported again, so it counts as it was when it was imported.
@@ -289,7 +242,7 @@ class StandbyHost:
         :raises agtphost.stores.StoreError: it has another key, or the store cannot be read.
         """
         if changed := _find_changes(self.loaded, self._seen):
-            self._seen = _stamp(self.loaded)
+            self._seen = stamp_host(self.loaded)
             self._reporter.renew()
             self._report_changes(changed)
         config = self.loaded.config

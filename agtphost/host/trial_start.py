@@ -8,13 +8,14 @@ goes on: so nothing is written, nothing is scheduled, and a port is bound for a 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.task import Clock
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from agtphost.audit.checkpoint import Checkpoint
@@ -119,16 +120,21 @@ def _assemble(
 ) -> Collection[Problem]:
     try:
         assembled = assemble(loaded, reactor, environ, store, remarks=UnwrittenRemarks())
-    except ConfigurationError as error:
-        return error.problems
     except Exception as error:
-        if not isinstance(error, (AmbiguousEndpoints, OSError, StoreError, ValueError)):
-            log.failure("a host could not be assembled")
-        return [Problem(message=explain(error), file=str(loaded.config.file), original=original_of(error))]
+        return list_problems(error, loaded)
     try:
         return list(_try_services(assembled.services)) if serves else ()
     finally:
         assembled.generations.discard(assembled.generations.core)
+
+
+def list_problems(error: Exception, loaded: LoadedHost) -> Sequence[Problem]:
+    """Return the problems of an error that keeps a host from starting with a configuration; log one that is a bug."""
+    if isinstance(error, ConfigurationError):
+        return error.problems
+    if not isinstance(error, (AmbiguousEndpoints, OSError, StoreError, ValueError)):
+        log.failure("a host could not be started", failure=Failure(error))  # type: ignore[no-untyped-call]
+    return [Problem(message=explain(error), file=str(loaded.config.file), original=original_of(error))]
 
 
 def _try_services(services: Iterable[object]) -> Iterator[Problem]:

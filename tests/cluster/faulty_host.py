@@ -6,18 +6,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from twisted.scripts.twistd import run
 
 from agtphost.cluster import heartbeat, pod_label, standby
 from agtphost.config import Config
-from agtphost.host import evidence, root
+from agtphost.errors import Problem
+from agtphost.host import evidence, root, trial_start
 from agtphost.host import standby as host_standby
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.stores.interfaces import ILease
@@ -101,6 +105,44 @@ def make_edited() -> None:
         return host_standby.lease_of(config)
 
     root.lease_of = change_files  # type: ignore[attr-defined]
+
+
+def make_hindered() -> None:
+    """
+    No fault: something happens after a trial that found nothing, before the start.
+
+    TEST_EVENTS lists for each such trial what happens then: ``remove`` a file, ``write`` a file and its text, or
+    ``listen`` at a port.
+    """
+    events: list[list[list[str]]] = json.loads(os.environ["TEST_EVENTS"])
+    listening: list[socket.socket] = []
+
+    def try_start(loaded: LoadedHost, *given: Any, serves: bool) -> list[Problem]:
+        problems = trial_start.find_start_problems(loaded, *given, serves=serves)
+        for what, named, *text in events.pop(0) if serves and not problems and events else ():
+            if what == "remove":
+                os.unlink(named)
+            elif what == "write":
+                Path(named).write_text(*text)
+            else:
+                listening.append(socket.create_server(("127.0.0.1", int(named))))
+        return problems
+
+    root.find_start_problems = try_start  # type: ignore[attr-defined]
+
+
+def make_outrun() -> None:
+    """No fault: the same, and another host takes the lease as soon as this one gives it up."""
+    make_hindered()
+    give_up = PostgresLease.give_up
+
+    def give_up_and_wait(self: PostgresLease) -> None:
+        held = bool(self.term)
+        give_up(self)
+        while held and self.look().holder is None:
+            time.sleep(0.05)
+
+    PostgresLease.give_up = give_up_and_wait  # type: ignore[method-assign]
 
 
 def make_pod() -> None:

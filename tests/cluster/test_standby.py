@@ -226,14 +226,14 @@ def test_files_that_change_while_they_are_read_are_read_again(tmp_path: Path, mo
     rest = endpoint.read_text().partition("path = ")[2].partition("\n")[2]
     monkeypatch.setattr(standby_module, "load_host", read)
     endpoint.write_text(endpoint.read_text().replace('path = "/text"', 'path = "/zero"'))
-    host.take_changed_files()
+    host.loaded = host.find_changed_files().loaded
     assert "/one" in {each.path for each in host.loaded.endpoints}
     before = host.loaded
     for more in (["/two", "/three", "/four", "/five"], ["away", "away"]):
         steps = iter(more)
         endpoint.write_text(endpoint.read_text() + "# changed\n")
         with capturedLogs() as logged:
-            host.take_changed_files()
-        assert host.loaded == replace(before, untaken=host.loaded.untaken)
-        assert host.loaded.untaken is not None and host.loaded.untaken.kinds == {"endpoints"}
+            found = host.find_changed_files().loaded
+        assert found == replace(before, untaken=found.untaken)
+        assert found.untaken is not None and found.untaken.kinds == {"endpoints"}
         assert "this host serves what it read before" in (formatEvent(logged[-1]) or "")

@@ -1,0 +1,116 @@
+"""A takeover whose start fails although its trial found nothing: what is served then, and by which host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agtphost.identity.keys import SigningKey
+from agtphost.stores.lease import LONGEST_LEASE
+from tests import postgres
+from tests.cluster.hosts import Cluster, cluster, gone
+from tests.cluster.test_untaken_files import paths_of, rename, shown
+from tests.host.test_trial_start import CARD_KEY
+from tests.system.hosting import free_port, until
+
+pytestmark = postgres.needed
+
+SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'agtphost/b'"
+
+
+def add_card(group: Cluster, config: Path) -> Path:
+    """Name an A2A agent and the file of its key, which only the assembly reads; return the file."""
+    file = group.folder / "missing.pub"
+    SigningKey.generate().public.save(file)
+    config.write_text(config.read_text() + CARD_KEY)
+    return file
+
+
+def port_line(config: Path) -> str:
+    """Return the line that has the port of a host."""
+    return next(line for line in config.read_text().splitlines() if line.startswith("port = "))
+
+
+def happen(*events: list[list[str]]) -> dict[str, str]:
+    """Return what has events happen, each group after one trial."""
+    return {"TEST_EVENTS": json.dumps(events)}
+
+
+def count_sessions(group: Cluster) -> int:
+    """Return how many connections to the database the second host has."""
+    return int(postgres.server().run(SESSIONS, url=group.url)[0][0])
+
+
+def test_a_file_that_goes_after_the_trial_leaves_what_was_read_before(tmp_path: Path) -> None:
+    """Nothing of the failed start stays, neither a connection to the database nor a thread that keeps the lease."""
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        config = group.variant("b")
+        card = group.folder / "missing.pub"
+        host = group.stand_by("b", config=config, fault="hindered", environ=happen([["remove", str(card)]]))
+        add_card(group, config)
+        rename(group, "/text", "/repeat")
+        assert group.hosts["a"].stop() == 0
+        assert paths_of(host.wait()) == ["/text"]
+        assert "not taken: " in host.output and "card_keys" in host.output
+        assert "this host serves what it read before" in host.output
+        until(lambda: set(shown(group, "b", config)[1]) == {"configuration", "endpoints"})
+        (note,), _ = shown(group, "b", config)
+        assert "card_keys" in note and "`agtp reload`" in note
+        after_failure = count_sessions(group)
+        assert host.stop() == 0
+        card.write_bytes(SigningKey.generate().public.pem)
+        assert paths_of(group.start("b", config=config).wait()) == ["/repeat"]
+        until(lambda: shown(group, "b", config) == ([], []))
+        assert count_sessions(group) == after_failure
+
+
+def test_a_port_that_is_taken_after_the_trial_leaves_the_one_before(tmp_path: Path) -> None:
+    """As where the trial finds it: the key waits for a restart, and all else is taken."""
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        taken = free_port()
+        config = group.variant("b")
+        port = port_line(config)
+        host = group.stand_by("b", config=config, fault="hindered", environ=happen([["listen", str(taken)]]))
+        config.write_text(config.read_text().replace(port, f"port = {taken}"))
+        rename(group, "/text", "/repeat")
+        assert group.hosts["a"].stop() == 0
+        assert host.wait().uri.endswith(f":{port.split()[-1]}")
+        assert paths_of(host) == ["/repeat"]
+        until(lambda: shown(group, "b", config)[1] == ["configuration"])
+        (note,), _ = shown(group, "b", config)
+        assert "[listen]" in note and str(taken) in note and "restart this host" in note
+
+
+def test_files_that_change_after_the_trial_are_read_again(tmp_path: Path) -> None:
+    """The changed port is taken, and corrected, before this host listens there: it serves with the corrected one."""
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        taken, free = free_port(), free_port()
+        config = group.variant("b")
+        text, port = config.read_text(), port_line(config)
+        events = [["listen", str(taken)], ["write", str(config), text.replace(port, f"port = {free}")]]
+        host = group.stand_by("b", config=config, fault="hindered", environ=happen(events))
+        config.write_text(text.replace(port, f"port = {taken}"))
+        rename(group, "/text", "/repeat")
+        assert group.hosts["a"].stop() == 0
+        assert host.wait().uri.endswith(f":{free}")
+        assert paths_of(host) == ["/repeat"]
+        assert shown(group, "b", config) == ([], [])
+
+
+def test_a_host_that_another_one_outruns_stands_by_when_it_is_started_again(tmp_path: Path) -> None:
+    """While its failed start was undone, the other one took the lease: it ends with status 75, and says why."""
+    with cluster(tmp_path, "a", "b", "c", takeover_after=LONGEST_LEASE) as group:
+        taken = free_port()
+        config = group.variant("b")
+        port = port_line(config)
+        host = group.stand_by("b", config=config, fault="outrun", environ=happen([["listen", str(taken)]]))
+        sound = config.read_text()
+        config.write_text(sound.replace(port, f"port = {taken}"))
+        assert group.hosts["a"].stop() == 0
+        until(lambda: "this host takes over" in host.output)
+        third = group.start("c")
+        assert gone(host) == 75
+        assert paths_of(third.wait()) == ["/text"]
+        assert "c took over while" in host.output and str(taken) in host.output
+        config.write_text(sound)
+        group.stand_by("b", config=config)
