@@ -22,6 +22,7 @@ from zope.interface import implementer
 
 from agtphost.config import Config, examine, problems_in
 from agtphost.config.launch_script import missing_scripts
+from agtphost.config.replacement import replace_value
 from agtphost.config.surfaces import surfaces
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem, report_unreadable
@@ -322,7 +323,7 @@ class _RehearsalCopy:
                 # A separate loopback address with any free port, so that surfaces with one socket still share one.
                 kind = "ssl" if surface.listener.secure else "tcp"
                 here = f"{kind}:0:interface=127.0.0.{self.systemd_sockets.index(bare) + 2}"
-                self.config = _replace_value(self.config, (*surface.location, "listen"), here)
+                self.config = replace_value(self.config, (*surface.location, "listen"), here)
         witness = config.audit.witness
         if not witness.is_relative_to(config.host.state_dir):
             audit = self.config.audit.model_copy(update={"witness": folder / "witness" / witness.name})
@@ -367,13 +368,6 @@ class _RehearsalCopy:
             )
             for each in problems
         ]
-
-
-def _replace_value(value: Any, location: Sequence[Any], new: Any) -> Any:
-    """Return a configuration with one value replaced."""
-    name, *rest = location
-    inner = new if not rest else _replace_value(getattr(value, name), rest, new)
-    return value.model_copy(update={name: inner})
 
 
 def _move_paths(value: Any, old: Path, new: Path) -> Any:
