@@ -264,7 +264,8 @@ def _server_names(loaded: LoadedHost) -> Mapping[str, str]:
             hint="`agtp agent ls` lists them",
         )
         for name, label in config.identity.server_names.items()
-        if loaded.directory.by_name(label) is None
+        # The name of an agent that is left out leads to no other one.
+        if loaded.directory.by_name(label) is None and label not in loaded.left_out
     ]
     if wrong:
         raise ConfigurationError(wrong)

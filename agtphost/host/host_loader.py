@@ -101,6 +101,9 @@ class LoadedHost:
     untaken: UntakenChange | None = None
     """What of the files has changed and was not taken when this host took over; None for nothing."""
 
+    left_out: frozenset[str] = frozenset()
+    """Labels of hosted agents that were not admitted when this host took over, as they are reserved."""
+
     @property
     def catalog(self) -> Catalog:
         """Return the catalog that validates requests unless they ask for another version."""

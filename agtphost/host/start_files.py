@@ -7,7 +7,7 @@ A running host reads the latter once for each value that names them; a host on s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,22 @@ class UntakenChange:
         if not self.keys:
             cure = "this host serves what it read before: correct it, and then run `agtp reload`"
         return f"changed, and not taken when this host took over: {what}: {why}; {cure}"
+
+
+def describe_untaken(untaken: UntakenChange | None, left_out: Collection[str]) -> list[str]:
+    """
+    Return a line for each thing that was not taken when a host took over.
+
+    :param left_out: labels of agents that were not admitted; see :mod:`agtphost.host.reserved_labels`.
+    """
+    lines = [] if untaken is None else [untaken.describe()]
+    if left_out:
+        lines.append(
+            f"not taken when this host took over: {', '.join(sorted(left_out))}, with what names it in host.toml: the "
+            "label is reserved for an agent that ended; issue it under another label, or remove its files, and then "
+            "run `agtp reload`"
+        )
+    return lines
 
 
 def stamp_files(config: Config, tls: ServerTLS | None) -> Inventory:

@@ -72,12 +72,12 @@ class TakeoverFiles:
 
     def __init__(self, before: LoadedHost, read: ReadFiles) -> None:
         self._read = read
+        changed = find_changes(stamp_host(before), before.files)
         self._before = self.loaded = leave_out_reserved(before)
-        self._compared = stamp_host(before)
+        self._compared = stamp_host(self.loaded)
         self._next: list[Staying] = []
         self._can_stay = False
         self._again = ATTEMPTS - 1
-        changed = find_changes(self._compared, before.files)
         if HANDLERS in changed:
             log.warn(CHANGED_MODULES)
         if changed - {HANDLERS}:

@@ -17,6 +17,7 @@ from agtphost.host.drain_delay import DrainDelay
 from agtphost.host.expiry_watch import ExpiryWatch
 from agtphost.host.registry import VITALS
 from agtphost.host.services import HostServices
+from agtphost.host.start_files import describe_untaken
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.protocols import ListeningService
@@ -136,7 +137,7 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
             "free_space_floor": config.store.free_space_floor,
             "agents": dict(known),
             "expiring": [each.sentence for each in seen.expiries if each.soon],
-            "untaken": [] if on.loaded.untaken is None else [on.loaded.untaken.describe()],
+            "untaken": describe_untaken(on.loaded.untaken, on.loaded.left_out),
             "upstreams": [asdict(each) for each in seen.upstreams],
             "witness_ages": dict(seen.witness_ages),
             "open_items": dict(seen.open_items),
