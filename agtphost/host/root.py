@@ -65,6 +65,10 @@ def tune_threads() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
 
 
+MOST_OUTAGES = 5
+"""Failures of the store at takeovers after which the next one ends the process."""
+
+
 def end_superseded(error: Superseded) -> None:
     """End the process, from any thread: another host has the lease, so no handler may begin any more."""
     log.critical("{why}", why=str(error))
@@ -102,6 +106,8 @@ class HostService(Service):
         self._lease: ILease | None = None
         self._standby: StandbyHost | None = None
         self._waiting: Deferred[None] | None = None
+        self._outages: set[str] = set()
+        """Why takeovers failed, after which this host stood by again."""
 
     def startService(self) -> None:
         """
@@ -158,10 +164,26 @@ class HostService(Service):
         taken = await waiting
         self._standby = None
         with self._report_failures(), standby.keep_alive():
-            if taken and self.running:
-                await self._take_over(standby, lease)
-            else:
+            if not (taken and self.running):
                 lease.give_up()
+                return
+            try:
+                await self._take_over(standby, lease)
+                return
+            except StoreError as error:
+                await self._discard_start(lease)
+                if not self.running:
+                    return
+                if self._is_lasting(error):
+                    raise
+                self._outages.add(str(error))
+                log.error("this host stands by again: {why}", why=str(error))
+            self._standby = StandbyHost(standby.loaded, self._reactor, self._environ, lease, self._find_problems)
+        await self._end_wait(self._standby, self._standby.start(), lease)
+
+    def _is_lasting(self, error: StoreError) -> bool:
+        """Return whether a takeover failed for that reason before, although the database was there in between."""
+        return str(error) in self._outages or len(self._outages) >= MOST_OUTAGES
 
     async def _take_over(self, standby: StandbyHost, lease: ILease) -> None:
         """
@@ -176,6 +198,11 @@ class HostService(Service):
             try:
                 self._serve()
                 return
+            except StoreError as error:
+                if not self._is_lasting(error):
+                    # No other configuration helps where the database is away.
+                    raise
+                failure: Exception = error
             except Exception as error:
                 failure = error
             await self._discard_start(lease)

@@ -92,7 +92,7 @@ class StandbyHost:
         lease: ILease,
         find_problems: FindProblems,
     ) -> None:
-        self.loaded = replace(loaded, https=reload_tls(loaded.config))
+        self.loaded = replace(loaded, https=loaded.https or reload_tls(loaded.config))
         """What the host starts with when it takes over."""
 
         self._seen = loaded.files

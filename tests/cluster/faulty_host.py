@@ -111,8 +111,8 @@ def make_hindered() -> None:
     """
     No fault: something happens after a trial that found nothing, before the start.
 
-    TEST_EVENTS lists for each such trial what happens then: ``remove`` a file, ``write`` a file and its text, or
-    ``listen`` at a port.
+    TEST_EVENTS lists for each such trial what happens then: ``remove`` a file, ``write`` a file and its text,
+    ``listen`` at a port, or ``wait`` for a file, which is said by one that ends in ``.waits``.
     """
     events: list[list[list[str]]] = json.loads(os.environ["TEST_EVENTS"])
     listening: list[socket.socket] = []
@@ -124,6 +124,10 @@ def make_hindered() -> None:
                 os.unlink(named)
             elif what == "write":
                 Path(named).write_text(*text)
+            elif what == "wait":
+                Path(f"{named}.waits").touch()
+                while not os.path.exists(named):
+                    time.sleep(0.05)
             else:
                 listening.append(socket.create_server(("127.0.0.1", int(named))))
         return problems

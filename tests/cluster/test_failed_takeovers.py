@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
+
+import pytest
 
 from agtphost.identity.keys import SigningKey
 from agtphost.stores.lease import LONGEST_LEASE
@@ -114,3 +117,29 @@ def test_a_host_that_another_one_outruns_stands_by_when_it_is_started_again(tmp_
         assert "c took over while" in host.output and str(taken) in host.output
         config.write_text(sound)
         group.stand_by("b", config=config)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.parametrize("back", [True, False])
+def test_a_database_that_restarts_during_a_takeover_is_waited_for(
+    tmp_path: Path, how: signal.Signals, back: bool
+) -> None:
+    """As by ``pg_ctl restart``, fast and immediate, after the lease was taken: back before the start, or later."""
+    server = postgres.server()
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        gate = tmp_path / "gate"
+        config = group.variant("b")
+        host = group.stand_by("b", config=config, fault="hindered", environ=happen([["wait", str(gate)]]))
+        rename(group, "/text", "/repeat")
+        assert group.hosts["a"].stop() == 0
+        until(Path(f"{gate}.waits").exists)
+        server.stop(how)
+        try:
+            if not back:
+                gate.touch()
+                until(lambda: "stands by again" in host.output or host.process.poll() is not None)
+        finally:
+            server.start()
+        gate.touch()
+        assert paths_of(host.wait()) == ["/repeat"], host.output
+        assert shown(group, "b", config) == ([], [])
