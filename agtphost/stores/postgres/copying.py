@@ -34,20 +34,30 @@ def read_postgres(address: Address) -> Iterator[ReadTable]:
     :raises StoreError: it is missing, cannot be used, or a host holds it.
     """
     with closing(dial(address, writer=False)) as session:
-        row = require_usable(session)
-        if row.serving is not None:
-            raise StoreError(f"{session.name} is in use by {row.serving}; stop that host first")
-        # A standby would go on with this store when the copy has ended.
-        if alive := [each for each in read_processes(session) if each.is_alive]:
-            hosts = ", ".join(f"{each.name} ({each.state}, at {each.place})" for each in alive)
-            raise StoreError(
-                f"{session.name} is in use by {hosts}; stop these hosts first. One that was killed counts for "
-                f"{SILENT_SECONDS:.0f} s more"
-            )
+        _require_idle(session)
         fill_index(session)
         session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM store FOR UPDATE NOWAIT")
+        # A host may have started while the index was filled.
+        _require_idle(session)
         yield partial(_read_table, session)
         session.command(b"ROLLBACK")
+
+
+def _require_idle(session: Session) -> None:
+    """
+    Refuse a store that a host serves, or will serve when the copy has ended.
+
+    :raises StoreError: there is one, or the store cannot be used.
+    """
+    row = require_usable(session)
+    if row.serving is not None:
+        raise StoreError(f"{session.name} is in use by {row.serving}; stop that host first")
+    if alive := [each for each in read_processes(session) if each.is_alive]:
+        hosts = ", ".join(f"{each.name} ({each.state}, at {each.place})" for each in alive)
+        raise StoreError(
+            f"{session.name} is in use by {hosts}; stop these hosts first. One that was killed counts for "
+            f"{SILENT_SECONDS:.0f} s more"
+        )
 
 
 def _read_table(session: Session, table: str) -> Iterator[Row]:
