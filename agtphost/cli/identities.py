@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from agtphost.cli.host_config import (
 )
 from agtphost.cli.options import Connection
 from agtphost.cli.output import print_note
+from agtphost.vocabulary.display_names import tell_apart
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 
@@ -95,14 +97,18 @@ def _ask_running_host(where: Connection, label: str) -> str | None:
 
 
 def labels(where: Connection) -> dict[str, str]:
-    """Return labels by Agent-ID for agents in the configured host's files; empty where none is known."""
+    """
+    Return names by Agent-ID for agents in the configured host's files; empty where none is known.
+
+    Names that several of them have are followed by the beginning of the Agent-ID.
+    """
     path = find_config(where)
     if path is None:
         return {}
     config = find_agent_config(path)
     if config is None:
         read_config(path)
-    return {} if config is None else {one.agent_id: one.name for one in local_agents(config)}
+    return {} if config is None else display_names(local_agents(config))
 
 
 def find_agent_config(path: Path) -> Config | None:
@@ -163,12 +169,21 @@ class LocalAgent:
 
 
 def local_agents(config: Config) -> Iterator[LocalAgent]:
-    """Yield every agent whose files are stored with this host; of several with one name, the first."""
+    """Yield every agent whose files are stored with this host; of several directories of one agent, the first."""
     seen: set[str] = set()
     for agent in _read_agents(config):
-        if agent.name not in seen:
-            seen.add(agent.name)
+        if agent.agent_id not in seen:
+            seen.add(agent.agent_id)
             yield agent
+
+
+def display_names(agents: Iterable[LocalAgent]) -> dict[str, str]:
+    """Return the names of agents for lists, by Agent-ID."""
+    found = list(agents)
+    names = Counter(each.name for each in found)
+    return {
+        each.agent_id: tell_apart(each.name, each.agent_id) if names[each.name] > 1 else each.name for each in found
+    }
 
 
 def find_named(config: Config, name: str) -> LocalAgent | None:

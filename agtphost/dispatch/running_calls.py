@@ -186,7 +186,7 @@ def _to_running_call(exchange: Exchange) -> RunningCall:
         response_id=exchange.call.response_id,
         since=exchange.now,
         caller_id="" if caller is None else caller.agent_id,
-        caller="" if caller is None else caller.name,
+        caller="" if caller is None else caller.display_name,
         identity_assurance=exchange.assurance.label,
         agent_id="" if agent is None else agent.agent_id,
         method=exchange.method,

@@ -266,7 +266,7 @@ class Sealer:
         draft = Draft(chain=chain, payload=payload)
         draft.inner = peer.depth > 0
         if caller is not None:
-            draft.caller = caller.name
+            draft.caller = caller.display_name
         if binding is not None:
             draft.called = binding.label
         draft.changes, draft.events = outcome.changes, outcome.events

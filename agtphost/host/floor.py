@@ -99,7 +99,9 @@ def floor_methods(
     notices = Notification(
         held, directory, authorization, listed, offload, states, now, continuations, hosts, cancel, address
     )
-    decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now), offload)
+    decisions = ApprovalDecisions(
+        *(held, approvals, authorization, continuations or Continuations(now=now), offload), directory=directory
+    )
     confirmation = Confirmation(held, records, authorization, decisions, now)
 
     def read(method: str, path: str, handler: IBuiltInHandler, least: Assurance) -> Binding:

@@ -13,6 +13,7 @@ from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.trust import TrustPosture, contradiction, resolve_posture
 from agtphost.vocabulary import scopes
+from agtphost.vocabulary.display_names import tell_apart
 
 if TYPE_CHECKING:
     from agtphost.identity.packages import Package
@@ -93,6 +94,14 @@ class Agent:
 
     notes: tuple[str, ...] = ()
     """What an operator should know: for the log at start."""
+
+    name_is_shared: bool = field(default=False, compare=False)
+    """Whether another agent of the directory has the same name."""
+
+    @property
+    def display_name(self) -> str:
+        """The name for lists, with the beginning of the Agent-ID where another agent has the same name."""
+        return tell_apart(self.name, self.agent_id) if self.name_is_shared else self.name
 
     @property
     def is_listed(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from zope.interface import Attribute, Interface, implementer
 
@@ -69,6 +71,7 @@ class AgentDirectory:
         return True
 
     def _index(self, known: dict[str, Agent]) -> None:
+        known = _mark_shared_names(known)
         hosted = tuple(sorted((a for a in known.values() if a.hosted), key=lambda a: a.name))
         by_name = {agent.name: agent for agent in hosted}
         if len(by_name) != len(hosted):
@@ -100,6 +103,17 @@ class AgentDirectory:
     def list_known(self) -> Sequence[Agent]:
         """Return every agent, hosted or not, in label order."""
         return sorted(self._by_id.values(), key=lambda agent: (agent.name, agent.agent_id))
+
+
+def _mark_shared_names(known: dict[str, Agent]) -> dict[str, Agent]:
+    """Return the agents, each with a note whether another one has its name."""
+    names = Counter(agent.name for agent in known.values())
+    return {
+        agent_id: agent
+        if agent.name_is_shared == (names[agent.name] > 1)
+        else replace(agent, name_is_shared=not agent.name_is_shared)
+        for agent_id, agent in known.items()
+    }
 
 
 # Loading

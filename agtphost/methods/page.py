@@ -175,7 +175,7 @@ class PageAccess:
         caller, operator = context.caller, self._authorization.operator(context)
         return {
             "key": fingerprint(context.peer),
-            "agent": "" if caller is None else caller.name,
+            "agent": "" if caller is None else caller.display_name,
             "operator": "" if operator is None else operator.name,
             "person": self._authorization.person_name(context.peer),
             "role": "" if operator is None else operator.role.label,

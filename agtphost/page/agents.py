@@ -40,7 +40,7 @@ async def draw(visit: PageVisit) -> PageView:
     last = await _ask_last_calls(visit, [str(entry.get("agent_id")) for entry in reply.entries("agents")])
     rows = [
         (
-            tags.a(str(entry.get("name")), href=f"/agents/{in_path(entry.get('agent_id'))}"),
+            tags.a(str(entry.get("display_name")), href=f"/agents/{in_path(entry.get('agent_id'))}"),
             elements.state(entry.get("status")),
             "hosted" if entry.get("hosted") else "caller",
             *used.cells(usage.AGENTS, str(entry.get("agent_id"))),
@@ -49,7 +49,7 @@ async def draw(visit: PageVisit) -> PageView:
             days_left(entry.get("certificate_days")),
             entry.get("sessions"),
         )
-        for entry in elements.tell_apart(reply.entries("agents"), "agent_id", "name")
+        for entry in reply.entries("agents")
     ]
     heads = ("Name", "State", "Role", *usage.HEADS, "Last call", "Rights", "Certificate, days left", "Sessions")
     caption = f"{plural(reply.result.get('count') or 0, 'agent')}, with their calls of the {usage.range_words(since)}"
@@ -105,7 +105,7 @@ async def draw_one(visit: PageVisit) -> PageView:
         return PageView(title="Agent", status=404, body=[tags.p("The host knows no such agent.")])
     (agent,) = entries
     return PageView(
-        title=f"Agent {agent.get('name')}",
+        title=f"Agent {agent.get('display_name')}",
         body=[
             _facts(agent),
             agent_rights.section(visit, agent, rights, tools),

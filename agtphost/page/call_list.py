@@ -155,7 +155,7 @@ def records(caption: str, reply: PageReply, *, verify: bool = False) -> Tag:
                 **({"class": REFUSED} if outcome_word(entry) == REFUSED else {}),
             },
         )
-        for entry in elements.tell_apart(reply.entries("records"), "caller_id", "caller")
+        for entry in reply.entries("records")
     ]
     return elements.table(
         caption, ("Time", "Call", "Caller", "Answered by", "Status", "Reason"), rows, "No record matches the filter."

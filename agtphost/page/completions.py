@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from agtphost.audit.filters import FIELDS
@@ -23,8 +24,13 @@ async def answer(ask: PersonClient) -> tuple[int, dict[str, Any]]:
             {"name": field.name, "meaning": field.meaning, "allowed": field.allowed, "example": field.example}
             for field in FIELDS.values()
         ],
-        "agents": sorted({str(entry["name"]) for entry in agents.entries("agents") if entry.get("name")}),
+        "agents": sorted({_unique_name(entry) for entry in agents.entries("agents") if entry.get("name")}),
         "tools": sorted(
             {f"{entry.get('upstream')}.{entry['name']}" for entry in tools.entries("tools") if entry.get("name")}
         ),
     }
+
+
+def _unique_name(entry: Mapping[str, Any]) -> str:
+    """Return the name of an agent; its Agent-ID where others have the same name, which a filter refuses."""
+    return str(entry["name"] if entry.get("display_name") == entry["name"] else entry.get("agent_id"))

@@ -57,7 +57,7 @@ async def draw(visit: PageVisit) -> PageView:
         if wrong:
             body.append(tags.p(wrong, role="alert", class_="refused"))
         else:
-            names = [each.get("name") for each in known.entries("agents") if each.get("agent_id") == agent]
+            names = [each.get("display_name") for each in known.entries("agents") if each.get("agent_id") == agent]
             caller = elements.brief_agent(agent, "anyone", names[0] if names else None)
             call = f"Tool {chosen.tool}" if chosen.tool else f"{method} {path}"
             body.append(_answer(await visit.ask.ask("INSPECT", "/", asked), caller, call))
@@ -78,7 +78,9 @@ def _find_agent(visit: PageVisit, known: PageReply) -> tuple[str, Tag | None]:
     words = {name: word for name, word in visit.query.items() if name != "more"}
     rows = [
         (
-            tags.a(str(each.get("name")), href=f"/can?{urlencode({**words, 'agent': str(each.get('agent_id'))})}"),
+            tags.a(
+                str(each.get("display_name")), href=f"/can?{urlencode({**words, 'agent': str(each.get('agent_id'))})}"
+            ),
             elements.brief_agent(each.get("agent_id")),
             elements.state(each.get("status")),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -268,24 +267,6 @@ def action(
 def search(path: str, *fields: Any, text: str = "Filter") -> Tag:
     """Return a form that requests the same view with another query."""
     return tags.form(*fields, tags.p(tags.button(text, type="submit"), class_="buttons"), method="get", action=path)
-
-
-def tell_apart(entries: Iterable[Mapping[str, Any]], agent_id: str, name: str) -> list[Mapping[str, Any]]:
-    """
-    Return entries in which two agents of one name differ: their names have the beginnings of their Agent-IDs.
-
-    :param agent_id: the member of an entry with the Agent-ID.
-    :param name: the member with the agent's name.
-    """
-    found = list(entries)
-    known = {str(each.get(agent_id)): str(each[name]) for each in found if each.get(agent_id) and each.get(name)}
-    names = Counter(known.values())
-    return [
-        {**each, name: f"{each[name]} ({str(each[agent_id])[:8]}...)"}
-        if each.get(agent_id) and each.get(name) and names[str(each[name])] > 1
-        else each
-        for each in found
-    ]
 
 
 def brief_agent(agent_id: object, otherwise: str = UNNAMED, label: object = None) -> Tag:

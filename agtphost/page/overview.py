@@ -173,7 +173,7 @@ def _calls(chosen: TimeRange, counted: PageReply, latency: PageReply) -> Tag:
     ]
     by_agent = [
         (_agent(entry), *_numbers(entry, agents if isinstance(agents, dict) else {}))
-        for entry in elements.tell_apart(_calls_of(counted, "agents"), "value", "name")
+        for entry in _calls_of(counted, "agents")
     ]
     why = [(_reason(entry, chosen), entry.get("records")) for entry in counted.entries("reasons")]
     content += [
@@ -245,7 +245,7 @@ def _news(reply: PageReply) -> Tag:
         return elements.refusal_section("New today", reply)
     tools = reply.result.get("tools")
     found: list[Tag] = [
-        *(tags.li("Agent ", _agent(entry)) for entry in elements.tell_apart(reply.entries("agents"), "value", "name")),
+        *(tags.li("Agent ", _agent(entry)) for entry in reply.entries("agents")),
         *(
             tags.li("Tool ", _link_since_yesterday(str(tool), "filter", elements.term("tool", str(tool))))
             for tool in tools or ()
@@ -259,7 +259,7 @@ def _news(reply: PageReply) -> Tag:
             ": ",
             _link_since_yesterday(str(entry.get("reason")), "reason", str(entry.get("reason"))),
         )
-        for entry in elements.tell_apart(reply.entries("refusals"), "value", "name")
+        for entry in reply.entries("refusals")
     ]
     more = reply.result.get("more")
     return elements.section(

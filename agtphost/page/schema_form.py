@@ -138,7 +138,7 @@ def names_of(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return [
         (
             str(each.get("agent_id")),
-            f"{each.get('name')}{'' if each.get('status') == 'active' else ' (' + str(each.get('status')) + ')'}",
+            str(each.get("display_name")) + ("" if each.get("status") == "active" else f" ({each.get('status')})"),
         )
         for each in entries
     ]

@@ -70,7 +70,7 @@ def try_tool(fields: Fields) -> FormRequest:
 
     async def show(reply: PageReply, ask: PersonClient) -> PageView:
         known = (await ask.inspect("agents", agent_id=agent_id, limit=1)).entries("agents")
-        name = known[0].get("name") if known else None
+        name = known[0].get("display_name") if known else None
         return _answer(reply, tool, elements.brief_agent(agent_id, label=name), path)
 
     return FormRequest(

@@ -94,7 +94,7 @@ def _calls(visit: PageVisit, tool: str, since: str, latest: PageReply, used: usa
     content.append(used.facts(usage.TOOLS, tool))
     rows = [
         (_caller(str(each.get("value") or ""), each.get("name")), each.get("records"), each.get("refused"))
-        for each in elements.tell_apart(used.ranking(usage.AGENTS), "value", "name")
+        for each in used.ranking(usage.AGENTS)
     ]
     caption = f"Callers, {usage.range_words(since)}"
     content.append(elements.table(caption, ("Caller", "Calls", "Refused or failed"), rows, "There were none."))
@@ -119,7 +119,7 @@ async def _callers(visit: PageVisit, protocol: str, tool: str, agents: PageReply
     if not agents.ok:
         return elements.refusal_section(title, agents)
     everyone = visit.query_choice("who", ("all",)) == "all"
-    known = elements.tell_apart(agents.entries("agents"), "agent_id", "name")
+    known = agents.entries("agents")
     asked = known[: MOST_OF_ALL if everyone else MOST_ASKED]
     call = {"action": "mcp.tools.call", "payload_type": media_types.MCP_TOOLS, "payload": {"tool": tool}}
     decisions = await gather_replies(
@@ -131,7 +131,7 @@ async def _callers(visit: PageVisit, protocol: str, tool: str, agents: PageReply
         )
     )
     rows = [
-        (elements.brief_agent(each.get("agent_id"), label=each.get("name")), *_decision(reply))
+        (elements.brief_agent(each.get("agent_id"), label=each.get("display_name")), *_decision(reply))
         for each, reply in zip(asked, decisions, strict=True)
     ]
     content: list[Any] = [elements.table("Agents", ("Agent", "May call", "Why"), rows, "The host knows no agent.")]

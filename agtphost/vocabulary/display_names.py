@@ -102,6 +102,11 @@ UNPROVEN = "unproven"
 """The word in lists for a caller that is known by its Agent-ID header alone: it may be anyone."""
 
 
+def tell_apart(name: str, agent_id: str) -> str:
+    """Return the name of an agent in lists where other agents have the same name."""
+    return f"{name} ({agent_id[:8]}...)"
+
+
 def is_unproven(record: Mapping[str, Any]) -> bool:
     """
     Return whether nothing proved that the agent which a record names as its caller made the call.

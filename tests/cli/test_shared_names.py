@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agtphost.cli.identities import labels
+from agtphost.cli.options import Connection
 from tests.cli.conftest import Run
 from tests.cli.server import AgtpServer
 
@@ -113,3 +115,19 @@ def test_commands_for_rights_take_the_name_of_a_directory(
     server.seen.clear()
     run("agent", words[0], "demo", *words[2:])
     assert server.seen[0].input[member] == "demo", "a label goes to the host as it is"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_agent_ls_lists_both_agents(place: str, server: AgtpServer, run: Run) -> None:
+    """An agent that is not listed cannot be chosen by its Agent-ID."""
+    demo = add_twin(place)
+    listed = json.loads(run("agent", "ls", "--json").stdout)
+    assert {demo, TWIN} <= {entry["agent_id"] for entry in listed}
+
+
+def test_lists_show_a_shared_name_with_the_beginning_of_the_agent_id(server: AgtpServer, run: Run) -> None:
+    """So do all lists of records, and of calls that wait; other names stay as they are."""
+    demo = add_twin("state/hosted/demo")
+    names = labels(Connection(config=Path("host.toml")))
+    assert (names[demo], names[TWIN]) == (f"demo ({demo[:8]}...)", f"demo ({TWIN[:8]}...)")
+    assert not any("(" in name for agent_id, name in names.items() if agent_id not in (demo, TWIN))

@@ -24,6 +24,7 @@ from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import scopes, times
 from agtphost.vocabulary.grants import upstream_of
+from agtphost.vocabulary.identifiers import is_agent_name
 from agtphost.vocabulary.quantities import plural
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def _complete_agents(context: click.Context, _: click.Parameter, incomplete: str
         found = labels(_connection_of(context))
     except (click.ClickException, OSError):
         return []
-    return [CompletionItem(label) for label in sorted(found.values()) if label.startswith(incomplete)]
+    words = sorted(label if is_agent_name(label) else agent_id for agent_id, label in found.items())
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
 def _complete_things(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:

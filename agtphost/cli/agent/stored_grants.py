@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def stored_grants(config: Config) -> list[dict[str, Any]]:
     """Return every agent with grants, in the form that ``QUERY /grants`` answers, sorted by label."""
     names = {agent.agent_id: agent.name for agent in local_agents(config)}
-    ids = {name: agent_id for agent_id, name in names.items()}
+    ids = {name: agent_id for agent_id, name in reversed(names.items())}
     found: dict[str, list[Grant]] = {}
     for section in config.grant:
         agent_id = ids.get(section.agent, section.agent)

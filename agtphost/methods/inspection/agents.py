@@ -102,6 +102,7 @@ class KnownAgents:
         return {
             "agent_id": agent.agent_id,
             "name": agent.name,
+            "display_name": agent.display_name,
             "description": agent.description,
             "hosted": agent.hosted,
             "owner_id": agent.owner_id,
@@ -145,7 +146,7 @@ class Chains:
         """
         self._authorization.require_looking(context, "Only operators see the chains of all agents.")
         hosted = self._hosted()
-        named = [("host", HOST_CHAIN), *((agent.name, agent.agent_id) for agent in hosted[: PAGE - 1])]
+        named = [("host", HOST_CHAIN), *((agent.display_name, agent.agent_id) for agent in hosted[: PAGE - 1])]
         chains = []
         for name, chain in named:
             head = await self._records.head(chain)

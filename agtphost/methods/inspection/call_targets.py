@@ -158,7 +158,7 @@ class Records:
         named: list[Mapping[str, Any]] = []
         for entry in entries:
             agent = self._directory.by_id(entry["value"]) if is_agent_id(entry["value"]) else None
-            named.append(entry if agent is None else {**entry, "name": agent.name})
+            named.append(entry if agent is None else {**entry, "name": agent.display_name})
         return named
 
     @staticmethod
@@ -175,7 +175,8 @@ class Records:
         counts: list[dict[str, Any]] = []
         for value, number in sorted(found.counts.items(), key=lambda item: (-item[1], item[0])):
             agent = self._directory.by_id(value) if by is CountedBy.AGENT and value else None
-            counts.append({"value": value, "records": number, **({} if agent is None else {"name": agent.name})})
+            named = {} if agent is None else {"name": agent.display_name}
+            counts.append({"value": value, "records": number, **named})
         naming = self._describe_naming() if by is CountedBy.AGENT else {}
         return {"count": by.value, "counts": counts, "before": found.before, **naming}
 
@@ -190,7 +191,7 @@ class Records:
         for member, agent_id in (("caller", shown.get("caller_id")), ("agent", shown["chain"])):
             agent = self._directory.by_id(str(agent_id)) if agent_id else None
             if agent is not None:
-                shown[member] = agent.name
+                shown[member] = agent.display_name
         return shown
 
 

@@ -73,7 +73,7 @@ class Decisions:
         if context.peer is None:
             raise Refusal(Reason.SERVER_ERROR, "The question has no address that it came from.")
         decision = await self._decide(question, context.peer)
-        named = {} if agent is None else {"agent_name": agent.name}
+        named = {} if agent is None else {"agent_name": agent.display_name}
         told = {"agent_id": agent_id or "", **named, "requested_method": question.method, **decision.document()}
         if self._ruling is not None and self._may_see_rules(context, agent_id):
             self._add_rules(self._ruling, decision, told, parameters.text(given, "reason"))

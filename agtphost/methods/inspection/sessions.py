@@ -106,7 +106,7 @@ class Sessions:
     def _name(self, agent_id: str) -> dict[str, str]:
         """Return an agent's Agent-ID, and its label where the host knows it."""
         agent = self._directory.by_id(agent_id)
-        return {"agent_id": agent_id} if agent is None else {"agent_id": agent_id, "agent_label": agent.name}
+        return {"agent_id": agent_id} if agent is None else {"agent_id": agent_id, "agent_label": agent.display_name}
 
     def _suspension_to_json(self, item: StateItem) -> dict[str, Any]:
         brief = item.brief

@@ -22,6 +22,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.deciders import decided_by, decision_details
+from agtphost.identity.directory import IAgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight.inbox_shares import is_little
@@ -54,6 +55,7 @@ class ApprovalDecisions:
     Answers ``QUERY /approvals``, and decides for CONFIRM.
 
     :param approvals: which there are.
+    :param directory: tells agents of one name apart.
     """
 
     kind = "built_in"
@@ -65,8 +67,10 @@ class ApprovalDecisions:
         authorization: Authorization,
         continuations: Continuations,
         offload: Executor,
+        directory: IAgentDirectory,
     ) -> None:
         self._offload = offload
+        self._directory = directory
         self._held = held
         self._approvals = approvals
         self._authorization = authorization
@@ -122,6 +126,9 @@ class ApprovalDecisions:
         state = self._approvals.state(item)
         shown = {name: value[name] for name in SHOWN if value.get(name) not in (None, "", [], {}) or name == "input"}
         shown["state"] = state
+        agent = self._directory.by_id(value["caller"])
+        if agent is not None and agent.name_is_shared:
+            shown["label"] = agent.display_name
         decision = value["decision"]
         if decision is not None:
             shown.update(decided_by=decision["by"], decided_at=decision["at"], reason=decision["reason"])

@@ -266,7 +266,7 @@ class Escalation:
         """Return an escalation as lists show it: the name that its agent has today is no part of what is stored."""
         shown = {name: value for name, value in item.value.items() if name != ASKED_WITH}
         agent = self._directory.by_id(escalated_by(item))
-        return {**shown, "agent_label": agent.name} if agent is not None else shown
+        return {**shown, "agent_label": agent.display_name} if agent is not None else shown
 
     def _find_escalations(
         self, context: BuiltInContext, escalation_id: str | None, task_id: str | None
