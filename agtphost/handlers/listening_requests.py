@@ -8,7 +8,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from agtphost.handlers.rights_listeners import RightsListeners
+from agtphost.handlers.rights_listeners import RightsListeners, WaitEnd
 
 
 class ListeningRequests(Service):
@@ -26,23 +26,23 @@ class ListeningRequests(Service):
         self.rights = RightsListeners(clock)
         """The registry of requests that end when the rights of their agent change."""
 
-        self._ends: set[Deferred[None]] = set()
+        self._ends: set[Deferred[WaitEnd]] = set()
         self._others: list[Callable[[], None]] = []
         self._stopped = False
 
-    async def wait(self, seconds: float, news: Deferred[None] | None = None) -> None:
+    async def wait(self, seconds: float, news: Deferred[WaitEnd] | None = None) -> WaitEnd:
         """
-        Wait until the time of a request is up, or the service stops.
+        Wait until the time of a request is up, or the service stops; return why the wait ended.
 
         :param news: ends the wait when it fires; None: there is nothing else to wait for.
         """
         if self._stopped:
-            return
-        end: Deferred[None] = Deferred() if news is None else news
-        timer = self._clock.callLater(seconds, end.callback, None)
+            return WaitEnd.HOST_STOPPING
+        end: Deferred[WaitEnd] = Deferred() if news is None else news
+        timer = self._clock.callLater(seconds, end.callback, WaitEnd.TIME_UP)
         self._ends.add(end)
         try:
-            await end
+            return await end
         finally:
             self._ends.discard(end)
             if timer.active():
@@ -60,4 +60,4 @@ class ListeningRequests(Service):
             end_others()
         for end in tuple(self._ends):
             if not end.called:
-                end.callback(None)
+                end.callback(WaitEnd.HOST_STOPPING)

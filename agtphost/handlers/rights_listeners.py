@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
+from enum import StrEnum
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -10,6 +11,17 @@ from twisted.internet.interfaces import IReactorTime
 
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.steps import spread
+
+
+class WaitEnd(StrEnum):
+    """Why the wait of a request ended, as its record says."""
+
+    TIME_UP = "time-up"
+    HOST_STOPPING = "host-stopping"
+    RIGHTS_CHANGED = "rights-changed"
+    CONFIGURATION_CHANGED = "configuration-changed"
+    CALLER_LEFT = "caller-left"
+    NEWS = "news"
 
 
 class RightsListeners:
@@ -24,7 +36,7 @@ class RightsListeners:
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
-        self._of: dict[str, tuple[Any, dict[Deferred[None], Assurance]]] = {}
+        self._of: dict[str, tuple[Any, dict[Deferred[WaitEnd], Assurance]]] = {}
         self.snapshot: Callable[[str], Any] = lambda agent_id: None
         """Returns the present rights of an agent, which are kept for :meth:`rights_before`."""
 
@@ -32,19 +44,19 @@ class RightsListeners:
         """Return whether a request listens for an agent."""
         return agent_id in self._of
 
-    def add(self, agent_id: str, assurance: Assurance) -> Deferred[None]:
+    def add(self, agent_id: str, assurance: Assurance) -> Deferred[WaitEnd]:
         """
-        Add a request of an agent; return the Deferred that ends its wait. :meth:`remove` must follow.
+        Add a request of an agent; return the Deferred that ends its wait and says why. :meth:`remove` must follow.
 
         :param assurance: how surely the caller is known to be that agent.
         """
-        news: Deferred[None] = Deferred()
+        news: Deferred[WaitEnd] = Deferred()
         if agent_id not in self._of:
             self._of[agent_id] = self.snapshot(agent_id), {}
         self._of[agent_id][1][news] = assurance
         return news
 
-    def remove(self, agent_id: str, news: Deferred[None]) -> None:
+    def remove(self, agent_id: str, news: Deferred[WaitEnd]) -> None:
         """Remove a request."""
         _, listening = self._of[agent_id]
         del listening[news]
@@ -65,14 +77,15 @@ class RightsListeners:
 
     def end(self, agent_id: str, assurance: Assurance) -> None:
         """End the requests of an agent whose callers are known so surely."""
-        spread(self._end(agent_id, (assurance,)), self._clock)
+        spread(self._end(agent_id, WaitEnd.RIGHTS_CHANGED, (assurance,)), self._clock)
 
     def end_all(self) -> None:
         """End all requests, because another configuration is in force."""
-        spread((None for agent_id in list(self._of) for _ in self._end(agent_id)), self._clock)
+        why = WaitEnd.CONFIGURATION_CHANGED
+        spread((None for agent_id in list(self._of) for _ in self._end(agent_id, why)), self._clock)
 
-    def _end(self, agent_id: str, assurances: Container[Assurance] = tuple(Assurance)) -> Iterator[None]:
+    def _end(self, agent_id: str, why: WaitEnd, assurances: Container[Assurance] = tuple(Assurance)) -> Iterator[None]:
         for news, assurance in list(self._of[agent_id][1].items()) if agent_id in self._of else ():
             if assurance in assurances and not news.called:
-                news.callback(None)
+                news.callback(why)
             yield

@@ -166,3 +166,19 @@ def test_a_caller_that_only_names_an_agent_hears_of_what_a_header_can_call_alone
     assert mine.called and not stranger.called
     watched.rule("REVOKE", watched.clerk, resource=["EXECUTE /hall"])
     assert stranger.called
+
+
+def test_the_record_of_a_subscription_says_why_it_ended(watched: Watched) -> None:
+    """The answer says it too, so that a client knows whether to read its lists again."""
+    endings = {
+        "rights-changed": lambda: watched.limit(watched.clerk, "FETCH /one"),
+        "configuration-changed": watched.listeners.end_all,
+        "time-up": lambda: watched.host.advance(3600.0),
+        "host-stopping": watched.host.core.services.lasting.listening.stopService,
+    }
+    for why, end in endings.items():
+        listening = watched.listen(watched.clerk)
+        end()
+        watched.host.clock.settle()
+        answer: Any = listening.result
+        assert (answer.result["ended"], answer.record["extra"]["subscription"]) == (why, {"ended": why})

@@ -89,7 +89,7 @@ class ListenForChanges:
                 subscribed.append((server, instance, subscriber))
                 if instance is not server:
                     await self._start(instance)
-            await self._listening.wait(self._seconds, news)
+            ended = await self._listening.wait(self._seconds, news)
             for queue in queues:
                 await queue.drain()
         finally:
@@ -101,7 +101,7 @@ class ListenForChanges:
                 # Remove it where it counts as a listener before the removal as a guest.
                 instance.events.remove(subscriber)
                 server.listeners.remove(agent_id, subscriber)
-        return Answer(result={"mcp_response": {}})
+        return Answer(result={"mcp_response": {}, "ended": ended.value}, extra={"subscription": {"ended": ended.value}})
 
     def _choose_readable(self, context: BuiltInContext) -> Iterator[tuple[McpServer, frozenset[str], frozenset[str]]]:
         """Yield what was chosen, without optional resources that the caller may not read."""

@@ -20,6 +20,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.listening_requests import ListeningRequests
+from agtphost.handlers.rights_listeners import WaitEnd
 from agtphost.iagtp import IRecordStore, Search
 from agtphost.identity import envelope
 from agtphost.identity.agents import Agent
@@ -64,7 +65,7 @@ class RecordFeed:
         self._clock = clock
         self._listening = listening
         self._still_counts = still_counts
-        self._waiting: set[Deferred[None]] = set()
+        self._waiting: set[Deferred[WaitEnd]] = set()
         self._following = 0
         self._seen = 0
 
@@ -76,7 +77,7 @@ class RecordFeed:
         waiting, self._waiting = self._waiting, set()
         for each in waiting:
             if not each.called:
-                each.callback(None)
+                each.callback(WaitEnd.NEWS)
 
     async def read(self, context: BuiltInContext) -> Answer:
         """
@@ -128,7 +129,7 @@ class RecordFeed:
 
     async def _wait_for_record(self, seconds: float) -> None:
         """Wait until a record is written, the time is over, or the host stops."""
-        waiting: Deferred[None] = Deferred()
+        waiting: Deferred[WaitEnd] = Deferred()
         self._waiting.add(waiting)
         try:
             await self._listening.wait(seconds, waiting)
