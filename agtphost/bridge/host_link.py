@@ -21,6 +21,7 @@ from agtphost.client.mcp.endpoints import EndpointCall
 from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply
 from agtphost.identity.keys import VerifyingKey
+from agtphost.mcp.host_sessions import HostSessions
 from agtphost.mcp.link import LONGEST_CALL, McpOperation, OnEvent
 from agtphost.protocols.steady_timers import use_steady_clock as use_steady_clock
 
@@ -48,6 +49,8 @@ class HostLink:
     approval_wait: float = 0.0
     """Seconds for which a call that needs approval waits for it."""
 
+    sessions: HostSessions = field(default_factory=HostSessions)
+
     async def greet(self, session_id: str) -> None:
         """
         Skip the greeting: a client may start before its host, and the host refuses the first request if it has to.
@@ -65,8 +68,9 @@ class HostLink:
             if on_event is not None and isinstance(event, dict):
                 on_event(event)
 
-        return await self._retry_until_up(
-            lambda: self.client.call(
+        return await self._in_session(
+            operation.session_id,
+            lambda session_id: self.client.call(
                 self.uri,
                 "EXECUTE",
                 self.path,
@@ -74,26 +78,27 @@ class HostLink:
                 stream=None if on_event is None else interim,
                 timeout=operation.seconds,
                 task_id=operation.task_id,
-                session_id=operation.session_id,
+                session_id=session_id,
                 idempotent=operation.reads,
                 wait_for_approval=self.approval_wait,
                 cancelled_by_message=operation.task_id is not None,
-            )
+            ),
         )
 
     async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
         """Call an endpoint; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
-        return await self._retry_until_up(
-            lambda: self.client.call(
+        return await self._in_session(
+            call.session_id,
+            lambda session_id: self.client.call(
                 self.uri,
                 call.method,
                 call.path,
                 call.input,
                 timeout=LONGEST_CALL,
-                session_id=call.session_id,
+                session_id=session_id,
                 idempotent=call.idempotent,
                 wait_for_approval=wait_for_approval,
-            )
+            ),
         )
 
     async def manifest(self) -> Mapping[str, Any]:
@@ -109,6 +114,10 @@ class HostLink:
     async def close(self) -> None:
         """Close the connections."""
         await self.client.close()
+
+    async def _in_session(self, session_id: str, attempt: Callable[[str], Awaitable[Reply]]) -> Reply:
+        """Return a verified answer, in another session where that one has ended with its agent."""
+        return await self.sessions.request(session_id, lambda used: self._retry_until_up(lambda: attempt(used)))
 
     async def _retry_until_up(self, attempt: Callable[[], Awaitable[Reply]]) -> Reply:
         """Return a verified answer, trying again while the host is unreachable."""

@@ -15,6 +15,7 @@ from agtphost.client.reply import Reply, reply_of
 from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import ClientLink
+from agtphost.mcp.host_sessions import HostSessions
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import refusal_fault
 from agtphost.protocols.coroutines import drive
@@ -53,6 +54,7 @@ class InProcessLink:
         self._path = path
         self._approval_wait = approval_wait
         self._manifest = manifest
+        self._sessions = HostSessions()
 
     @property
     def approval_wait(self) -> float:
@@ -63,16 +65,23 @@ class InProcessLink:
         """Make one MCP request; see :class:`agtphost.mcp.link.McpHostLink`."""
         given = execute(operation.action, operation.family, operation.payload)
         context = None if on_event is None else {"stream": True, WAIT: self.approval_wait}
-        fields = [("Session-ID", operation.session_id)]
-        if operation.task_id is not None:
-            fields.append(("Task-ID", operation.task_id))
-        return await self._dispatch("EXECUTE", self._path, given, fields, context, on_event)
+        fields = [] if operation.task_id is None else [("Task-ID", operation.task_id)]
+
+        async def attempt(session_id: str) -> Reply:
+            named = [("Session-ID", session_id), *fields]
+            return await self._dispatch("EXECUTE", self._path, given, named, context, on_event)
+
+        return await self._sessions.request(operation.session_id, attempt)
 
     async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
         """Call an endpoint; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
         context = None if wait_for_approval is None else {"stream": True, WAIT: wait_for_approval}
-        fields = [("Session-ID", call.session_id)]
-        return await self._dispatch(call.method, call.path, call.input, fields, context, None)
+
+        async def attempt(session_id: str) -> Reply:
+            fields = [("Session-ID", session_id)]
+            return await self._dispatch(call.method, call.path, call.input, fields, context, None)
+
+        return await self._sessions.request(call.session_id, attempt)
 
     async def manifest(self) -> Mapping[str, Any]:
         """Return the manifest, not filtered by caller; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""

@@ -58,13 +58,17 @@ class Listener:
         except TimeoutError:
             raise AssertionError(f"{self.name} heard of no such change; its last list: {sorted(found)}") from None
 
-    async def refusal_after_announcement(self) -> None:
-        """Wait for an announcement after which the list of tools is refused, because the agent was revoked."""
-        with anyio.fail_after(PATIENCE):
-            while not self.heard:
-                await self._news.wait()
-                self._news = anyio.Event()
-        with pytest.raises(MCPError, match=r"410|retired"):
+    async def refusal_after_announcement(self, said: str) -> None:
+        """Wait for an announcement after which the list of tools is refused, because the agent was stopped."""
+        try:
+            with anyio.fail_after(PATIENCE):
+                while not self.heard:
+                    await self._news.wait()
+                    self._news = anyio.Event()
+        except TimeoutError:
+            raise AssertionError(f"{self.name} did not hear that its agent was stopped") from None
+        self.heard = 0
+        with pytest.raises(MCPError, match=said):
             await self.mcp.list_tools()
 
 
@@ -132,6 +136,37 @@ async def rule(host: Host, *words: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_an_open_bridge_hears_of_a_suspension_and_of_its_end(host: Host) -> None:
+    """
+    In each era; the host keeps the refusal of the next subscription back until the agent is reinstated.
+
+    All sessions of the agent ended, so the bridge and the front go on in others.
+    """
+
+    async def story() -> None:
+        async with AsyncExitStack() as stack:
+            clients = [
+                await stack.enter_async_context(listening("bridge", stdio(host, "--as", "clerk"), era))
+                for era in ("legacy", "2026-07-28")
+            ]
+            for _ in range(2):
+                await rule(host, "deactivate", "clerk", "--reason", "a drill")
+                for client in clients:
+                    await client.refusal_after_announcement("503|suspended")
+                await rule(host, "reinstate", "clerk")
+                for client in clients:
+                    await client.tools_after_announcement(lambda tools: {LIST, READ} <= tools)
+                    assert audit_id(await client.mcp.call_tool(READ, {"path": "welcome.txt"}))
+                for era in ("legacy", "2026-07-28"):
+                    async with listening("front", at_front(host, "clerk"), era) as client:
+                        assert audit_id(await client.mcp.call_tool(READ, {"path": "welcome.txt"}))
+
+    try:
+        anyio.run(story)
+    except BaseExceptionGroup as errors:
+        raise first_error(errors) from None
+
+
 def test_open_clients_hear_of_each_change_of_rights(host: Host) -> None:
     """After limit, allow, ungrant, a scope and a reload each client of the agent hears, and no other client."""
 
@@ -169,7 +204,7 @@ def test_open_clients_hear_of_each_change_of_rights(host: Host) -> None:
             await rule(host, "revoke", "clerk", "--reason", "key-compromise")
             for client in clients:
                 if client.name.startswith("bridge"):
-                    await client.refusal_after_announcement()
+                    await client.refusal_after_announcement("410|retired")
 
     try:
         anyio.run(story)
