@@ -68,6 +68,7 @@ class HostLink:
             if on_event is not None and isinstance(event, dict):
                 on_event(event)
 
+        patience = operation.reinstatement_wait
         return await self._in_session(
             operation.session_id,
             lambda session_id: self.client.call(
@@ -82,6 +83,7 @@ class HostLink:
                 idempotent=operation.reads,
                 wait_for_approval=self.approval_wait,
                 cancelled_by_message=operation.task_id is not None,
+                headers=[("Prefer", f"wait={patience}")] if patience else [],
             ),
         )
 

@@ -21,10 +21,12 @@ from agtphost.dispatch.gates.approval import ApprovalGate
 from agtphost.dispatch.gates.discovery import DiscoveryGate
 from agtphost.dispatch.gates.idempotency import IdempotencyGate, LeasedStoreGate, StoreGate
 from agtphost.dispatch.gates.purchase import METHOD, MerchantGate
+from agtphost.dispatch.gates.reinstatement import PatientCallerGate
 from agtphost.dispatch.interfaces import IContractResolver, IGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.dispatch.rights import Narrowings
 from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.handlers.operators import OperatorAction
 from agtphost.identity.authorities import ClientAuthorities
 from agtphost.identity.directory import IAgentDirectory
@@ -103,6 +105,9 @@ class Collaborators:
     authorization: Authorization = field(default_factory=Authorization)
     """Tells operators and registrars apart from everybody else."""
 
+    listening: ListeningRequests | None = None
+    """Lets requests of suspended agents wait for their reinstatement; None: they are refused immediately."""
+
     narrowings: Narrowings = lambda agent_id: None
     """Finds the grants that narrow an agent; None for an agent that is not narrowed."""
 
@@ -115,13 +120,14 @@ class Collaborators:
 
 def gates(given: Collaborators) -> Sequence[IGate]:
     """Return every gate, first to last. After the last one, the handler runs."""
-    claimed = authority.ClaimedScopesGate(given.floor)
+    claimed, may_try = authority.ClaimedScopesGate(given.floor), given.authorization.operators.may
+    callers = identity.CallerGate if given.listening is None else partial(PatientCallerGate, listening=given.listening)
     return (
         identity.FramingGate(),
         identity.ConnectionGate(given.revocations),
-        identity.CallerGate(
+        callers(
             *(given.directory, given.states, given.authorities, given.narrowings, given.floor),
-            may_try=partial(given.authorization.operators.may, action=OperatorAction.TRY),
+            may_try=partial(may_try, action=OperatorAction.TRY),
         ),
         *((given.rate,) if given.rate is not None else ()),
         identity.AddresseeGate(

@@ -128,6 +128,7 @@ def build_admission(
             authorization=services.authorization,
             approvals=services.lasting.approvals,
             narrowings=narrowing_of,
+            listening=lasting.listening,
         )
     )
     order = _place_operator_gates(services, order)

@@ -322,7 +322,8 @@ def _watch_rights(services: HostServices, generations: Generations) -> IService:
     """Return the service by which open clients hear that they may call other things."""
     listeners = services.lasting.listening.rights
     generations.after_turn(lambda core: listeners.end_all())
-    return RightsWatch(services.reactor, services.evidence.held, listeners, lambda: generations.core, services.seconds)
+    states, held = services.evidence.states, services.evidence.held
+    return RightsWatch(services.reactor, held, states, listeners, lambda: generations.core, services.seconds)
 
 
 def _page(services: HostServices, generations: Generations) -> ServedSurface | None:

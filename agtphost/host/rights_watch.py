@@ -10,6 +10,7 @@ from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.grant_check import Grantable
@@ -35,6 +36,8 @@ class _Rights:
     grants: GrantSet | None
     """None: the agent has no limits."""
 
+    status: LifecycleStatus
+
     def allow(self, binding: Binding) -> bool:
         """Return whether scopes and grants allow a binding."""
         return not missing(self.scopes, binding.required_scopes) and (
@@ -51,6 +54,7 @@ class RightsWatch(Service):
     are compared once in a turn of the reactor, no matter how often they changed.
 
     :param held: the state items.
+    :param states: the lifecycle states of agents.
     :param listeners: the requests that listen.
     :param find_core: returns what answers requests now.
     :param now: seconds since the Unix epoch.
@@ -62,6 +66,7 @@ class RightsWatch(Service):
         self,
         reactor: Any,
         held: StateTable,
+        states: LifecycleTable,
         listeners: RightsListeners,
         find_core: Callable[[], Core],
         now: Callable[[], float],
@@ -78,12 +83,17 @@ class RightsWatch(Service):
         listeners.snapshot = self._take_snapshot
         for kind in (GRANT, SCOPES):
             held.follow(kind, self._note_item)
+        states.watch(self._note_state)
+        self._states = states
 
     def stopService(self) -> None:
         """Wait for no further end of a grant."""
         super().stopService()  # type: ignore[no-untyped-call]
         self._ends.clear()
         self._set_timer()
+
+    def _note_state(self, agent_id: str, state: LifecycleState) -> None:
+        self._note_changed((agent_id,))
 
     def _note_item(self, key: str, item: StateItem | None) -> None:
         self._note_changed((key.partition(" ")[0],))
@@ -113,9 +123,11 @@ class RightsWatch(Service):
         before, after = self._listeners.rights_before(agent_id), self._take_snapshot(agent_id)
         # First: a request that begins while ended ones still send their answers has seen these rights.
         self._listeners.set_rights(agent_id, after)
+        # Requests that listened when the agent was stopped have ended: those that are there wait for another state.
+        waited = before.status is LifecycleStatus.SUSPENDED and after.status is not before.status
         if before != after:
             for assurance in self._listeners.assurances(agent_id):
-                if self._lists(before, assurance) != self._lists(after, assurance):
+                if waited or self._lists(before, assurance) != self._lists(after, assurance):
                     self._listeners.end(agent_id, assurance)
 
     def _take_snapshot(self, agent_id: str) -> _Rights:
@@ -126,8 +138,10 @@ class RightsWatch(Service):
         if ends:
             self._ends[agent_id] = min(ends)
             self._set_timer()
-        scopes: frozenset[str] = frozenset() if agent is None else agent.scopes
-        return _Rights(scopes, services.rights.narrowing_of(agent_id))
+        narrowing = services.rights.narrowing_of(agent_id)
+        if agent is None:
+            return _Rights(frozenset(), narrowing, LifecycleStatus.RETIRED)
+        return _Rights(agent.scopes, narrowing, self._states.state_of(agent).status)
 
     def _lists(self, rights: _Rights, assurance: Assurance) -> tuple[list[str], frozenset[str]]:
         """Return what a caller may use who is known so surely; a header alone tells nothing more."""

@@ -21,6 +21,7 @@ from twisted.logger import Logger
 
 from agtphost.client.errors import ClientError
 from agtphost.client.mcp.addresses import Addresses
+from agtphost.client.reply import Reply
 from agtphost.client.requests import new_session_id
 from agtphost.mcp.link import McpHostLink, McpOperation
 from agtphost.mcp.messages import McpFault, refusal_fault, unreachable_fault
@@ -41,6 +42,9 @@ AFTER_REFUSAL = 60.0
 The longest time in seconds until a refused subscription is begun again. The first pause is :data:`SHORTEST`, and each
 further one twice the last: an agent that is suspended for a minute hears soon that it may call again.
 """
+
+REINSTATEMENT_SECONDS = 60
+"""Seconds for which the host may keep back the refusal of a suspended agent."""
 
 SHORTEST = 1.0
 """Seconds from one subscription's beginning to the next: a host that stops ends each one immediately."""
@@ -199,10 +203,11 @@ class ChangeFeed:
             try:
                 operation = self._operation(wanted, begun_before=turn.acknowledgement.called)
                 reply = await self._link.execute(operation, lambda event: self._take(event, turn))
+                shortest = max(0.0, begun + SHORTEST - self._clock.seconds())
                 if reply.ok:
-                    pause = max(0.0, begun + SHORTEST - self._clock.seconds())
+                    pause = shortest
                 else:
-                    pause = min(AFTER_REFUSAL, SHORTEST * 2 ** min(self._refusals, 9))
+                    pause = self._pause_after_refusal(reply, shortest)
                     if turn.fail(refusal_fault(reply, modern=True)):
                         if uris:
                             return
@@ -216,6 +221,17 @@ class ChangeFeed:
             self._interrupted = True
             await deferLater(self._clock, pause)
             wanted = frozenset(self._watched) or uris
+
+    def _pause_after_refusal(self, reply: Reply, shortest: float) -> float:
+        """
+        Return the seconds until a refused subscription is begun again.
+
+        :param shortest: after a refusal that the host kept back until the agent's state changed, as it was asked to;
+            and after the end of one that lasted, so that the host can keep back the next one.
+        """
+        if not self._refusals or reply.headers.get("preference-applied"):
+            return shortest
+        return min(AFTER_REFUSAL, SHORTEST * float(2 ** min(self._refusals, 9)))
 
     def _operation(self, uris: frozenset[str], *, begun_before: bool) -> McpOperation:
         """
@@ -238,6 +254,8 @@ class ChangeFeed:
             session_id=self._session_id,
             reads=True,
             seconds=SUBSCRIPTION_SECONDS + 60.0,
+            # The client that waits for the first one is told of a refusal immediately.
+            reinstatement_wait=REINSTATEMENT_SECONDS if begun_before else 0,
         )
 
     def _publish_lists(self) -> None:

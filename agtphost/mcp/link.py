@@ -33,6 +33,8 @@ class McpOperation:
     """Whether repeating it has no further effect."""
 
     seconds: float = LONGEST_CALL
+    reinstatement_wait: int = 0
+    """Seconds for which the host may keep back the refusal of a suspended agent, until that is reinstated."""
 
 
 class McpHostLink(EndpointLink, Protocol):

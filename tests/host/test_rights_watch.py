@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from agtphost.dispatch.gates.reinstatement import MOST_WAITING
 from agtphost.host.rights_watch import LONGEST_WAIT, RightsWatch
 from agtphost.identity.peer import Assurance
 from agtphost.testing import Answer, MemoryHost
@@ -38,7 +39,8 @@ class Watched:
         services = self.host.core.services
         self.listeners = services.lasting.listening.rights
         self.watch = RightsWatch(
-            self.host.clock, services.evidence.held, self.listeners, lambda: self.host.core, services.seconds
+            *(self.host.clock, services.evidence.held, services.evidence.states, self.listeners),
+            *(lambda: self.host.core, services.seconds),
         )
         self.watch.startService()  # type: ignore[no-untyped-call]
         self.operator = self.host.identities.of_key(OPERATOR, "anna")
@@ -53,6 +55,17 @@ class Watched:
     def rule(self, method: str, agent: TestAgent, **input: Any) -> None:
         """Change grants as the operator."""
         answer = self.host.call(method, "/grants", {"subject": agent.agent_id, **input}, caller=self.operator)
+        assert answer.status == 200, answer
+        self.host.advance(0.0)
+
+    def suspend(self, agent: TestAgent) -> None:
+        """Suspend an agent as the operator."""
+        self.turn(agent, "DEACTIVATE")
+
+    def turn(self, agent: TestAgent, method: str) -> None:
+        """Change the lifecycle state of an agent as the operator."""
+        given = {"agent_id": agent.agent_id, "reason": "a drill"}
+        answer = self.host.call(method, "/", given, caller=self.operator)
         assert answer.status == 200, answer
         self.host.advance(0.0)
 
@@ -182,3 +195,66 @@ def test_the_record_of_a_subscription_says_why_it_ended(watched: Watched) -> Non
         watched.host.clock.settle()
         answer: Any = listening.result
         assert (answer.result["ended"], answer.record["extra"]["subscription"]) == (why, {"ended": why})
+
+
+def test_a_suspended_agent_that_asked_to_wait_is_refused_once_it_is_reinstated(watched: Watched) -> None:
+    """Without any time in between, so that its client hears immediately; one that did not ask is refused before."""
+    watched.suspend(watched.clerk)
+    held = watched.listen(watched.clerk, headers={"Prefer": "wait=60"})
+    other = watched.host.call(
+        "EXECUTE", "/", LISTEN, caller=watched.clerk, connection=watched.host.connect(watched.clerk)
+    )
+    assert (other.reason, other.headers.get("preference-applied")) == ("agent-suspended", None)
+    watched.turn(watched.clerk, "REINSTATE")
+    assert held.called
+    answer: Any = held.result
+    assert (answer.status, answer.reason) == (503, "agent-suspended")
+    assert answer.headers.get("preference-applied") == "wait=60"
+    assert not watched.listen(watched.clerk, headers={"Prefer": "wait=60"}).called
+
+
+def test_a_suspended_agent_that_asked_to_wait_waits_no_longer_than_a_minute(watched: Watched) -> None:
+    """It is refused then, or once it is revoked."""
+    watched.suspend(watched.clerk)
+    held = watched.listen(watched.clerk, headers={"Prefer": "wait=100000"})
+    watched.host.advance(LONGEST_WAIT - 1.0)
+    assert not held.called
+    watched.host.advance(1.0)
+    assert held.called and held.result.headers.get("preference-applied") == "wait=60"  # type: ignore[attr-defined]
+    held = watched.listen(watched.clerk, headers={"Prefer": "wait=60"})
+    watched.turn(watched.clerk, "REVOKE")
+    assert held.called
+
+
+def test_few_requests_of_a_suspended_agent_wait(watched: Watched) -> None:
+    """Further ones are refused immediately, and so are those of a caller that only names the agent."""
+    watched.suspend(watched.clerk)
+    patient = {"Prefer": "wait=60"}
+    for _ in range(MOST_WAITING):
+        watched.listen(watched.clerk, headers=patient, connection=watched.host.connect(watched.clerk))
+    further = watched.host.connect(watched.clerk)
+    answer = watched.host.call("EXECUTE", "/", LISTEN, caller=watched.clerk, connection=further, headers=patient)
+    assert answer.reason == "agent-suspended"
+    stranger = watched.host.call("EXECUTE", "/", LISTEN, headers={**patient, "Agent-ID": watched.clerk.agent_id})
+    assert stranger.status in (401, 503) and "preference-applied" not in stranger.headers
+
+
+@pytest.mark.parametrize(
+    "said", ["wait=0", "wait=-1", "wait=", "wait=1.5", "wait=60, wait=60", "return=minimal", "x" * 9_000]
+)
+def test_a_preference_that_asks_for_no_wait_is_left_out(watched: Watched, said: str) -> None:
+    """A preference that is not understood is ignored (RFC 7240 section 2)."""
+    watched.suspend(watched.clerk)
+    answer = watched.host.call("FETCH", "/one", caller=watched.clerk, headers={"Prefer": said})
+    assert answer.status != 200 and "preference-applied" not in answer.headers
+
+
+def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(watched: Watched) -> None:
+    """Its place is free again."""
+    watched.suspend(watched.clerk)
+    connection = watched.host.connect(watched.clerk)
+    watched.listen(watched.clerk, headers={"Prefer": "wait=60"}, connection=connection)
+    assert watched.clerk.agent_id in watched.listeners
+    connection.close()
+    watched.host.clock.settle()
+    assert watched.clerk.agent_id not in watched.listeners

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 
 from agtphost.client.mcp.addresses import Addresses
 from agtphost.client.reply import Reply
-from agtphost.mcp.changes import AFTER_REFUSAL, LISTS, SHORTEST, ChangeFeed
+from agtphost.mcp.changes import AFTER_REFUSAL, LISTS, REINSTATEMENT_SECONDS, SHORTEST, ChangeFeed
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.wire.headers import Headers
 
@@ -25,6 +25,10 @@ class Link:
     def __init__(self, *, lasting: bool) -> None:
         self.lasting = lasting
         self.refuses = False
+        self.held: Deferred[None] | None = None
+        """Keeps refusals back until it fires, as a host does for a suspended agent that asked for it."""
+
+        self.waits: list[int] = []
         self.asked: list[Deferred[None]] = []
         self.payloads: list[Mapping[str, Any]] = []
 
@@ -32,8 +36,13 @@ class Link:
         """Answer ``mcp.subscriptions.listen``."""
         assert operation.action == "mcp.subscriptions.listen" and on_event is not None
         self.payloads.append(operation.payload)
+        self.waits.append(operation.reinstatement_wait)
         if self.refuses:
-            return Reply(status=503, text="Service Unavailable", headers=Headers([]), body=b"{}", request_line=b"")
+            fields = []
+            if self.held is not None and operation.reinstatement_wait:
+                await self.held
+                fields = [("Preference-Applied", f"wait={operation.reinstatement_wait}")]
+            return Reply(status=503, text="Service Unavailable", headers=Headers(fields), body=b"{}", request_line=b"")
         event: Mapping[str, Any] = {"type": "acknowledged"}
         on_event(event)
         end: Deferred[None] = Deferred()
@@ -117,3 +126,24 @@ def test_a_subscription_that_begins_again_leaves_out_what_the_caller_may_not_rea
     link.asked[0].callback(None)
     clock.advance(0)
     assert [payload.get("optional") for payload in link.payloads] == [None, True]
+
+
+def test_a_reinstated_agent_subscribes_again_immediately() -> None:
+    """The host keeps the refusal back until then; the client of a first subscription is told of a refusal at once."""
+    link, clock = Link(lasting=True), Clock()
+    feed, heard = ChangeFeed(cast("McpHostLink", link), Addresses(), clock), list[str]()
+    feed.add_listener(lambda change: heard.append(change.method))
+    Deferred.fromCoroutine(feed.begin())
+    clock.advance(SHORTEST)
+    link.refuses = True
+    link.asked[0].callback(None)
+    clock.advance(0)
+    assert heard == list(LISTS.values()), "the agent was suspended"
+    link.held = Deferred()
+    for _ in range(5):
+        clock.advance(AFTER_REFUSAL)
+    link.refuses = False
+    link.held.callback(None)
+    clock.advance(0)
+    assert heard == [*LISTS.values()] * 2
+    assert link.waits == [0, *[REINSTATEMENT_SECONDS] * (len(link.waits) - 1)]

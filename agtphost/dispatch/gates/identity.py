@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from zope.interface import implementer
@@ -271,7 +271,7 @@ class CallerGate:
         self._states = states
         self._vouches = None if authorities is None else authorities.vouches
 
-    def check(self, exchange: Exchange) -> None:
+    def check(self, exchange: Exchange) -> Awaitable[None] | None:
         certificate = exchange.peer.certificate
         proven = certificate.agent_id if certificate is not None else None
         tried = exchange.peer.rights_of
@@ -279,7 +279,7 @@ class CallerGate:
             require_trial(exchange, self._may_try)
         agent_id = tried or exchange.agent_id or proven
         if agent_id is None:
-            return
+            return None
         exchange.call.agent_id = "" if tried else agent_id
         caller = self._by_id(agent_id)
         if caller is None:
@@ -292,7 +292,7 @@ class CallerGate:
             if certificate is not None or not self._doubts:
                 raise unknown
             exchange.assurance, exchange.doubted = Assurance.HEADER, unknown
-            return
+            return None
         if proven is not None and certificate is not None:
             self._require_own(certificate, caller)
         exchange.caller = caller
@@ -311,6 +311,7 @@ class CallerGate:
             if exchange.assurance is not Assurance.HEADER or not self._doubts:
                 raise
             exchange.doubted = stopped
+        return None
 
     def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """
