@@ -36,7 +36,9 @@ def text(parameters: Mapping[str, Any], name: str) -> str | None:
     value = parameters.get(name)
     if value is None:
         return None
-    if not isinstance(value, str) or not value or len(value) > MAX_TEXT:
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise invalid(name, f"{name} has {len(value)} characters.", f"Send at most {MAX_TEXT}.")
+    if not isinstance(value, str) or not value:
         raise invalid(name, f"{name} is not a text of 1 to {MAX_TEXT} characters.", f"Send {name} as text.")
     return value
 
