@@ -29,6 +29,8 @@ PREFIX = "in."
 async def draw(visit: PageVisit) -> PageView:
     """Show the form, with a field for each member of the input, and the answer to a submitted one."""
     chosen = access_choices.read_choice(visit.query_word("what", access_choices.LONGEST))
+    if not chosen.method:
+        visit.read.discard("what")
     method = chosen.method or visit.query_word("method").upper()
     path = chosen.path or visit.query_word("path") or "/"
     named, more = visit.query_word("agent"), visit.query_word("more", 4_096)
@@ -123,10 +125,14 @@ def _form(
         ),
         tags.datalist(*(tags.option(value=name) for name in agents), id="agents"),
         elements.choice(
-            "assurance", "Identity proof", "assurance", ASSURANCES, visit.query_word("assurance") or "certificate"
+            "assurance",
+            "Identity proof",
+            "assurance",
+            ASSURANCES,
+            visit.query_choice("assurance", dict(ASSURANCES)) or "certificate",
         ),
         elements.choice(
-            "what", "Tool or endpoint", "what", choices.options, choices.find_option(visit.query_word("what", 600))
+            "what", "Tool or endpoint", "what", choices.options, choices.find_option(visit.query.get("what", ""))
         ),
         elements.field(
             "method", "Or a method", "method", method, list="methods", autocapitalize="characters", autocomplete="off"
@@ -153,7 +159,7 @@ def _add_question(visit: PageVisit, schema: Mapping[str, Any], asked: dict[str, 
     """Add what the form says to the request; return a sentence if it is invalid."""
     scope, written = visit.query_word("scope", 2_048), visit.query_word("input", 8_192)
     if agent:
-        asked.update(agent_id=agent, assurance=visit.query_word("assurance") or "certificate")
+        asked.update(agent_id=agent, assurance=visit.query_choice("assurance", dict(ASSURANCES)) or "certificate")
     if scope:
         asked["authority_scope"] = scope
     try:

@@ -81,6 +81,8 @@ def test_a_member_of_an_address_that_no_view_reads_is_named(page: PageInMemory, 
         ("/config", "compare=ys"),
         ("/agents", "range=-1x"),
         ("/tools", "range=24h"),
+        ("/can", "assurance=certificat"),
+        ("/can", "what=files.read_file"),
     ],
 )
 def test_a_value_of_an_address_that_no_view_has_is_named(page: PageInMemory, path: str, wrong: str) -> None:
