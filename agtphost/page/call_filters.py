@@ -117,6 +117,12 @@ class CallQuery:
             path=PATH, since=self.since, until=self.until, others=others, all_time=True, is_narrowed=narrowed
         )
 
+    @property
+    def terms(self) -> list[tuple[str, str]]:
+        """Return the terms of the filter, with those of single fields."""
+        single = [(name.removesuffix("_id"), word) for name, word in self.given.items() if name != "filter"]
+        return [*self._terms(), *single]
+
     def _terms(self) -> list[tuple[str, str]]:
         """Return the terms of the filter; none where the host will refuse it."""
         try:

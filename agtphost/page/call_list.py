@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
+from agtphost.audit.filters import find_slips
 from agtphost.page import elements
 from agtphost.page.call_filters import ALL, CallQuery, draw_form, draw_saved
 from agtphost.page.histogram import draw_histogram
@@ -116,6 +117,9 @@ def _past(asked: CallQuery, reply: PageReply, counted: PageReply) -> Tag:
         link = tags.a("Show them", href=asked.link(reads=ALL))
         content.append(tags.p("Reads by operators, including those of this page, are hidden. ", link, "."))
     content.append(records("Past calls, newest first", reply, verify=True))
+    if not reply.entries("records"):
+        said = "; ".join(find_slips(asked.terms))
+        content += [tags.p(elements.isolate(show_value(f"{said[:1].upper()}{said[1:]}.", 600)))] if said else []
     if reply.entries("records"):
         newest = reply.entries("records")[0].get("number")
         again = urlencode({**asked.parameters, "before": int(newest or 0) + 1})

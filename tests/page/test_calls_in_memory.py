@@ -60,6 +60,22 @@ def test_a_bad_filter_is_explained_at_its_field(page: PageInMemory) -> None:
         assert field["value"] == query.get("filter", "")
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"filter": "status=4xx"}, "Status=4xx is looked for as a text: write status:4xx."),
+        ({"reason": "scope-requird"}, "Did you mean the reason scope-required?"),
+        ({"filter": "tool:read_file"}, "Most tools are named SERVER.TOOL"),
+    ],
+)
+def test_a_filter_that_finds_nothing_says_what_may_be_wrong(
+    page: PageInMemory, query: dict[str, str], said: str
+) -> None:
+    """As the command does; no call matches, and the filter is right as a filter."""
+    status, body = page.get("/calls", query)
+    assert status == 200 and any(said in text for text in Page(body).said), query
+
+
 def test_every_field_of_the_language_can_stand_in_an_address(page: PageInMemory) -> None:
     """As its terms can stand in the text, where they are shown; a field that no input has is not passed over."""
     for query, text in (

@@ -135,6 +135,8 @@ def test_a_search_without_a_record_says_so(host: Host) -> None:
     assert "if the name is misspelt: `agtp tools ls` lists them" in wrong.stderr
     short = host.agtp("audit", "search", "tool:list_files")
     assert short.returncode == 0 and "named SERVER.TOOL" in short.stderr, short.stderr
+    walked = host.agtp("audit", "walk", "host", "--filter", "status=4xx", "--as", "registrar")
+    assert "status=4xx is looked for as a text: write status:4xx" in walked.stderr, walked.stderr
 
 
 def test_a_stopped_store_is_searched(tmp_path: Path) -> None:

@@ -83,6 +83,11 @@ class RecordFilter:
             raise FilterError("until", explanation, "Write a time after from, or swap the two.")
         return cls(values=values, texts=tuple(texts), since=since, until=until)
 
+    @property
+    def terms(self) -> list[tuple[str, str]]:
+        """Return the fields and values of the filter, as they were given."""
+        return [*self.values.items(), *((TEXT, text) for text in self.texts)]
+
     def to_text(self) -> str:
         """Return the filter as a text, in which times are absolute."""
         moments = {"from": self.since, "until": self.until}

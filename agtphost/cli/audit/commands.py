@@ -12,7 +12,13 @@ from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.audit.accept import accept_command
 from agtphost.cli.audit.entries import HOST, entry_of, pages
 from agtphost.cli.audit.export import export_command
-from agtphost.cli.audit.filter_options import NUMBER_OPTION, filter_options, read_search
+from agtphost.cli.audit.filter_options import (
+    NUMBER_OPTION,
+    describe_no_match,
+    filter_options,
+    read_filter,
+    read_search,
+)
 from agtphost.cli.audit.follow import follow_command
 from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.report import report_command
@@ -126,6 +132,8 @@ def walk(
         return
     names = labels(where)
     print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row(names) for entry in entries))
-    if not entries and not given and named != HOST:
+    if not entries and given:
+        print_note(describe_no_match(read_filter(given)))
+    elif not entries and named != HOST:
         # A chain has what an agent answered; what it called is in the chains of others.
         print_note(f"{chain} has no records yet; for its calls: agtp audit search --caller {chain}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.audit.filters import FIELDS, FilterError, RecordFilter
+from agtphost.audit.filters import FIELDS, FilterError, RecordFilter, find_slips
 from agtphost.audit.filters.query_text import join_terms
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import agent_id_of
@@ -85,6 +85,11 @@ def read_filter(given: Mapping[str, str], query: str = "") -> RecordFilter:
         return RecordFilter.parse(" ".join((query, given.get("filter", ""))).strip(), options)
     except FilterError as error:
         raise WrongInput(error.explanation.rstrip("."), error.remedy) from None
+
+
+def describe_no_match(wanted: RecordFilter) -> str:
+    """Return the note under an empty list: what may be wrong with the filter."""
+    return "; ".join(("no record matches", *find_slips(wanted.terms)))
 
 
 def read_search(given: Mapping[str, str], where: Connection) -> Search:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from agtphost.audit.filters import FIELDS
 from agtphost.cli.audit.entries import Entry, entry_of
-from agtphost.cli.audit.filter_options import NUMBER_OPTION, filter_options, read_filter, to_search
+from agtphost.cli.audit.filter_options import (
+    NUMBER_OPTION,
+    describe_no_match,
+    filter_options,
+    read_filter,
+    to_search,
+)
 from agtphost.cli.audit.record_table import entry_row, write_table
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.exchange import entries_of, inspect, open_client
@@ -34,7 +38,6 @@ from agtphost.stores.record_search import CountedBy
 from agtphost.vocabulary import times
 from agtphost.vocabulary.display_names import CLAIMED, EVENT, NAMES_BELIEVED, UNKNOWN
 from agtphost.vocabulary.quantities import plural
-from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
     from agtphost.audit.drafts import StoredRecord
@@ -158,25 +161,7 @@ def search_command(
             "give -n, or --all for all"
         )
     elif not found:
-        hints = "".join(f"; {hint}" for hint in _find_slips(wanted))
-        print_note(f"no record matches{hints}")
-
-
-def _find_slips(wanted: RecordFilter) -> Iterator[str]:
-    """Yield what may be wrong with a filter that nothing matches."""
-    tool, reason = wanted.values.get("tool", ""), wanted.values.get("reason", "")
-    if tool:
-        said = "if the name is misspelt:" if "." in tool else "most tools are named SERVER.TOOL, as"
-        yield f"{said} `agtp tools ls` lists them"
-    # Reasons of lifecycle events are the operator's own words.
-    known = [] if not reason else list(map(str, Reason))
-    if reason not in known and (close := difflib.get_close_matches(reason, known, 1, 0.8)):
-        yield f"did you mean the reason {close[0]}?"
-    for text in wanted.texts:
-        name, equals, value = text.partition("=")
-        # Records call their members caller_id, session_id and so on.
-        if equals and value and (field := name.lower().removesuffix("_id")) in FIELDS:
-            yield f"{text} is looked for as a text: write {field}:{value}"
+        print_note(describe_no_match(wanted))
 
 
 def _has_default(name: str) -> bool:
