@@ -13,9 +13,9 @@ from agtphost.cli.exchange import inspect, open_client
 from agtphost.cli.failures import ExitStatus, WrongInput
 from agtphost.cli.host_config import find_config
 from agtphost.cli.identities import agent_id_of
-from agtphost.cli.near_names import close_endpoints
+from agtphost.cli.near_names import close_endpoints, unlisted_tool
 from agtphost.cli.options import HERE, Connection, host_options
-from agtphost.cli.output import print_json, to_text
+from agtphost.cli.output import print_json, print_note, to_text
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.client.reply import particulars_of
@@ -90,11 +90,18 @@ def command(
         reason = str((decision.get("refusal") or {}).get("reason") or "")
         config = find_config(where) if where.host_uri == HERE else where.config
         close = [] if as_json else close_endpoints(client, target, reason, method, path, config)
+        unlisted = (
+            None if as_json or reason != Reason.GRANT_REQUIRED or not named else unlisted_tool(client, target, named)
+        )
     allowed = decision.get("allowed") is True
     if as_json:
         print_json(decision)
     else:
         colour.tell(render_decision(agent, decision, close))
+        if unlisted is not None:
+            # The refusal does not tell its caller whether there is such a tool.
+            meant = f"; did you mean {' or '.join(unlisted)}?" if unlisted else "; `agtp tools ls` lists them"
+            print_note(f"note: this host lists no tool {named}, so nothing can allow it{meant}")
     if not allowed:
         raise click.exceptions.Exit(ExitStatus.REFUSED)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agtphost.cli.completion_sources import endpoints_in
+from agtphost.cli.exchange import entries_of, inspect
 from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST = 3
 """Names that are suggested."""
+
+MOST_TOOLS = 200
+"""Tools that are looked through; the host lists as many in one answer."""
 
 CLOSENESS = 0.6
 """Share of characters that two paths must have in common, as difflib counts."""
@@ -47,6 +51,20 @@ def close_endpoints(
         known = [(str(each.get("method")), str(each.get("path"))) for each in listed if isinstance(each, dict)]
     scores = {f"{verb} {at}": _closeness(verb, at, method, path) for verb, at in known}
     return [name for name, score in sorted(scores.items(), key=lambda each: -each[1]) if score >= CLOSENESS][:MOST]
+
+
+def unlisted_tool(client: Client, target: Target, tool: str) -> list[str] | None:
+    """
+    Return tools close to one that its server does not list; None for one that is listed, or whose server lists none.
+
+    :param tool: ``SERVER.NAME``.
+    """
+    asked = {"target": "tools", "upstream": f"mcp.{tool.partition('.')[0]}", "limit": MOST_TOOLS}
+    listed = entries_of(inspect(client, target, asked).get("tools"), "tools")
+    names = [f"{each.get('upstream')}.{each.get('name')}" for each in listed]
+    if not names or len(names) >= MOST_TOOLS or tool in names:
+        return None
+    return difflib.get_close_matches(tool, names, MOST)
 
 
 def _closeness(method: str, template: str, wanted_method: str, wanted_path: str) -> float:

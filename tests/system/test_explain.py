@@ -276,3 +276,15 @@ def test_no_line_is_python() -> None:
   words    one, two
   kept     null"""
     )
+
+
+def test_can_names_a_misspelt_tool_of_a_limited_agent(host: Host) -> None:
+    """The refusal keeps from the agent whether there is such a tool; the command that it names would be refused."""
+    assert host.agtp("agent", "limit", "demo", "files.read_file", "--yes").returncode == 0
+    try:
+        asked = host.agtp("can", "demo", "files.list_fils")
+        assert asked.returncode == 1 and "grant-required" in asked.stdout, asked.stdout
+        assert "lists no tool files.list_fils" in asked.stderr and "did you mean files.list_files" in asked.stderr
+        assert "lists no tool" not in host.agtp("can", "demo", "files.list_files").stderr
+    finally:
+        assert host.agtp("agent", "ungrant", "demo", "--all").returncode == 0
