@@ -14,6 +14,7 @@ from agtphost.cli.output import print_json, print_note, visible
 from agtphost.cli.ports import free_port
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
+from agtphost.vocabulary.quantities import plural
 from agtphost.identity.key_ring import KeyRing
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.uris import DEFAULT_PORT, parse
@@ -114,5 +115,6 @@ def _end_sessions(where: Connection, as_json: bool) -> None:
     if as_json:
         print_json({**ended, "audit_id": reply.audit_id})
         return
-    click.echo(f"ended: {ended.get('sessions')} sessions and {ended.get('links')} unused links")
+    sessions, links = plural(ended.get("sessions"), "session"), plural(ended.get("links"), "unused link")
+    click.echo(f"ended: {sessions} and {links}")
     print_note(f"recorded as {reply.audit_id}")

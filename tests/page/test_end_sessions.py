@@ -47,7 +47,7 @@ def test_one_command_ends_every_session_and_every_unused_link(site: Site) -> Non
     assert late.status == 410 and "agtp page --end-sessions" in late.text
     assert site.browser().get("/").status == 200
     plain = site.host.agtp("page", "--end-sessions")
-    assert plain.stdout == "ended: 1 sessions and 0 unused links\n"
+    assert plain.stdout == "ended: 1 session and 0 unused links\n"
 
 
 def test_entering_again_ends_the_session_that_the_browser_had(site: Site) -> None:
