@@ -20,6 +20,7 @@ from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.interfaces import IOperatorGate
 from agtphost.dispatch.tracing import Tracer
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Target
@@ -65,6 +66,15 @@ class Services:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlacedGate:
+    """A check of calls, with its place."""
+
+    gate: IOperatorGate
+    after: str = "schema"
+    """The gate of the host that it follows; another than the possible ones is an error, which lists these."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Contribution:
     """The additions of a feature to a host under one configuration."""
 
@@ -74,6 +84,9 @@ class Contribution:
     inspect_targets: Mapping[str, Target] = field(default_factory=dict)
     """Values of ``target`` of INSPECT. A name that is taken is an error."""
 
+    gates: Sequence[PlacedGate] = ()
+    """Checks of calls. They follow those that ``[[gate]]`` lists after the same gate of the host."""
+
     services: Sequence[IService] = ()
     """
     Services that the host starts and stops, compared by identity over reloads. One that the configuration before has
@@ -82,8 +95,9 @@ class Contribution:
 
     surfaces: Sequence[ServedSurface] = ()
     """
-    The resources for surfaces of :func:`agtphost.config.surfaces.surfaces`, by name. Listeners are built at the start
-    of the host: a reload with other ones is refused.
+    The resources for surfaces of :func:`agtphost.config.surfaces.surfaces`, by name. That of another package's feature
+    is ``feature.NAME``; it is served where ``[feature.NAME.http]`` has ``listen``. Listeners are built at the start of
+    the host: a reload with other resources is refused, so carry them.
     """
 
     witnesses: Sequence[IRemoteWitness] = ()

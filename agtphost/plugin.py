@@ -13,8 +13,9 @@ instead. ``docs/extending`` has a page with an example for each kind of plugin.
 - :class:`IRecordObserver` sees each committed record as an :class:`ObservedRecord`.
 - :class:`IWitness` remembers a :class:`Checkpoint`; :func:`read_checkpoint` reads its text.
 - :class:`IPluggableStore` keeps records, as the rows below; :class:`MemoryStore` is one to begin with.
-- :class:`IFeature` makes a :class:`Contribution` from :class:`Services`: methods, INSPECT targets, services. A method
-  is answered by an :class:`IBuiltInHandler`, which gets a :class:`BuiltInContext`.
+- :class:`IFeature` makes a :class:`Contribution` from :class:`Services`: methods, INSPECT targets, gates, services and
+  an HTTP resource. A method is answered by an :class:`IBuiltInHandler`, which gets a :class:`BuiltInContext`; a gate is
+  a :class:`PlacedGate`, a resource that of a :class:`ServedSurface`.
 
 An entry point of the group ``agtphost.features`` names a factory of features, which takes nothing. For all others, one
 of the group ``agtphost.plugins`` names a factory, which takes the settings of the place that names it. Its attribute
@@ -34,10 +35,11 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 from agtphost.dispatch.call_view import CallView
 from agtphost.errors import Refusal
-from agtphost.features import Contribution, IFeature, Services
+from agtphost.features import Contribution, IFeature, PlacedGate, Services
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
+from agtphost.http.served_surface import ServedSurface
 from agtphost.iagtp import IOperatorGate, IPayloadAdapter, IRecordObserver, IWitness
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
@@ -101,6 +103,7 @@ __all__ = [
     "LatestRecords",
     "MemoryStore",
     "ObservedRecord",
+    "PlacedGate",
     "RecordCounts",
     "RecordFormat",
     "RecordKind",
@@ -112,6 +115,7 @@ __all__ = [
     "SchemaError",
     "Search",
     "Selection",
+    "ServedSurface",
     "Services",
     "SignedRow",
     "StateChangeRow",

@@ -201,6 +201,8 @@ def tables(kind: type[Section] = Config, path: str = "") -> Iterator[Table]:
             if table.path == where:
                 header = {"one": f"[{where}]", "list": f"[[{where}]]", "table": f"[{where}.NAME]"}[how]
                 table = Table(table.path, header, table.meaning, table.keys)
+            elif how == "table":
+                table = Table(table.path, table.header.replace(where, f"{where}.NAME", 1), table.meaning, table.keys)
             yield table
 
 

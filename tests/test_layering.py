@@ -122,7 +122,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What a feature is built from and what it adds, of ours as of others: it knows types, and no part of the host.
     "features": EVERYONE | {"audit", "config", "contract", "dispatch", "handlers", "http", "identity", "stores"},
     # The names that packages of others import; nothing of the host imports it.
-    "plugin": EVERYONE | {"audit", "config", "contract", "dispatch", "features", "handlers", "identity", "stores"},
+    "plugin": EVERYONE
+    | {"audit", "config", "contract", "dispatch", "features", "handlers", "http", "identity", "stores"},
     # Nothing imports it but tests: a host in memory, made of everything.
     "testing": EVERYONE
     | {"host", "config", "contract", "client", "handlers", "identity", "audit", "stores", "protocols", "wire"},

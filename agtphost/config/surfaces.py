@@ -24,6 +24,8 @@ METRICS = "metrics"
 GATEWAY = "gateway"
 REGISTRY = "registry"
 MCP_FRONT = "mcp"
+FEATURE = "feature.{}"
+"""The name of the surface of a feature of another package, with that of its table."""
 
 CARD = MountPath("/.well-known/agent-card.json", below=False)
 BOOTSTRAP = MountPath("/.well-known/agtp", below=False)
@@ -137,6 +139,14 @@ def surfaces(config: Config) -> Iterator[Surface]:
         )
     if config.metrics is not None and config.metrics.listen is not None:
         yield Surface(name=METRICS, location=("metrics",), section=config.metrics, paths=WATCHED)
+    for name, table in config.feature.items():
+        if table.http is not None and table.http.listen is not None:
+            yield Surface(
+                name=FEATURE.format(name),
+                location=("feature", name, "http"),
+                section=table.http,
+                paths=(MountPath(table.http.path),),
+            )
     gateway = config.gateway
     if gateway.listen is not None:
         # The last one, because it has what the others leave; but agents have their addresses here, and nowhere else.

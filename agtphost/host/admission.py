@@ -29,6 +29,7 @@ from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
 from agtphost.dispatch.sealer import Sealer
 from agtphost.dispatch.tracing import Tracer
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.features import FeatureSet
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Methods
@@ -37,12 +38,13 @@ from agtphost.host.plugins import problems_of
 from agtphost.host.services import HostServices
 from agtphost.host.summary_writer import refusal_limits
 from agtphost.host.upstreams import Upstreams
-from agtphost.iagtp import IGate
+from agtphost.iagtp import IGate, IOperatorGate
 from agtphost.methods.discovery.visibility import disclosed_documents
 from agtphost.methods.inspection.call_targets import Running
 from agtphost.methods.inspection.decisions import Decisions
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.vocabulary.paths import PathGrammar
+from agtphost.vocabulary.tomltext import Location
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +133,7 @@ def build_admission(
             listening=lasting.listening,
         )
     )
-    order = _place_operator_gates(services, order)
+    order = _place_operator_gates(services, order, methods.features)
     # Decisions ask these same gates, so they cannot differ from calls (design decision 14).
     ruling, decider = RuleSource(config), Decider(order, services.latest)
     services.registry.add_targets(
@@ -209,19 +211,24 @@ def bound_gates(config: Config, endpoints: Iterable[Binding], prices: PriceList)
     return found
 
 
-def _place_operator_gates(services: HostServices, order: Sequence[IGate]) -> Sequence[IGate]:
+def _place_operator_gates(services: HostServices, order: Sequence[IGate], features: FeatureSet) -> Sequence[IGate]:
     """
-    Return the gates of the host with those of the operator's packages in their places.
+    Return the gates of the host with those of plugins and features in their places.
 
     :raises agtphost.errors.ConfigurationError: a gate names a place that it cannot take.
     """
     seconds, faults = services.config.limits.request_timeout, []
-    for at, (section, gate) in enumerate(services.loaded.plugins.gates):
-        own = OperatorGate(gate, services.reactor, seconds)
+    placed: list[tuple[Location, str, IOperatorGate]] = [
+        (("gate", at, "after"), section.after, gate) for at, (section, gate) in enumerate(services.loaded.plugins.gates)
+    ]
+    for location, made in features.contributions.items():
+        placed += [(location, each.after, each.gate) for each in made.gates]
+    for location, after, gate in placed:
         try:
-            order = place_gates(order, [(section.after, own)])
+            order = place_gates(order, [(after, OperatorGate(gate, services.reactor, seconds))])
         except ValueError as error:
-            faults.append(ConfigFault(location=("gate", at, "after"), message=f"cannot be: {error}"))
+            what = "cannot be" if location[0] == "gate" else "has a gate at a place that cannot be"
+            faults.append(ConfigFault(location=location, message=f"{what}: {error}"))
     if faults:
         raise ConfigurationError(problems_of(services.config, faults))
     return order

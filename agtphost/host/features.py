@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
-from agtphost.config.surfaces import surfaces
+from agtphost.config.plugins import FeatureHttp
+from agtphost.config.surfaces import FEATURE, surfaces
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.tracing import Tracer
 from agtphost.errors import ConfigurationError
@@ -24,7 +26,7 @@ from agtphost.host.plugins import problems_of
 from agtphost.host.registry import RESERVED_TARGETS
 from agtphost.host.services import HostServices
 from agtphost.http.served_surface import ServedSurface
-from agtphost.iagtp import IRemoteWitness
+from agtphost.iagtp import IOperatorGate, IRemoteWitness
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import StoreError
 from agtphost.vocabulary.tomltext import Location
@@ -125,10 +127,18 @@ def _contradictions(services: HostServices, made: Mapping[Location, Contribution
     served = Counter(surface.name for each in made.values() for surface in each.surfaces)
     tracers = sum(each.tracer is not None for each in made.values())
     for location, each in made.items():
+        own = FEATURE.format(location[-1]) if len(location) > 1 else ""
         for surface in each.surfaces:
-            if surface.name not in known or served[surface.name] > 1:
+            if surface.name not in known | {own} or served[surface.name] > 1:
                 why = "which another feature has" if surface.name in known else "which this host does not have"
                 yield ConfigFault(location=location, message=f"has an HTTP surface {surface.name[:64]!r}, {why}")
+        if own in known and not served[own]:
+            yield ConfigFault(location=(*location, "http"), message="is for a feature that answers nothing over HTTP")
+        for placed in each.gates:
+            if not IOperatorGate.providedBy(placed.gate):
+                yield ConfigFault(
+                    location=location, message=f"has a gate that is no IOperatorGate: {placed.gate!r:.64}"
+                )
         if each.tracer is not None and tracers > 1:
             yield ConfigFault(location=location, message="makes spans of calls, as another feature does")
 
@@ -151,23 +161,37 @@ def add_targets(services: HostServices, features: FeatureSet) -> None:
     _refuse(services, faults)
 
 
-def require_same_after_start(services: HostServices, running: FeatureSet, candidate: FeatureSet) -> None:
+def require_same_after_start(
+    services: HostServices, running: FeatureSet, candidate: FeatureSet, before: Config
+) -> None:
     """
     Refuse a configuration whose features have other surfaces or witnesses than the host was started with.
 
+    :param before: the configuration in force, of the running features.
     :raises ConfigurationError: it has.
     """
     faults = []
     for location in {**running.contributions, **candidate.contributions}:
         old, new = (each.contributions.get(location, Contribution()) for each in (running, candidate))
         for what, had, has in (
-            ("HTTP surfaces", old.surfaces, new.surfaces),
-            ("witnesses", old.witnesses, new.witnesses),
+            ("HTTP surfaces", _served(before, old), _served(services.config, new)),
+            ("witnesses", [id(each) for each in old.witnesses], [id(each) for each in new.witnesses]),
         ):
-            if [id(each) for each in had] != [id(each) for each in has]:
+            if had != has:
                 message = f"changes the {what} of its feature, which only a start of the host takes"
                 faults.append(ConfigFault(location=location, message=message, hint="restart the host"))
     _refuse(services, faults)
+
+
+def _served(config: Config, made: Contribution) -> list[tuple[int, FeatureHttp | None]]:
+    """
+    Return the identities of the resources that a feature serves, with what ``[feature.NAME.http]`` says.
+
+    The keys of the host's own sections that only a start takes are compared by :mod:`agtphost.config.reloadable_keys`.
+    """
+    sections = {each.name: each.section for each in surfaces(config)}
+    found = [(each, sections[each.name]) for each in made.surfaces if each.name in sections]
+    return [(id(each), section if isinstance(section, FeatureHttp) else None) for each, section in found]
 
 
 def _refuse(services: HostServices, faults: Sequence[ConfigFault]) -> None:

@@ -130,7 +130,7 @@ class Generations:
         running = self.core.features
         core = yield from self._compose(self._services.with_configuration(loaded), running)
         try:
-            require_same_after_start(core.services, running, core.features)
+            require_same_after_start(core.services, running, core.features, self.core.services.config)
             for prepare in self._before_turn:
                 prepare(core)
         except BaseException:

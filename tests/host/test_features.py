@@ -17,12 +17,22 @@ from agtphost.config.faults import ConfigFault
 from agtphost.config.surfaces import METRICS
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError
-from agtphost.features import Contribution, IFeature, Services
+from agtphost.features import Contribution, IFeature, PlacedGate, Services
 from agtphost.host.feature_loading import LoadedFeature
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.server_pool import SharedServices
 from agtphost.http.served_surface import ServedSurface
-from agtphost.plugin import Assurance, Binding, BuiltInContext, IBuiltInHandler
+from agtphost.plugin import (
+    Assurance,
+    Binding,
+    BuiltInContext,
+    CallView,
+    ForeignReason,
+    IBuiltInHandler,
+    IOperatorGate,
+    Refusal,
+    Status,
+)
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary.steps import run_to_end
 from tests.host.test_generations import Made
@@ -117,6 +127,45 @@ def test_what_contradicts_the_host_is_refused_with_the_section() -> None:
     with pytest.raises(AmbiguousEndpoints):
         _ = host_of(lambda services: bind("/notifications")).core
     assert host_of(lambda services: Contribution(tracer=Spans())).call("DISCOVER").status == 200, "the control"
+
+
+@implementer(IOperatorGate)
+class Closed:
+    """A gate that lets nothing pass at one path."""
+
+    name = "closed"
+
+    def check(self, call: CallView) -> None:
+        if call.path == "/constant":
+            raise Refusal(ForeignReason("closed", Status.CONFLICT), "It is closed.")
+
+
+def test_gates_of_features_stand_where_they_say() -> None:
+    """One refuses a call; a place that cannot be, and what is no gate, are refused with the section."""
+    host = host_of(lambda services: replace(bind("/constant"), gates=[PlacedGate(gate=Closed())]))
+    answer = host.call("QUERY", "/constant")
+    assert (answer.status, answer.reason) == (409, "closed")
+    names = [each.name for each in host.core.admission.gates]
+    assert names[names.index("schema") + 1] == "operator: closed"
+    assert host.call("DISCOVER").status == 200, "the control"
+    early = PlacedGate(gate=Closed(), after="framing")
+    said = refusal(lambda services: Contribution(gates=[early]))
+    assert "given0 has a gate at a place that cannot be: 'framing' is not a gate that another can follow" in said
+    assert "no IOperatorGate" in refusal(lambda services: Contribution(gates=[PlacedGate(gate=Constant())]))
+
+
+def test_http_resource_of_a_feature_needs_both_sides() -> None:
+    """A section for a feature without a resource is refused; a resource without a section is not served."""
+    surface = ServedSurface(name="feature.given", what="numbers", resource=None)
+    given: dict[str, Any] = {"feature": {"given": {"http": {"listen": "tcp:8080:interface=127.0.0.1"}}}}
+    with pytest.raises(ConfigurationError) as caught:
+        _ = MemoryHost(given, features={"given": lambda: Given(lambda services: Contribution())}).core
+    assert "[feature] given http is for a feature that answers nothing over HTTP" in str(caught.value)
+    serving = {"given": lambda: Given(lambda services: Contribution(surfaces=[surface]))}
+    for settings in (given, {"feature": {"given": {}}}):
+        assert list(MemoryHost(settings, features=serving).core.features.surfaces) == [surface]
+    with pytest.raises(ConfigurationError):
+        _ = MemoryHost({"feature": {"other": {}}}, features={"other": serving["given"]}).core
 
 
 @pytest.mark.parametrize(
