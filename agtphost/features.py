@@ -20,14 +20,41 @@ from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.interfaces import IOperatorGate
+from agtphost.dispatch.interfaces import IDispatcher, IOperatorGate
 from agtphost.dispatch.tracing import Tracer
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Target
 from agtphost.http.served_surface import ServedSurface
-from agtphost.identity.keys import SigningKey
+from agtphost.identity.directory import IAgentDirectory
+from agtphost.identity.keys import SigningKey, VerifyingKey
+from agtphost.identity.peer import PeerCertificate
 from agtphost.stores.record_store import IRecordStore
-from agtphost.vocabulary.vitals import VitalsReader
+from agtphost.vocabulary.vitals import Vitals
+
+
+class IRunningHost(Interface):
+    """The host under the configuration in force, from the time when the whole host is assembled."""
+
+    config: Config = Attribute("Config: the configuration in force")
+    dispatcher: IDispatcher = Attribute("IDispatcher: answers requests under the configuration in force")
+
+    def read_vitals() -> Vitals:
+        """Return the host's vital signs."""
+
+    def render_traffic() -> Mapping[str, Any]:
+        """Return the calls of the last hour by the minute; see :mod:`agtphost.methods.inspection.traffic`."""
+
+    def witness_keys() -> Sequence[tuple[str, VerifyingKey]]:
+        """Return addresses and known keys of the witnesses of the host's log, without asking any of them."""
+
+    def is_valid(certificate: PeerCertificate) -> bool:
+        """Return whether a client certificate is valid now and not revoked, and its agent is not stopped."""
+
+    def end_call(response_id: str) -> bool:
+        """End a call that waits, as if its caller had left; return whether there is one with this Response-ID."""
+
+    def restart_upstream(name: str) -> bool:
+        """Restart an upstream, ``PROTOCOL.NAME``, now; return whether there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +85,14 @@ class Services:
     key: SigningKey | None
     """The host's signing key, which signs records and checkpoints; None on a host that signs nothing."""
 
+    directory: IAgentDirectory
+    """The agents of this configuration."""
+
     methods: Collection[str]
     """Every method that the catalog and the policy of this configuration know."""
 
-    vitals: VitalsReader
-    """Reads the host's vital signs. It raises AssertionError until the whole host is assembled."""
+    host: IRunningHost
+    """The host under whatever configuration is in force; for what runs, not for :meth:`IFeature.build`."""
 
 
 @dataclass(frozen=True, kw_only=True)

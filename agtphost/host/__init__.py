@@ -10,6 +10,7 @@ Build steps, in order:
 - :mod:`.assembly` builds the services from what was loaded and a reactor; it reads as a bill of materials
 - :mod:`.evidence`: store, ledger and summaries (:mod:`.summary_writer`); :mod:`.verifications`: its verifications
 - :mod:`.services` and :mod:`.registry`: the services that every part uses, and the table of what can be called;
+  :mod:`.running_host`: the host as its features see it;
   :mod:`.process_state` and :mod:`.live_directory`: the part of it that outlives a reload; :mod:`.turn_executor`: work
   off the reactor
 - :mod:`.core`: what answers requests under one configuration; :mod:`.generations`: replacing one core by the next
@@ -29,7 +30,6 @@ Build steps, in order:
 - :mod:`.publication`: the manifest and its version; :mod:`.transports`: the carriers that it states
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide; :mod:`.plugin_settings` checks their
   settings
-- :mod:`.feature_loading` and :mod:`.features`: the features that are switched on, and what they contribute
 - :mod:`.feature_loading` and :mod:`.features`: the features that are switched on, and what they contribute
 - :mod:`.admission`, with :mod:`.oauth`: gates and dispatcher
 

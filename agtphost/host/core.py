@@ -19,7 +19,6 @@ from agtphost.host.methods import Disclosure, Methods, build_disclosure, built_i
 from agtphost.host.negotiation import build_negotiator
 from agtphost.host.orchestration import observe_configuration
 from agtphost.host.own_documents import Summary, own_documents, summary_renderer
-from agtphost.host.page import restarter
 from agtphost.host.registry_http import registry_facts
 from agtphost.host.services import HostServices
 from agtphost.host.standard import apply_tables
@@ -68,11 +67,18 @@ class Core:
         return self.methods.features
 
     def announce(self) -> None:
-        """Put the present version of what can be called into every response from now on."""
+        """Answer requests from now on, with the present version of what can be called in every response."""
         self.shown.publication.announce_to(self.admission.sealer.announce)
         admission = self.admission
         self.services.lasting.workflows.turn_to(admission.dispatcher, self.services.registry.match, admission.objection)
         observe_configuration(self.services, self.connected, admission.objection)
+        self.services.lasting.host.turn_to(
+            self.services.config,
+            admission.dispatcher,
+            self.connected.services,
+            self.features.witness_keys,
+            self.services.certificate_counts,
+        )
 
 
 ENDPOINTS_PER_STEP = 100
@@ -154,7 +160,7 @@ def _compose_steps(
     evidence.states.watch(lambda agent_id, state: shown.publication.drop_forms())
     if methods.access is not None:
         methods.access.end_by(services.lasting.running.end)
-        methods.access.restart_by(restarter(connected.services))
+        methods.access.restart_by(services.lasting.host.restart_upstream)
     front = front_facts(
         config,
         loaded.directory,

@@ -116,8 +116,9 @@ def _services(services: HostServices) -> Services:
         records=evidence.records,
         authorization=services.authorization,
         key=loaded.key,
+        directory=loaded.directory,
         methods=frozenset({*loaded.catalog.methods, *loaded.policy.custom}),
-        vitals=services.lasting.vitals,
+        host=services.lasting.host,
     )
 
 

@@ -3,10 +3,10 @@ Replace one configuration by the next without a restart: each is a generation of
 
 Theory of operation. A generation is a whole :class:`agtphost.host.core.Core`, built while another one is in force, on
 the same services: ledger, state, sessions, running calls. It comes into force in one turn of the reactor: every
-listener hands its requests to a :class:`Front`, and from that turn on the front hands them to the new dispatcher. The
-dispatcher that gets a request judges, carries out and answers it, with all calls made for it, so two configurations
-never handle one request. The generation before finishes its calls. After the last one it drops its watchers, and
-servers that no other generation uses are stopped.
+listener hands its requests to the front of :mod:`agtphost.host.running_host`, and from that turn on the front hands
+them to the new dispatcher. The dispatcher that gets a request judges, carries out and answers it, with all calls made
+for it, so two configurations never handle one request. The generation before finishes its calls. After the last one it
+drops its watchers, and servers that no other generation uses are stopped.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
-from zope.interface import implementer
 
-from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.encoding import in_turns
 from agtphost.host.core import Core, compose
 from agtphost.host.features import NO_FEATURES, FeatureSet, require_same_after_start
@@ -29,7 +27,6 @@ from agtphost.host.host_loader import LoadedHost
 from agtphost.host.server_pool import SharedServices
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import UpstreamFactory
-from agtphost.iagtp import IDispatcher
 from agtphost.identity.keys import fastest_signer
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.steps import run_to_end
@@ -53,21 +50,6 @@ LOOK_EVERY = 0.05
 """Seconds between two checks of new servers."""
 
 
-@implementer(IDispatcher)
-class Front:
-    """A dispatcher that listeners call; it has the methods of the dispatcher in force."""
-
-    dispatch: Callable[..., Any]
-    refuse: Callable[..., Any]
-    turn_away: Callable[..., Any]
-
-    def turn_to(self, dispatcher: Dispatcher) -> None:
-        """Hand further requests to another dispatcher."""
-        self.dispatch = dispatcher.dispatch
-        self.refuse = dispatcher.refuse
-        self.turn_away = dispatcher.turn_away
-
-
 class Generations:
     """
     Builds generations, puts them in force, and ends them. The first one is in force when this object is made.
@@ -86,7 +68,9 @@ class Generations:
         self._garbage_objects = 0
         """Objects of retired generations that were not collected yet, estimated."""
 
-        self.front = Front()
+        self.front = services.lasting.host.dispatcher
+        """Answers requests under the configuration in force."""
+
         self.unfinished = 0
         """Generations that still have calls, with the one in force."""
 
@@ -196,7 +180,6 @@ class Generations:
             # The key may have been rotated since the candidate was built.
             core.shown.publisher.adopt(fastest_signer(key), key.public)
         core.announce()
-        self.front.turn_to(core.admission.dispatcher)
 
     def _retire(self, core: Core) -> None:
         """End a generation after its last call."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,6 @@ from agtphost.page.fields import COMMON_FIELDS
 from agtphost.page.live_feed import LiveFeeds
 from agtphost.page.record_export import Exports
 from agtphost.page.resource import PageResource
-from agtphost.upstream.service import UpstreamService
 from agtphost.vocabulary.tomltext import write_toml
 
 STATEMENTS = {
@@ -75,21 +74,6 @@ def page_bindings(
         )
         for place in PAGE
     )
-
-
-def restarter(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
-    """Return a function that restarts an upstream immediately; an idle one starts at its next call."""
-    known = {str(service.name): service for service in services}
-
-    def restart(name: str) -> bool:
-        service = known.get(name)
-        if service is None:
-            return False
-        service.note_loss("an operator restarts it")
-        service.attempt_again()
-        return True
-
-    return restart
 
 
 def register_targets(services: HostServices) -> None:

@@ -33,6 +33,7 @@ from agtphost.host.notice_queue import NoticeQueue
 from agtphost.host.oauth import CredentialsInForce
 from agtphost.host.publication import HISTORY
 from agtphost.host.publication_history import PublicationHistory
+from agtphost.host.running_host import RunningHost
 from agtphost.host.search_engines import SearchEngines
 from agtphost.host.shared_numbers import SharedNumbers
 from agtphost.host.transports import OfferedTransports
@@ -48,7 +49,6 @@ from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.negotiation.process_state import NegotiationState as Negotiations
 from agtphost.page.entrance import Entrance
 from agtphost.vocabulary import times
-from agtphost.vocabulary.vitals import LateVitals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +106,8 @@ class ProcessState:
     stocks: Stocks
     """The items of all collections, in order."""
 
-    vitals: LateVitals
-    """Reads the host's vital signs."""
+    host: RunningHost
+    """The host under the configuration in force."""
 
     @classmethod
     def for_host(
@@ -173,5 +173,5 @@ class ProcessState:
             workflows=Workflows(held, evidence.ledger, reactor, seconds, offload),
             monitors=monitors,
             stocks=Stocks(held),
-            vitals=LateVitals(),
+            host=RunningHost(running, traffic),
         )

@@ -119,7 +119,7 @@ def vitals_reader(
             states=STATES,
         )
 
-    on.lasting.vitals.read_with(read_vitals)
+    on.lasting.host.read_vitals_with(read_vitals)
     return read_vitals
 
 

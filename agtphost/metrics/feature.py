@@ -71,7 +71,7 @@ class MetricsFeature:
 
 def _monitoring(settings: MetricsSection, services: Services) -> Monitoring:
     counts = CallCounts(services.methods, agents=settings.agents, people=settings.people)
-    resource = MonitoringResource(Exposition(counts, services.vitals), services.vitals)
+    resource = MonitoringResource(Exposition(counts, services.host.read_vitals), services.host.read_vitals)
     return Monitoring(
         settings=settings,
         counting=CallCounting(services.ledger, counts),

@@ -144,22 +144,6 @@ class Vitals:
 VitalsReader = Callable[[], Vitals]
 
 
-class LateVitals:
-    """A :data:`VitalsReader` for parts that are built before the parts whose vital signs are read."""
-
-    def __init__(self) -> None:
-        self._read: VitalsReader | None = None
-
-    def read_with(self, reader: VitalsReader) -> None:
-        """Read with this reader from now on."""
-        self._read = reader
-
-    def __call__(self) -> Vitals:
-        """Return the present vital signs."""
-        assert self._read is not None, "the host is not assembled yet"
-        return self._read()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
     """A condition that keeps a host from being ready."""
