@@ -22,7 +22,8 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.agent_endings`: the state items that change in the transaction that stops their agent
 - :mod:`.apply_committed`: applies a committed group to the state in memory
 - :mod:`.catch_up`: takes over what another process wrote to the store
-- :mod:`.watchers`, :mod:`.observed_records`: the watchers of sealed records, and what they see of them
+- :mod:`.watchers`, :mod:`.observed_records`: the watchers of sealed records, and what they see of them;
+  :mod:`.ledger_watch`: a service that watches while it runs
 - :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.state_item`: one item of it;
   :mod:`.item_tables`: all of one kind; :mod:`.prepared_items`: items that are made ready before their transaction
 - :mod:`.configurations`: the events that tell of the host's configuration

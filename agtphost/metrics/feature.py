@@ -5,39 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from twisted.application.service import Service
 from zope.interface import implementer
 
+from agtphost.audit.ledger_watch import LedgerWatch
 from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
 from agtphost.config.metrics import MetricsSection
 from agtphost.config.surfaces import METRICS
 from agtphost.features import Contribution, IFeature, Services
 from agtphost.http.served_surface import ServedSurface
-from agtphost.iagtp import ILedger
 from agtphost.metrics.call_counts import CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.resource import MonitoringResource
-
-
-class CallCounting(Service):
-    """Counts what the ledger seals while it runs."""
-
-    name = "call counts"
-
-    def __init__(self, ledger: ILedger, counts: CallCounts) -> None:
-        self._ledger = ledger
-        self._counts = counts
-
-    def startService(self) -> None:
-        """Begin to count."""
-        super().startService()  # type: ignore[no-untyped-call]
-        self._ledger.watch(self._counts.count_group)
-
-    def stopService(self) -> None:
-        """End the count of calls."""
-        super().stopService()  # type: ignore[no-untyped-call]
-        self._ledger.unwatch(self._counts.count_group)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +24,7 @@ class Monitoring:
     """The surface of a section, and the counts that it serves, which continue over a reload."""
 
     settings: MetricsSection
-    counting: CallCounting
+    counting: LedgerWatch
     surface: ServedSurface
 
 
@@ -74,6 +53,6 @@ def _monitoring(settings: MetricsSection, services: Services) -> Monitoring:
     resource = MonitoringResource(Exposition(counts, services.host.read_vitals), services.host.read_vitals)
     return Monitoring(
         settings=settings,
-        counting=CallCounting(services.ledger, counts),
+        counting=LedgerWatch("call counts", services.ledger, counts.count_group),
         surface=ServedSurface(name=METRICS, what="the metrics", resource=resource),
     )
