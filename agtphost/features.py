@@ -136,6 +136,12 @@ class Contribution:
     tracer: Tracer | None = None
     """Makes the spans of calls; one feature at most may have one."""
 
+    activate: Callable[[], None] | None = None
+    """
+    Called in the turn of the reactor in which this configuration replaces another one: for what continues over a reload
+    and does something by the configuration.
+    """
+
     carried: object | None = None
     """What the next :meth:`IFeature.build` gets as ``previous``."""
 

@@ -72,9 +72,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"audit", "config", "contract", "dispatch", "handlers", "identity", "methods", "search", "upstream", "wire"},
     "client": EVERYONE | {"agis", "config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
-    # Whatever it shows or does it asks the dispatcher for: neither stores nor methods are within its reach.
-    # `audit` for the filter language alone: a filter is read by one parser.
-    "page": EVERYONE | {"audit", "http", "identity", "wire"},
+    # The views import less: PAGE_VIEWS.
+    "page": EVERYONE | {"audit", "config", "contract", "features", "handlers", "http", "identity", "methods", "wire"},
     # What a host tells in numbers: it asks parts for what they are, and does not know whose they are.
     "metrics": EVERYONE | {"audit", "config", "features", "http"},
     # The server side of MCP, which a bridge and a front of the host have in common: what it needs of either is a link.
@@ -111,7 +110,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "http",
         "client",
         "mcp",
-        "page",
         "registry",
         "search",
         "compute",
@@ -130,7 +128,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"handlers"},
 }
 
-FEATURES = {"metrics", "traces", "witnessing"}
+PAGE_VIEWS = EVERYONE | {"audit", "http", "identity", "wire"}
+"""
+What the page imports but for its feature and its methods: a view shows and does what the dispatcher answers. ``audit``
+is for the filter language, which has one parser.
+"""
+
+FEATURES = {"metrics", "page", "traces", "witnessing"}
 """Rooms that the host takes as features, by their entry points."""
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
@@ -166,18 +170,19 @@ def imports(source: str) -> Iterator[str]:
     yield from walk(parsed(source))
 
 
-def violations(room: str, source: str) -> list[str]:
-    """What ``source``, placed in ``room``, imports against the table."""
+def violations(room: str, source: str, allowed: Collection[str] | None = None) -> list[str]:
+    """
+    What ``source``, placed in ``room``, imports against the table.
+
+    :param allowed: what it may import, where that is not what the room may.
+    """
     found = []
+    allowed = MAY_IMPORT[room] if allowed is None else allowed
     for name in imports(source):
         parts = name.split(".")
         if parts[0] == "agtphost" and len(parts) > 1:
             target = parts[1]
-            if (
-                target != room
-                and target not in MAY_IMPORT[room]
-                and (ROOT / target).exists() | (ROOT / f"{target}.py").exists()
-            ):
+            if target != room and target not in allowed and (ROOT / target).exists() | (ROOT / f"{target}.py").exists():
                 found.append(f"{room} imports {name}")
         if parts[0] == "twisted":
             if room in TWISTED_FREE:
@@ -191,6 +196,13 @@ def violations(room: str, source: str) -> list[str]:
 def test_imports_follow_the_table(path: Path) -> None:
     """Each module imports only what its room allows."""
     assert violations(room_of(path), path.read_text()) == []
+
+
+def test_views_of_the_page_ask_the_dispatcher() -> None:
+    """Neither stores nor methods are within their reach; the control: a view that imports a method."""
+    views = [each for each in (ROOT / "page").rglob("*.py") if each.stem not in ("feature", "access")]
+    assert [violations("page", each.read_text(), PAGE_VIEWS) for each in views] == [[]] * len(views)
+    assert violations("page", "from agtphost.methods.inspection.traffic import Traffic", PAGE_VIEWS)
 
 
 def test_no_two_rooms_import_each_other() -> None:
@@ -267,6 +279,7 @@ def test_features_are_given_few_things() -> None:
         ("host", "def f():\n    from agtphost.traces.service import TraceService"),
         ("host", "from agtphost.metrics.call_counts import CallCounts"),
         ("host", "from agtphost.witnessing.feature import witness_bindings"),
+        ("host", "from agtphost.page.feature import mask_configuration"),
         ("metrics", "from agtphost.traces.service import TraceService"),
         ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
         ("http", "from agtphost.config import load"),
@@ -402,8 +415,8 @@ OLD_MODULES: Mapping[str, str] = {
     "bridge": "pasting rounds watching",
     "cli": "reach",
     "client": "greetings",
-    "host": "uptake handling materials traces metrics witnesses",
-    "methods": "oversight hops delegated_task delegated_hop delegated_work",
+    "host": "uptake handling materials traces metrics witnesses page",
+    "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",
 }

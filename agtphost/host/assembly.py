@@ -40,7 +40,6 @@ from agtphost.host.listener import Announcement, listening_service, quic_service
 from agtphost.host.notice_queue import follow_up
 from agtphost.host.orchestration import orchestration_service
 from agtphost.host.ordered_services import LedgerService, OrderedServices
-from agtphost.host.page import build_page_surface
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter
 from agtphost.host.publication_history import UpstreamComparison
@@ -280,14 +279,13 @@ def _outside_services(
     look = vitals_reader(services, lambda: generations.core, listening, ending, draining, quic)
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
-    operated = _page(services, generations)
     fronts = (_a2a_front(services, generations), _registry(generations), _mcp_front(services, generations))
     fronted, listed, _ = fronts
     if fronted is not None and listed is not None:
         # Both protocols serve their card at the same path (HAIDIP-002).
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
-    served = (known, *fronts, operated, *generations.core.features.surfaces, _gateway(services, generations))
+    served = (known, *fronts, *generations.core.features.surfaces, _gateway(services, generations))
     yield from http_services(reactor, config, filter(None, served), RefusalRecorder(front), loaded.https)
     yield listening
     if quic is not None:
@@ -324,19 +322,6 @@ def _watch_rights(services: HostServices, generations: Generations) -> IService:
     generations.after_turn(lambda core: listeners.end_all())
     states, held = services.evidence.states, services.evidence.held
     return RightsWatch(services.reactor, held, states, listeners, lambda: generations.core, services.seconds)
-
-
-def _page(services: HostServices, generations: Generations) -> ServedSurface | None:
-    surface = build_page_surface(
-        services,
-        generations.front,
-        lambda: generations.core.services.config,
-        lambda: generations.core.features,
-    )
-    if surface is not None and (end_feeds := surface.end_streams) is not None:
-        # Who may see the page is decided anew: browsers ask for their feeds again.
-        generations.after_turn(lambda core: end_feeds())
-    return surface
 
 
 def _a2a_front(services: HostServices, generations: Generations) -> ServedSurface | None:

@@ -158,9 +158,6 @@ def _compose_steps(
     add_targets(services, features)
     # The manifest lists only agents that can be called, so it changes with their states.
     evidence.states.watch(lambda agent_id, state: shown.publication.drop_forms())
-    if methods.access is not None:
-        methods.access.end_by(services.lasting.running.end)
-        methods.access.restart_by(services.lasting.host.restart_upstream)
     front = front_facts(
         config,
         loaded.directory,

@@ -8,7 +8,7 @@ anything of the configuration is in force.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,11 @@ class FeatureSet:
     def witnesses(self) -> Sequence[IRemoteWitness]:
         """Return the witnesses of this host's checkpoints."""
         return [witness for each in self.contributions.values() for witness in each.witnesses]
+
+    @property
+    def activations(self) -> Sequence[Callable[[], None]]:
+        """Return what is called in the turn of the reactor in which this configuration replaces another one."""
+        return [each.activate for each in self.contributions.values() if each.activate is not None]
 
     @property
     def tracer(self) -> Tracer | None:

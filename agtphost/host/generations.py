@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -158,9 +159,10 @@ class Generations:
         before, self.core = self.core, core
         before.shown.publication.freeze()
         self._put_in_force(core)
-        for turned in self._after_turn:
+        callbacks: list[Callable[[], None]] = [partial(each, core) for each in self._after_turn]
+        for callback in (*callbacks, *core.features.activations):
             try:
-                turned(core)
+                callback()
             except Exception:
                 # The configuration is in force already; an error of one callback must not keep the others from being
                 # called.

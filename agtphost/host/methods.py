@@ -26,7 +26,6 @@ from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.notice_queue import NoticeQueue, follow_up
 from agtphost.host.orchestration import orchestration_bindings
-from agtphost.host.page import page_access, page_bindings, register_targets
 from agtphost.host.publication import Publication
 from agtphost.host.services import HostServices
 from agtphost.host.standard import standard_methods
@@ -61,7 +60,6 @@ from agtphost.methods.inspection.tools import ToolReport
 from agtphost.methods.inspection.upstreams import UpstreamDefinition, UpstreamReport
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.overrides import Overrides
-from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.orchestration.monitor_methods import cancelling
@@ -143,9 +141,6 @@ class Methods:
     delegating: DelegationParts
     carrier: Carrier
     features: FeatureSet
-    access: PageAccess | None
-    """The methods about the page; None without a page."""
-
     cards: Cards | None = None
     """The registry of cards; None without one."""
 
@@ -182,8 +177,6 @@ def built_in_methods(
         latest=services.latest,
     )
     fronted = services.lasting.front_tasks
-    access = page_access(services)
-    register_targets(services)
     cards, of_cards = cards_of(services, shown.visibility, bound, shown.adapters, factory)
     candidates = _candidates(services, shown, purchase)
     own = bindings.built_ins(
@@ -205,7 +198,6 @@ def built_in_methods(
             *floor.bindings,
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
-            *features.bindings,
             *purchase.built_in_bindings(loaded.catalog, bound, default_assurance(services.floor, changes=False)),
             *orchestration_bindings(services),
             *standard_methods(
@@ -214,7 +206,7 @@ def built_in_methods(
                 bound,
                 services.floor,
             ),
-            *page_bindings(access),
+            *features.bindings,
             *granting_bindings(services, upstreams, negotiating),
             *configuration_bindings(services),
             *verification_bindings(services),
@@ -225,7 +217,6 @@ def built_in_methods(
         delegating=tasks,
         carrier=carrier,
         features=features,
-        access=access,
         cards=cards,
     )
 

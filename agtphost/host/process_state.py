@@ -40,14 +40,12 @@ from agtphost.host.transports import OfferedTransports
 from agtphost.host.turn_executor import TurnExecutor, executor_of
 from agtphost.identity.key_history import every_public
 from agtphost.methods.continuation import Continuations, continuation_key
-from agtphost.methods.inspection.latencies import Latencies
 from agtphost.methods.inspection.traffic import Traffic
 from agtphost.methods.reload import ReloadRequests
 from agtphost.methods.standard.collections.index import Stocks
 from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.negotiation.process_state import NegotiationState as Negotiations
-from agtphost.page.entrance import Entrance
 from agtphost.vocabulary import times
 
 
@@ -83,11 +81,7 @@ class ProcessState:
     front_tasks: FrontTaskTable | None
     """The tasks of A2A clients; None without a front."""
 
-    entrance: Entrance | None
-    """The links to the operators' page, and its sessions; None without a page."""
-
     traffic: Traffic
-    latencies: Latencies
     """The answers of the last hour."""
 
     principals: CredentialsInForce
@@ -124,14 +118,10 @@ class ProcessState:
         states.watch(running.note_state)
         states.watch(sessions.note_state)
         evidence.ledger.when_stopped(sessions.endings)
-        watched = config.admin.listen is not None
         traffic = Traffic(seconds)
         monitors = Monitors(held, evidence.ledger, reactor, seconds)
         states.watch(monitors.lifecycle)
         evidence.ledger.watch(traffic.saw)
-        latencies = Latencies(seconds)
-        if watched:
-            evidence.ledger.watch(latencies.saw)
         directory = LiveDirectory(loaded.directory)
         offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), executor_of(reactor)
         approvals = Approvals(held, config.approvals, seconds, computing)
@@ -163,9 +153,7 @@ class ProcessState:
             propagation=NoticeQueue(reactor, config, held, evidence.records, evidence.ledger),
             delegated=DelegatedWork.for_host(config, directory, held, reactor, evidence.ledger, seconds),
             front_tasks=front_tasks(config, held, evidence.ledger, seconds),
-            entrance=Entrance(config.admin.base, config.admin.idle, reactor.seconds) if watched else None,
             traffic=traffic,
-            latencies=latencies,
             principals=CredentialsInForce(reactor),
             reloads=ReloadRequests(),
             cards=CardRegistry.for_host(held, evidence.ledger, reactor, seconds),

@@ -9,7 +9,6 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 - :mod:`.domains`: telling the host of a domain: DEACTIVATE and REINSTATE with ``org_domain``
 - :mod:`.merchant`: QUOTE: the estimated cost of a call, or the price of a cart
 - :mod:`.overrides`: built-ins that the operator answers himself: ``[policies.builtins]``
-- :mod:`.page`: links to the operators' page, and who may look at it
 - :mod:`.proposal`: PROPOSE, and what becomes of proposals
 - :mod:`.reload`: ACTIVATE on ``/configuration``: change without a restart
 - :mod:`.verification`: statements of verified evidence: ``CONFIRM /verifications`` and ``QUERY /verifications``

@@ -3,7 +3,10 @@ Serve the operators' page: views of the host in the browser, entered by a link o
 the browser.
 
 Everything it shows or does is a request of AGTP, made as the person who uses it; it has no other access to the host.
-Every view is complete HTML without a script.
+Every view is complete HTML without a script. Only :mod:`.feature` and :mod:`.access` know parts of the host.
+
+- :mod:`.feature`: what the host takes, for ``[admin]``; the configuration as INSPECT shows it
+- :mod:`.access`: the methods about the page: links, rights, and what operators do there
 
 - :mod:`.resource`: its HTTP: admission, routing and form submissions
 - :mod:`.entrance`: single-use links, and the sessions that they open

@@ -262,7 +262,7 @@ USES: Mapping[str, frozenset[str]] = {
                 "upstream/external.py",
                 "host/card_peers.py",
             ),
-            *("methods/discovery/agis.py", "methods/discovery/openapi.py", "methods/overrides.py", "methods/page.py"),
+            *("methods/discovery/agis.py", "methods/discovery/openapi.py", "methods/overrides.py", "page/access.py"),
             *("methods/reload.py", "methods/standard/log_method.py", "methods/standard/sign.py"),
             "methods/standard/orchestration/retry.py",
         }

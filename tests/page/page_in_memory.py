@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
-from agtphost.host.page import build_page_surface
-from agtphost.host.services import HostServices
 from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mounts
 from agtphost.page.entrance import COOKIE
+from agtphost.page.feature import OperatorsPage
 from agtphost.testing import MemoryHost
 from agtphost.testing.identities import key_of
 from tests.http.mounted import mounted
@@ -34,27 +33,18 @@ class PageInMemory:
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
-        page = self
-
-        class Host(MemoryHost):
-            def foundation(self, services: HostServices) -> HostServices:
-                page.services = services
-                return services
-
-        self.host = Host({**SETTINGS, **(settings or {})})
+        self.host = MemoryHost({**SETTINGS, **(settings or {})})
 
     def open(self) -> None:
         """Build the host and enter; endpoints and agents are added before."""
-        dispatcher = self.host.dispatcher
-        surface = build_page_surface(
-            self.services, dispatcher, lambda: self.host.config, lambda: self.host.core.features
-        )
-        assert surface is not None
-        self._mounts = Mounts([replace(mounted(surface.resource), pages=True, fields=surface.fields)])
-        entrance = self.services.lasting.entrance
-        assert entrance is not None
-        link = entrance.issue_link(self.host.identities.of_key(OPERATOR, "anna"))
-        self.cookie, self.session = entrance.enter(link, "127.0.0.1")
+        made = self.host.core.features.contributions["admin",].carried
+        assert isinstance(made, OperatorsPage)
+        self.made = made
+        for watch in made.watches:
+            watch.startService()
+        self._mounts = Mounts([replace(mounted(made.surface.resource), pages=True, fields=made.surface.fields)])
+        link = made.entrance.issue_link(self.host.identities.of_key(OPERATOR, "anna"))
+        self.cookie, self.session = made.entrance.enter(link, "127.0.0.1")
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Return status and body of an answer to this session."""

@@ -177,7 +177,7 @@ def test_a_call_is_a_timeline(page: PageInMemory) -> None:
     text = " ".join(view.said)
     assert "Received from" in text and "refused" in text and "Answered and recorded: 404" in text
     assert "ms in all" in text and "was measured by this process" in text
-    page.services.lasting.latencies._durations.clear()
+    page.made.latencies._durations.clear()
     text = " ".join(shown(page, f"/calls/{audit_id}").said)
     assert "ms in all" not in text and "The duration of this call is not known" in text
 
@@ -208,7 +208,7 @@ def test_an_event_is_no_call() -> None:
     made.host.endpoint("QUERY", "/orders", lambda context: {"orders": []})
     made.open()
     made.host.call("QUERY", "/orders", caller=made.host.agent("demo"))
-    ledger = made.services.evidence.ledger
+    ledger = made.host.core.services.evidence.ledger
     event = StreamEvent(chain=HOST_CHAIN, event_type="door-opened")
     sealed = ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,)))
     made.host.advance(1.0)

@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 
 from agtphost.config import load
-from agtphost.host.page import mask_configuration
 from agtphost.page.configuration import outcome
+from agtphost.page.feature import mask_configuration
 from agtphost.page.markup import encode_html
 from agtphost.page.person_client import PageReply
 

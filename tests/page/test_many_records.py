@@ -47,14 +47,12 @@ class FullPage(PageInMemory):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        page, reader = self, RecordReader(str(path), connect)
-        self.reader = reader
+        self.reader = reader = RecordReader(str(path), connect)
 
         class Host(MemoryHost):
             def foundation(self, services: HostServices) -> HostServices:
                 evidence = replace(services.evidence, records=OffReactorRecords(reader, run_here))
-                page.services = replace(services, evidence=evidence, seconds=lambda: RECORDS * STEP / 1_000)
-                return page.services
+                return replace(services, evidence=evidence, seconds=lambda: RECORDS * STEP / 1_000)
 
         self.host = Host(SETTINGS)
 

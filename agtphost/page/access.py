@@ -9,20 +9,20 @@ those who may look at that moment, and every look is on record.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.config.admin import Admin
 from agtphost.contract.reserved import PAGE
 from agtphost.errors import not_found
+from agtphost.features import Services
 from agtphost.handlers import parameters
-from agtphost.handlers.authorization import Authorization, fingerprint, is_registrar
+from agtphost.handlers.authorization import fingerprint, is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.operators import OperatorAction, OperatorRole
-from agtphost.identity.agents import Agent
-from agtphost.identity.peer import PeerCertificate
+from agtphost.page.entrance import LINK_SECONDS, Entrance
 from agtphost.vocabulary import times
 from agtphost.vocabulary.reasons import Reason
 
@@ -49,48 +49,20 @@ class PageAccess:
     """
     The handler of requests about the operators' page.
 
-    :param known: every agent that the host knows: who issued one of them is a registrar.
-    :param link: makes a link for a certificate.
-    :param life: seconds that a link is good for.
-    :param writes: whether anything may be done there.
-    :param replies: whether REPLY is bound, by which an escalation is answered.
+    :param entrance: makes links and ends sessions.
     """
 
     kind = "built_in"
 
-    def __init__(
-        self,
-        authorization: Authorization,
-        known: Callable[[], Iterable[Agent]],
-        link: Callable[[PeerCertificate], str],
-        life: float,
-        *,
-        writes: bool = True,
-        replies: bool = False,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self._authorization = authorization
-        self._known = known
-        self._link = link
-        self._life = life
-        self._end: Callable[[str], bool] = lambda response_id: False
-        self._restart: Callable[[str], bool] = lambda upstream: False
-        self._end_sessions: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        self._writes = writes
-        self._replies = replies
-        self._now = now
-
-    def end_by(self, end: Callable[[str], bool]) -> None:
-        """Have ``end`` end a call that waits, by what its response will be called; it says whether there was one."""
-        self._end = end
-
-    def restart_by(self, restart: Callable[[str], bool]) -> None:
-        """Have ``restart`` start an upstream anew, by ``PROTOCOL.NAME``; it says whether there is one."""
-        self._restart = restart
-
-    def end_sessions_by(self, end: Callable[[], tuple[int, int]]) -> None:
-        """Have ``end`` end every session of the page and every unused link; it returns how many of each there were."""
-        self._end_sessions = end
+    def __init__(self, services: Services, settings: Admin, entrance: Entrance) -> None:
+        self._authorization = services.authorization
+        self._directory = services.directory
+        self._host = services.host
+        self._now = services.clock
+        self._entrance = entrance
+        self._writes = settings.writes
+        # By REPLY an escalation is answered.
+        self._replies = "REPLY" in services.config.methods.names
 
     def handle(self, context: BuiltInContext) -> Answer:
         roles = self._roles(context)
@@ -123,7 +95,7 @@ class PageAccess:
         operator = self._authorization.operator(context)
         if operator is not None:
             found.append(OPERATOR if operator.role is OperatorRole.ADMINISTRATOR else operator.role.label)
-        if any(is_registrar(context.peer, agent) for agent in self._known()):
+        if any(is_registrar(context.peer, agent) for agent in self._directory.list_known()):
             found.append("registrar")
         if self._authorization.is_person(context.peer):
             found.append(PERSON)
@@ -138,7 +110,7 @@ class PageAccess:
     def _end_call(self, context: BuiltInContext) -> Answer:
         self._authorization.require(context, ENDER, "Only operators may end the calls of others.")
         known = str(context.path_parameters.get("response_id", ""))
-        if not self._end(known):
+        if not self._host.end_call(known):
             raise not_found(
                 Reason.TARGET_UNKNOWN,
                 "No waiting call has that name.",
@@ -149,13 +121,13 @@ class PageAccess:
     def _restart_upstream(self, context: BuiltInContext) -> Answer:
         self._authorization.require(context, ENDER, "Only operators may restart servers behind this host.")
         known = str(context.path_parameters.get("upstream", ""))
-        if not self._restart(known):
+        if not self._host.restart_upstream(known):
             raise not_found(Reason.TARGET_UNKNOWN, "The upstream is not known.", remedy="INSPECT target=upstreams.")
         return Answer(result={"upstream": known, "restarted": True}, extra={"restarted_upstream": known})
 
     def _end_all_sessions(self, context: BuiltInContext) -> Answer:
         self._authorization.require(context, ENDER, "Only administrators may end the sessions of the page.")
-        sessions, links = self._end_sessions()
+        sessions, links = self._entrance.end_all()
         ended = {"sessions": sessions, "links": links}
         return Answer(result=ended, extra={"page_sessions_ended": ended})
 
@@ -167,8 +139,8 @@ class PageAccess:
         parameters.choice(context.input, "subject", tuple(filter(None, (SELF, certificate.fingerprint, agent_id))))
         parameters.choice(context.input, "resource", (LINK[1],))
         parameters.choice(context.input, "scope", (ENTER,))
-        expires = times.stamp(self._now() + self._life)
-        return Answer(result={"url": self._link(certificate), "expires_at": expires, "uses": 1})
+        expires = times.stamp(self._now() + LINK_SECONDS)
+        return Answer(result={"url": self._entrance.issue_link(certificate), "expires_at": expires, "uses": 1})
 
     def _person(self, context: BuiltInContext, roles: Collection[str]) -> Mapping[str, Any]:
         acts = self._writes and bool({OPERATOR, "approver", "registrar", PERSON}.intersection(roles))
@@ -193,7 +165,7 @@ class PageAccess:
                     OPERATOR in roles
                     or ("registrar" in roles and not self._authorization.operators.lists_administrator)
                 ),
-                "reload": self._writes and self._authorization.configures(context, self._known()),
+                "reload": self._writes and self._authorization.configures(context, self._directory.list_known()),
                 "try": self._writes and self._authorization.may(context, OperatorAction.TRY) and caller is None,
             },
         }
