@@ -115,7 +115,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "compute",
         "cluster",
         "features",
+        "http_clients",
     },
+    # What fronts have in common that are features, or are to become some; `http` itself knows no configuration.
+    "http_clients": EVERYONE | {"config", "dispatch", "http", "identity", "protocols", "wire"},
     "tap": EVERYONE | {"config", "host"},
     # What a feature is built from and what it adds, of ours as of others: it knows types, and no part of the host.
     "features": EVERYONE | {"audit", "config", "contract", "dispatch", "handlers", "http", "identity", "stores"},
@@ -415,7 +418,7 @@ OLD_MODULES: Mapping[str, str] = {
     "bridge": "pasting rounds watching",
     "cli": "reach",
     "client": "greetings",
-    "host": "uptake handling materials traces metrics witnesses page",
+    "host": "uptake handling materials traces metrics witnesses page http_clients",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

@@ -28,6 +28,7 @@
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
 - :mod:`.reloadable_keys`: which keys a running host takes, and which wait for a restart
 - :mod:`.mcp_front`: ``[mcp.front]``: where MCP clients reach this host without a bridge
+- :mod:`.tool_requirements`: what tools of MCP servers require of their callers
 - :mod:`.prices`: ``[[methods.price]]``: what calls take, as the operator estimates it
 - :mod:`.signing_keys`: ``[[methods.signing_key]]``: keys of organizations that SIGN signs with
 - :mod:`.send_targets`: what leaves AGTP by SEND, and what CONNECT may connect

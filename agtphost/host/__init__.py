@@ -41,7 +41,7 @@ Services:
   to systemd
 - :mod:`.listener`: listeners of AGTP, and the ready line; :mod:`.surfaces`: listeners of HTTP, for :mod:`.bootstrap`,
   :mod:`.own_documents`, :mod:`.agis`, :mod:`.a2a_front`, :mod:`.gateway`, :mod:`.registry_http`, :mod:`.mcp_front`,
-  and features; :mod:`.http_clients`: the clients that may call there
+  and features
 - :mod:`.vitals_reader`: the host's vital signs
 - :mod:`.clock_watch`: jumps of the system's clock, put on record
 - :mod:`.periodic`: the base class of services that check something periodically

@@ -16,12 +16,12 @@ from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.http.a2a_front import A2aFrontFacts, A2aFrontResource, A2aFrontSettings, ExposedAgent
 from agtphost.http.a2a_relay import RelayedAgent
 from agtphost.http.a2a_runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_PER_CLIENT, TaskRuns
 from agtphost.http.clients import HttpClients
 from agtphost.http.served_surface import ServedSurface
+from agtphost.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory

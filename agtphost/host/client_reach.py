@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from agtphost.config import MCPServerSection
+from agtphost.config.tool_requirements import Requirement, requirements, state_changing_floor
 from agtphost.dispatch import cures
-from agtphost.host.floor import state_changing_floor
-from agtphost.host.http_clients import find_agent
+from agtphost.http_clients import find_agent
 from agtphost.identity import documents
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import OPEN_TO_TOKENS
@@ -35,16 +34,6 @@ MOST_NAMED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requirement:
-    """The requirements on callers of one tool, or of all tools without an entry."""
-
-    assurance: Assurance
-    scopes: tuple[str, ...]
-    tool: str = ""
-    """The tool; empty for all without an entry."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class ReachingClient:
     """A client that needs no certificate, or all clients that share one agent."""
 
@@ -58,32 +47,6 @@ class ReachingClient:
 
     section: str = "its [[http.client]]"
     """The section whose ``scopes`` says what is claimed, as messages name it."""
-
-
-def requirements(server: MCPServerSection, floor: Assurance) -> Iterator[Requirement]:
-    """
-    Yield what the tools of a server require, as far as the configuration decides it.
-
-    :param floor: the default assurance for state changes on this host.
-    """
-    yield Requirement(assurance=server.least_assurance(None, floor, changes=True), scopes=server.scopes)
-    for name, tool in server.tools.items():
-        if tool.enabled:
-            changes = tool.impact != "informational"
-            asked = server.scopes if tool.scopes is None else tool.scopes
-            assurance = server.least_assurance(tool, floor, changes=changes)
-            yield Requirement(assurance=assurance, scopes=asked, tool=name)
-
-
-def opens_tool_to(config: Config, server: MCPServerSection, assurance: Assurance) -> bool:
-    """Return whether a server has a tool, or may have one, for callers of an assurance."""
-    return any(each.assurance <= assurance for each in requirements(server, state_changing_floor(config)))
-
-
-def hides_tools(config: Config, assurance: Assurance) -> bool:
-    """Return whether some tool of some server requires more than an assurance."""
-    floor = state_changing_floor(config)
-    return any(each.assurance > assurance for server in config.mcp.server for each in requirements(server, floor))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateTable
-from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.gates.session import SessionGate
@@ -45,12 +44,6 @@ class Floor:
     confirmation: Confirmation
     sessions: SessionRegistry
     suspensions: Suspensions
-
-
-def state_changing_floor(config: Config) -> Assurance:
-    """Return the least assurance of a caller that changes state (design decision 4)."""
-    relaxed = config.host.development and config.listen.loopback
-    return Assurance.HEADER if relaxed else Assurance.CERTIFICATE
 
 
 def floor_methods(

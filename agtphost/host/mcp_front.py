@@ -9,14 +9,14 @@ from agtphost.audit.lifecycle import LifecycleState
 from agtphost.client.manifests import MAX_TOKENS
 from agtphost.config import Config
 from agtphost.config.surfaces import MCP_FRONT, asks_certificates
+from agtphost.config.tool_requirements import hides_tools
 from agtphost.dispatch import cures
 from agtphost.dispatch.authority import effective_scopes
 from agtphost.errors import Refusal
-from agtphost.host.client_reach import hides_tools
-from agtphost.host.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.host.publication import Publication
 from agtphost.http.clients import HttpClient, HttpClients
 from agtphost.http.served_surface import ServedSurface
+from agtphost.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory

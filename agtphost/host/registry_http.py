@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agtphost.config import Config
 from agtphost.config.surfaces import REGISTRY, asks_certificates
-from agtphost.host.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.http.clients import HttpClients
 from agtphost.http.registry import RegistryFacts, RegistryResource
 from agtphost.http.served_surface import ServedSurface
+from agtphost.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.iagtp import IGate
 from agtphost.identity.directory import AgentDirectory
 

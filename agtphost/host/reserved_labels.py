@@ -22,7 +22,7 @@ from agtphost.audit import retention
 from agtphost.config import Config
 from agtphost.config.replacement import replace_value
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.http_clients import find_agent
+from agtphost.http_clients import find_agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.provisioning import HOSTED
 from agtphost.stores.settings import locate_store

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from agtphost.audit.leases import Lease
 from agtphost.config import Config
+from agtphost.config.tool_requirements import state_changing_floor
 from agtphost.dispatch.rights import Rights
 from agtphost.dispatch.scope_records import ScopeRecords, apply_statements
 from agtphost.handlers.addresses import Addresses
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.evidence import Evidence
-from agtphost.host.floor import state_changing_floor
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.operators import operators_of
 from agtphost.host.process_state import ProcessState

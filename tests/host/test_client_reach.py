@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from agtphost.host.client_reach import find_obstacles, hides_tools, opens_tool_to
+from agtphost.config.tool_requirements import hides_tools, opens_tool_to
+from agtphost.host.client_reach import find_obstacles
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.identity.peer import Assurance
 from tests.host.hosts import reloaded

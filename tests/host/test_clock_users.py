@@ -29,7 +29,7 @@ DIRECT = {
     "methods/delegation/task.py:_deadline": "a moment that the caller wrote, as seconds from now; a day at the most",
     "methods/discovery/description.py:__init__": "the time that a document shows, of a host without a name",
     "host/certificate_notices.py:_tell": "times.stamp: the time that a notice shows",
-    "host/http_clients.py:principal": "a token in the configuration, judged while it is read",
+    "http_clients.py:principal": "a token in the configuration, judged while it is read",
     "host/reserved_labels.py:leave_out_reserved": "before a host that takes over has the host's time",
     "host/rehearsal.py:rehearse": "agtp check, in a process of its own",
     "host/file_rotation.py": "keys of the host change at a time that its successor states",

@@ -29,7 +29,7 @@ def closed_servers(config: Config, server: str | None) -> list[str]:
 
     :param server: check only this one; None: all of the host.
     """
-    from agtphost.host.client_reach import opens_tool_to
+    from agtphost.config.tool_requirements import opens_tool_to
 
     asked = [each for each in config.mcp.server if server in (None, each.name)]
     return [each.name for each in asked if not opens_tool_to(config, each, Assurance.GATEWAY)]
