@@ -8,29 +8,18 @@ import pytest
 
 from agtphost.adapters.mcp.stdio import StdioLink
 from agtphost.vocabulary import jsontext
+from tests.bench.call_bounds import FRONT_TOOL_CALL, GATEWAY_TOOL_CALL, TOOL_CALL, TOOL_CALL_ALONE
 from tests.bench.front_path import FrontPath
+from tests.bench.gateway_path import GatewayPath
 from tests.bench.tool_path import ToolPath
-
-MOST = 485
-"""
-Function calls, those of built-ins included: a bound that no neighbour on the machine moves, unlike microseconds.
-
-Eight of them find out what stands in the place of a tool that does not exist, and whether a server is to have roots.
-"""
-
-MOST_ALONE = 508
-"""The same where calls come one at a time."""
-
-MOST_OF_FRONT = {False: 1_045, True: 1_132}
-"""The same through the MCP front, by whether it is in a session of the handshake era."""
 
 
 @pytest.mark.parametrize("stateless", [False, True])
 def test_a_tool_call_is_short(stateless: bool) -> None:
     """What takes more has to say for what, in either era; so has what a call takes that is alone."""
     with ToolPath(stateless=stateless) as path:
-        assert 300 < path.function_calls() < MOST
-        assert path.function_calls(at_once=1) < MOST_ALONE
+        assert 300 < path.function_calls() < TOOL_CALL
+        assert path.function_calls(at_once=1) < TOOL_CALL_ALONE
 
 
 def test_control_work_that_is_done_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +33,7 @@ def test_control_work_that_is_done_twice_is_seen(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(StdioLink, "send", doubting)
     with ToolPath() as path:
-        assert path.function_calls() > MOST
+        assert path.function_calls() > TOOL_CALL
 
 
 def test_a_tool_is_called_through_the_front_by_the_hosts_own_name_without_a_listing() -> None:
@@ -60,4 +49,10 @@ def test_a_tool_is_called_through_the_front_by_the_hosts_own_name_without_a_list
 def test_a_tool_call_through_the_front_is_short(session: bool) -> None:
     """From the octets of the HTTP request to those of its answer, in both eras."""
     with FrontPath(session=session) as path:
-        assert 500 < path.function_calls(times=4) < MOST_OF_FRONT[session]
+        assert 500 < path.function_calls(times=4) < FRONT_TOOL_CALL[session]
+
+
+def test_a_tool_call_through_the_gateway_is_short() -> None:
+    """From the octets of the HTTP request to those of its answer, by the path of the tool."""
+    with GatewayPath() as path:
+        assert 400 < path.function_calls(times=4) < GATEWAY_TOOL_CALL

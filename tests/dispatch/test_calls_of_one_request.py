@@ -21,13 +21,11 @@ from agtphost.audit import record_text, space, tree
 from agtphost.identity.peer import Peer
 from agtphost.testing import MemoryHost
 from agtphost.wire import codec
+from tests.bench.call_bounds import FUNCTION_CALL
 from tests.bench.measurement import agtp_request
 
 REQUESTS = 8
 """Enough for what is made once, and for what is made at every other request."""
-
-MOST = 398
-"""Where it takes fewer by some tens, this may become less."""
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="interpreters differ in what they call a call")
 
@@ -118,11 +116,11 @@ def test_request_over_tls_executes_nothing_of_quic(monkeypatch: pytest.MonkeyPat
 def test_an_answer_takes_no_more_calls_than_it_did() -> None:
     """From octets to octets, signed and stored, all of Python's and all of C's, those of libraries included."""
     counted = calls()
-    assert counted.total() <= MOST, counted.most_common(30)
+    assert counted.total() <= FUNCTION_CALL, counted.most_common(30)
 
 
 def test_without_what_is_kept_it_takes_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: fields looked at one by one, and records written by an encoder."""
     monkeypatch.setattr(codec, "_SENDABLE", frozenset())
     monkeypatch.setattr(record_text, "_kind", lambda names: None)
-    assert calls().total() > MOST
+    assert calls().total() > FUNCTION_CALL

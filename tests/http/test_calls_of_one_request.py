@@ -10,13 +10,11 @@ import pytest
 
 from agtphost.http.bounded_request import BoundedRequest
 from agtphost.testing import MemoryHost
+from tests.bench.call_bounds import HTTP_CALL
 from tests.dispatch.test_calls_of_one_request import nothing_as_time_passes as nothing_as_time_passes
 from tests.function_calls import ROUNDS, count_functions
 from tests.http.test_left_over import REQUESTS, connected
 from tests.http.test_left_over import served as served
-
-MOST = {"a call": 334, "a tool": 410}
-"""Functions of Python, by what is asked: through the gateway, and by ``tools/call`` through the MCP front."""
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="interpreters differ in what they call a call")
 
@@ -37,11 +35,11 @@ def functions(host: MemoryHost, case: str) -> Counter[str]:
     return count_functions(ask)
 
 
-@pytest.mark.parametrize("case", MOST)
+@pytest.mark.parametrize("case", HTTP_CALL)
 def test_a_call_over_http_takes_no_more_functions_than_it_did(case: str, served: MemoryHost) -> None:
     """From octets to octets, signed and stored."""
     counted = functions(served, case)
-    assert counted.total() <= MOST[case], counted.most_common(30)
+    assert counted.total() <= HTTP_CALL[case], counted.most_common(30)
 
 
 def test_no_garbage_is_collected_between_rounds() -> None:
@@ -69,4 +67,4 @@ def test_control_fields_that_are_read_twice_are_seen(served: MemoryHost, monkeyp
         process(request)
 
     monkeypatch.setattr(BoundedRequest, "process", doubting)
-    assert functions(served, "a call").total() > MOST["a call"]
+    assert functions(served, "a call").total() > HTTP_CALL["a call"]
