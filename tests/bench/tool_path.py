@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Mapping
 from cProfile import Profile
-from pstats import Stats
 from types import TracebackType
 from typing import Any
 
@@ -197,7 +196,9 @@ class ToolPath:
         profile = Profile()
         for _ in range(times):
             self.calls(at_once, profile)
-        return int(Stats(profile).total_calls) / times / at_once  # type: ignore[attr-defined]
+        # Not by pstats, which counts one of all functions that were generated on one line, as those of dataclasses are.
+        counted: int = sum(entry.callcount for entry in profile.getstats())
+        return counted / times / at_once
 
 
 def main() -> None:
