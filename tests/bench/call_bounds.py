@@ -10,10 +10,10 @@ from __future__ import annotations
 FUNCTION_CALL = 394
 """A registered function over AGTP, from the octets of the request to those of the answer, signed and stored."""
 
-TOOL_CALL = 487
+TOOL_CALL = 456
 """A tool call over stdio, eight at a time: gates, dispatcher and adapter, between the wire and the ledger."""
 
-TOOL_CALL_ALONE = 511
+TOOL_CALL_ALONE = 480
 """The same where calls come one at a time."""
 
 GATEWAY_TOOL_CALL = 859

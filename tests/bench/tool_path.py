@@ -14,12 +14,14 @@ import sys
 import time
 from collections.abc import Mapping
 from cProfile import Profile
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from agtphost.identity.peer import Peer
 from agtphost.protocols.coroutines import drive
 from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Common
 from tests.memory import OpenHost, request_of
 
 TOOL = {
@@ -124,6 +126,8 @@ class ToolPath:
         self._caller = caller = self._host.agent("caller", scopes=["mcp:tools:execute"])
         self._peer = Peer(address="127.0.0.1", certificate=caller.certificate)
         self._answered: list[Response] = []
+        self._call = request_of("EXECUTE", "/", BODY)
+        self._call.headers.common = Common()
         served = self._host.core.connected.mcp.servers["files"]  # type: ignore[attr-defined]
         served.startService()
         for _ in range(100):
@@ -139,8 +143,8 @@ class ToolPath:
         self._child.close()
 
     def requests(self, count: int) -> list[Any]:
-        """So many calls that begin at once."""
-        return [request_of("EXECUTE", "/", BODY) for _ in range(count)]
+        """So many calls that begin at once, with the one head that a connection keeps for a client's requests."""
+        return [replace(self._call) for _ in range(count)]
 
     def statuses(self, count: int) -> list[int]:
         """Of their answers."""
