@@ -65,6 +65,9 @@ class Reply:
     own: bool = field(default=False, compare=False)
     """Whether this very process wrote the body, as JSON."""
 
+    decoded: Any = field(default=None, compare=False)
+    """:attr:`result`, where this very process has it decoded: shared, and not to be changed. None: the body has it."""
+
     verified: bool = field(default=False, compare=False)
     """Whether its record was checked, and is genuine: clients made by ``Client.of`` do that."""
 
@@ -122,6 +125,8 @@ class Reply:
     @property
     def result(self) -> Any:
         """``result`` of an enveloped body (core v08 section 5.7), else the whole body; None if no JSON."""
+        if self.decoded is not None:
+            return self.decoded
         try:
             value = self._decode_body
         except jsontext.JSONTextError:
@@ -177,6 +182,12 @@ class Reply:
     @property
     def audit_id(self) -> str | None:
         """The Audit-ID header, unverified."""
+        if self.own:
+            # As this process spells it: finding one field takes no index of all of them.
+            for name, value in self.headers.fields:
+                if name == "Audit-ID":
+                    return value
+            return None
         return self.headers.get("audit-id")
 
     @property
@@ -266,4 +277,5 @@ def reply_of(
         caller_id=caller_id,
         interims=interims,
         own=response.own,
+        decoded=response.result,
     )

@@ -30,6 +30,9 @@ class Outcome:
     own: bool = True
     """Whether the body is JSON of this process's own; False for ready octets that a handler gave."""
 
+    result: Any = None
+    """The ``result`` that the body has in the octets of a server behind the host, decoded; None for all others."""
+
     digest: str = ""
     """SHA-256 of a long body, hex, worked out beforehand; empty: it is short."""
 

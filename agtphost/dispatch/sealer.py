@@ -113,8 +113,8 @@ class Sealer:
             beside = NOTHING if built_in is None else built_in.beside
             if answer.status >= Status.AUTHORIZATION_REQUIRED:
                 beside = _envelope_members(answer.status, beside)
-            result = Encoded(built_in.encoded) if built_in is not None and built_in.encoded else answer.result
-            body = self.envelope(exchange, answer.status, result, beside)
+            encoded = b"" if built_in is None else built_in.encoded
+            body = self.envelope(exchange, answer.status, Encoded(encoded) if encoded else answer.result, beside)
         elif type(answer.result) is Encoded:
             body = answer.result.octets
         else:
@@ -126,6 +126,8 @@ class Sealer:
                 outcome.event, outcome.describe = answer.event, answer.describe
             outcome.changes, outcome.events, outcome.extra = built_in.changes, built_in.events, built_in.extra
             outcome.conflict = built_in.conflict
+            if built_in.encoded:
+                outcome.result = built_in.result
         return outcome
 
     def plain(self, exchange: Exchange, result: Any) -> Outcome:
@@ -334,7 +336,14 @@ class Sealer:
         body = outcome.body if sealed.body is None else sealed.body
         if body:
             fields.append(("Content-Type", outcome.content_type))
-        return Response(status=outcome.status, headers=Headers(fields), body=body, close=outcome.close, own=outcome.own)
+        return Response(
+            status=outcome.status,
+            headers=Headers(fields),
+            body=body,
+            close=outcome.close,
+            own=outcome.own,
+            result=outcome.result if sealed.body is None else None,
+        )
 
     def _posture(self, agent: Agent) -> tuple[tuple[str, str], ...]:
         """Owner and trust posture of the responding agent (companion section 3.1), built once per agent."""

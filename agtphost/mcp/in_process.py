@@ -69,7 +69,7 @@ class InProcessLink:
 
         async def attempt(session_id: str) -> Reply:
             named = [("Session-ID", session_id), *fields]
-            return await self._dispatch("EXECUTE", self._path, given, named, context, on_event)
+            return await self._dispatch("EXECUTE", self._path, given, named, context, on_event, decoded=operation.decoded)
 
         return await self._sessions.request(operation.session_id, attempt)
 
@@ -106,18 +106,22 @@ class InProcessLink:
         fields: list[tuple[str, str]],
         context: Mapping[str, Any] | None,
         on_event: OnEvent | None,
+        *,
+        decoded: bool = False,
     ) -> Reply:
         sender = SENDER.get()
         body: dict[str, Any] = {"method": method, "parameters": parameters}
         if context is not None:
             body["context"] = context
+        headers = Headers([*sender.headers, *fields, ("Content-Type", media_types.AGTP_JSON)])
         request = Request(
             method=method,
             path=path,
-            headers=Headers([*sender.headers, *fields, ("Content-Type", media_types.AGTP_JSON)]),
+            headers=headers,
             body=jsontext.encode(body),
             line=f"AGTP/1.0 {method} {path}\r\n".encode("ascii"),
             own=True,
+            value=body if decoded else None,
         )
         interims = 0
 

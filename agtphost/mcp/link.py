@@ -35,6 +35,8 @@ class McpOperation:
     seconds: float = LONGEST_CALL
     reinstatement_wait: int = 0
     """Seconds for which the host may keep back the refusal of a suspended agent, until that is reinstated."""
+    decoded: bool = False
+    """Whether all of the payload was decoded from JSON, so that decoding its text again yields the same."""
 
 
 class McpHostLink(EndpointLink, Protocol):

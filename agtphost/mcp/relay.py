@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -302,7 +302,7 @@ class McpRelay:
         """Make one request that may report progress, log, and ask for input."""
         params = context.params
         modern = context.modern
-        task_id, given = secrets.token_urlsafe(16), dict[str, Any]()
+        task_id, given = os.urandom(16).hex(), dict[str, Any]()
         if modern and isinstance(params.get("requestState"), str):
             task_id, state = unpack_state(params["requestState"])
             given = {} if state is None else {"requestState": state}
@@ -321,6 +321,7 @@ class McpRelay:
                 payload={**payload, "_meta": meta, **more},
                 session_id=session_id,
                 task_id=task_id,
+                decoded=True,
             )
             answered = await self._execute(operation, self._make_listener(context, notices))
             context.octets = len(answered.body)
@@ -349,7 +350,7 @@ class McpRelay:
             reply = await self._link.execute(operation, on_event)
         except ClientError as error:
             raise unreachable_fault(error) from error
-        if len(reply.body) > LARGE:
+        if len(reply.body) > LARGE and reply.decoded is None:
             with suppress(ValueError):  # the error for text that is not JSON is made below
                 await self._link.offload(reply.json)
         return reply

@@ -343,9 +343,14 @@ def decode_own(octets: bytes) -> Any:
 
     :raises JSONTextError: as :func:`decode` does, for integers, sizes and depth.
     """
-    if len(octets) > OWN or octets.count(b"{") + octets.count(b"[") > MAX_DEPTH:
+    if not is_unchecked(octets):
         return decode(octets)
     return _scan_own(octets.decode("utf-8"), 0)[0]
+
+
+def is_unchecked(octets: bytes) -> bool:
+    """Return whether :func:`decode_own` reads a text without a check: it returns what the text was written of."""
+    return len(octets) <= OWN and octets.count(b"{") + octets.count(b"[") <= MAX_DEPTH
 
 
 def decode_kept(octets: bytes) -> Any:
@@ -368,7 +373,7 @@ def decode_own_kept(octets: bytes) -> Any:
 
     :raises JSONTextError: as :func:`decode_kept`.
     """
-    if len(octets) <= OWN and octets.count(b"{") + octets.count(b"[") <= MAX_DEPTH:
+    if is_unchecked(octets):
         try:
             text = octets.decode("utf-8")
             value, end = _scan_own(text, 0)

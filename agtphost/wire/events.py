@@ -58,6 +58,9 @@ class Request:
     own: bool = field(default=False, compare=False)
     """Whether this process wrote the whole body, as JSON, of what it had decoded: it is read without its checks."""
 
+    value: Any = field(default=None, compare=False, repr=False)
+    """With :attr:`own`: what the body was written of, where all of it was decoded from JSON; None: the body is read."""
+
     @property
     def two_tokens(self) -> bool:
         """Whether the line has no request-target, as deployed clients write it (design decision 2)."""
@@ -85,6 +88,12 @@ class Response:
 
     own: bool = field(default=False, compare=False)
     """Whether this process wrote the body, as JSON: calls made inside the host read it again without its checks."""
+
+    result: Any = field(default=None, compare=False, repr=False)
+    """
+    The ``result`` of the body for readers in this process, which must not change it: what a server behind the host
+    wrote, decoded. None: the body has to be decoded.
+    """
 
     @property
     def audit_id(self) -> str:

@@ -8,11 +8,14 @@ import pytest
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
+from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates import body as bodies
 from agtphost.errors import Refusal
-from agtphost.identity.peer import Assurance
-from agtphost.vocabulary import media_types
+from agtphost.identity.peer import Assurance, Peer
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.wire.events import Request
 from tests.dispatch.hosts import DispatchHost, Recorder
+from tests.memory import request_of
 from tests.rows import each_row
 
 
@@ -148,3 +151,32 @@ def test_numbers_of_built_ins_may_stand_in_the_query() -> None:
     assert recorder.calls[-1].input == {"max_results": 5, "confidence_threshold": 0.5, "task_id": "77"}
     assert host.ask("QUERY", "/", query="max_results=x").status == 200
     assert recorder.calls[-1].input == {"max_results": "x"}
+
+
+def passed_on(value: dict[str, object]) -> Request:
+    """Return a request that this process wrote of a decoded value."""
+    request = request_of("EXECUTE", "/", jsontext.encode(value))
+    request.own, request.value = True, value
+    return request
+
+
+def test_what_this_process_had_decoded_is_not_decoded_again() -> None:
+    """The parameters are the very object whose text the body is."""
+    value = {"parameters": {"text": "x"}}
+    exchange = Exchange(passed_on(value), Peer(address="192.0.2.1"), 0.0)
+    bodies.BodyGate().check(exchange)
+    assert exchange.parameters is value["parameters"]
+
+
+def test_a_decoded_value_passes_no_bound_that_its_text_does_not_pass() -> None:
+    """What is deep or long is read from its text, with all checks of the decoder."""
+    deep: dict[str, object] = {"text": "x"}
+    for _ in range(jsontext.MAX_DEPTH):
+        deep = {"parameters": deep}
+    with pytest.raises(Refusal) as caught:
+        bodies.BodyGate().check(Exchange(passed_on(deep), Peer(address="192.0.2.1"), 0.0))
+    assert caught.value.reason == "malformed-body"
+    long = {"parameters": {"text": "x" * jsontext.OWN}}
+    exchange = Exchange(passed_on(long), Peer(address="192.0.2.1"), 0.0)
+    bodies.BodyGate().check(exchange)
+    assert exchange.parameters == long["parameters"] and exchange.parameters is not long["parameters"]

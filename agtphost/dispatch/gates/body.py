@@ -242,7 +242,9 @@ class BodyGate:
                 raise _too_long(exchange, binding.most_octets)
             if request.own or exchange.peer.transport == INTERNAL:
                 # What this host wrote itself, for a call inside another or for a client of its MCP front, is JSON.
-                value = _decode_json(body, jsontext.decode_own)
+                value = request.value
+                if value is None or not jsontext.is_unchecked(body):
+                    value = _decode_json(body, jsontext.decode_own)
             elif request.enclosed is not None:
                 content = decode(request.enclosed.content, exchange.media_type)
                 value = request.enclosed.enclose(content)
