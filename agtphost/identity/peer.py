@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import sha256
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -300,6 +301,20 @@ class Peer:
             self.recorded = {"http": self.http}
         elif self.carrier != TLS:
             self.recorded = {"carrier": self.carrier}
+
+    def is_alike(self, other: Peer) -> bool:
+        """
+        Return whether two peers differ in nothing but the call that they make, as two requests of a front's client.
+
+        The link, and what is called when the client leaves, belong to a single call.
+        """
+        return self.http is not None and _LASTING(self) == _LASTING(other)
+
+
+_LASTING = attrgetter(
+    *("address", "transport", "carrier", "certificate", "shown", "vouched", "http", "stream", "forwarded"),
+    *("server_name", "loopback", "depth", "acting_principal", "delegation", "granted", "approved", "rights_of"),
+)
 
 
 def client_of(peer: Peer | None) -> str:

@@ -12,7 +12,7 @@ from agtphost.client.approvals import WAIT
 from agtphost.client.mcp.endpoints import EndpointCall
 from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
-from agtphost.http.clients import HttpClient
+from agtphost.http.clients import Fields, HttpClient
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import ClientLink
 from agtphost.mcp.host_sessions import HostSessions
@@ -23,7 +23,7 @@ from agtphost.protocols.peers import call_each
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
-from agtphost.wire.headers import Headers
+from agtphost.wire.headers import Common, Headers
 
 SENDER: ContextVar[HttpClient] = ContextVar("SENDER")
 """The client whose HTTP request is being answered; always one of the link's caller."""
@@ -55,6 +55,8 @@ class InProcessLink:
         self._approval_wait = approval_wait
         self._manifest = manifest
         self._sessions = HostSessions()
+        self._head: tuple[Fields, Common] = ((), Common())
+        """The fields of the last client, and what the heads of its operations have in common."""
 
     @property
     def approval_wait(self) -> float:
@@ -65,11 +67,20 @@ class InProcessLink:
         """Make one MCP request; see :class:`agtphost.mcp.link.McpHostLink`."""
         given = execute(operation.action, operation.family, operation.payload)
         context = None if on_event is None else {"stream": True, WAIT: self.approval_wait}
+        known, common = self._head
+        sender = SENDER.get()
+        if known is not sender.fields:
+            # Gates keep under it what they found of the head, which is the same but for identifiers of single calls.
+            common = Common()
+            self._head = sender.fields, common
         fields = [] if operation.task_id is None else [("Task-ID", operation.task_id)]
 
         async def attempt(session_id: str) -> Reply:
             named = [("Session-ID", session_id), *fields]
-            return await self._dispatch("EXECUTE", self._path, given, named, context, on_event, decoded=operation.decoded)
+            decoded = operation.decoded
+            return await self._dispatch(
+                "EXECUTE", self._path, given, named, context, on_event, decoded=decoded, common=common
+            )
 
         return await self._sessions.request(operation.session_id, attempt)
 
@@ -108,12 +119,14 @@ class InProcessLink:
         on_event: OnEvent | None,
         *,
         decoded: bool = False,
+        common: Common | None = None,
     ) -> Reply:
         sender = SENDER.get()
         body: dict[str, Any] = {"method": method, "parameters": parameters}
         if context is not None:
             body["context"] = context
         headers = Headers([*sender.headers, *fields, ("Content-Type", media_types.AGTP_JSON)])
+        headers.common = common
         request = Request(
             method=method,
             path=path,

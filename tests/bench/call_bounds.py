@@ -19,7 +19,7 @@ TOOL_CALL_ALONE = 480
 GATEWAY_TOOL_CALL = 859
 """The same eight through the gateway, from the octets of the HTTP request to those of its answer."""
 
-FRONT_TOOL_CALL = {False: 1_056, True: 1_145}
+FRONT_TOOL_CALL = {False: 996, True: 1_085}
 """The same eight through the MCP front, by whether they are in sessions of the handshake era."""
 
 HTTP_CALL = {"a call": 334, "a tool": 410}

@@ -17,7 +17,7 @@ from agtphost.contract.grants import Grant
 from agtphost.dispatch.gate_cache import GateChain
 from agtphost.dispatch.gates import identity
 from agtphost.identity.authorities import Mandate, Mandates
-from agtphost.identity.peer import Peer
+from agtphost.identity.peer import Peer, Withdrawable
 from agtphost.identity.revocation import RevokedLinks
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common
@@ -51,12 +51,14 @@ class Connected:
     One connection to a host in memory.
 
     :param learning: whether its heads have something in common, as those that the wire yields do.
+    :param fronted: whether it is a front's client instead, each of whose requests has a peer of its own.
     """
 
-    def __init__(self, host: DispatchHost, *, learning: bool, proven: bool = True) -> None:
+    def __init__(self, host: DispatchHost, *, learning: bool, proven: bool = True, fronted: bool = False) -> None:
         self.host = host
         shown = certificate(links=(LINK,), authorities=(AUTHORITY,)) if proven else None
-        self.peer = Peer(address="127.0.0.1", certificate=shown)
+        http = {"surface": "mcp", "client": "c", "method": "POST"} if fronted else None
+        self.peer = Peer(address="127.0.0.1", transport="http" if fronted else "agtp", certificate=shown, http=http)
         self._learning = learning
         self._commons: dict[Kind, Common] = {}
         self._heads: dict[tuple[Kind, str], Request] = {}
@@ -71,7 +73,10 @@ class Connected:
         head = self._heads[kind, task_id]
         octets = request_of(method, path, body).body
         answers: list[Response] = []
-        coming = self.host.dispatcher.dispatch(replace(head, body=octets), self.peer)
+        peer = self.peer
+        if peer.http is not None:
+            peer = replace(peer, http={**peer.http}, link=Withdrawable(client="c"), leaving=set())
+        coming = self.host.dispatcher.dispatch(replace(head, body=octets), peer)
         Deferred.fromCoroutine(coming).addCallback(answers.append)  # type: ignore[arg-type]
         while not answers:
             self.host.clock.advance(0.1)
@@ -144,12 +149,17 @@ def status_and_reason(response: Response) -> tuple[int, str]:
     return int(response.status), str(document(response).get("reason", ""))
 
 
+@pytest.mark.parametrize("fronted", [False, True])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_what_changes_counts_for_the_next_request(change: Callable[[DispatchHost], None]) -> None:
-    """Of a connection whose requests were all alike, and passed."""
+def test_what_changes_counts_for_the_next_request(change: Callable[[DispatchHost], None], fronted: bool) -> None:
+    """Of a connection, or a front's client, whose requests were all alike, and passed."""
     host = host_of()
-    connected = Connected(host, learning=True)
+    connected = Connected(host, learning=True, fronted=fronted)
     assert [connected.ask().status for _ in range(4)] == [200] * 4
+    (kept,) = host.dispatcher._passage._kept.values()  # type: ignore[attr-defined]
+    with patch.object(host.dispatcher._passage, "_learn") as learning:  # type: ignore[attr-defined]
+        assert connected.ask().status == 200
+    assert not isinstance(kept, int) and not learning.called
     change(host)
     assert status_and_reason(connected.ask()) == CHANGES[change]
 
@@ -211,14 +221,15 @@ def test_two_hosts_of_which_one_learns_answer_alike() -> None:
     learned = 0
     for _ in range(8):
         hosts = [host_of({"limits": {"rate_burst": 3600}}), host_of({"limits": {"rate_burst": 3600}})]
-        lines = [[Connected(host, learning=learns, proven=proven) for proven in (True, False)]
+        lines = [[Connected(host, learning=learns, proven=proven, fronted=fronted)
+                  for proven, fronted in ((True, False), (False, False), (True, True), (False, True))]
                  for host, learns in zip(hosts, (True, False), strict=True)]  # fmt: skip
         for _ in range(80):
             one = chance.choice([*UNDONE])
             for change in chance.choice(([], [], [], [], [], [], [one], UNDONE.values(), UNDONE.values())):
                 for host in hosts:
                     change(host)
-            kind, line = chance.choice(KINDS[: chance.choice((2, len(KINDS)))]), chance.choice((0, 0, 0, 1))
+            kind, line = chance.choice(KINDS[: chance.choice((2, len(KINDS)))]), chance.choice((0, 0, 0, 1, 2, 2, 3))
             task_id, body = (
                 chance.choice(("t-1", "t-1", "t-1", "t-2", "t-2", "x" * 129)),
                 chance.choice((GOOD, GOOD, {"text": 1})),
