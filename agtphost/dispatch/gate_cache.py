@@ -2,15 +2,15 @@
 How a request passes the gates, and which of them need not look again at the next one of its connection.
 
 Theory of operation. A connection mostly carries requests of one kind: the same first line, the same fields but for
-identifiers of single calls (:mod:`agtphost.wire.heads`), from the same peer. So do the operations of
-one client of the MCP front, whose peers differ in the call alone (:meth:`agtphost.identity.peer.Peer.is_alike`). What
-most gates in front of the body find in one of them, they would find in all, as long as nothing changes that they
-consult. So gates say what their verdict rests on (:class:`agtphost.iagtp.ICacheableGate`): nothing but head and peer,
-or what they name as conditions, which are asked of every request: that the certificate counts at this moment, that
-caller and addressee are the same agents in the same states, that the caller is not narrowed. Where all hold, the findings are
-reused, and only the remaining gates check, in their order: those that count, read the body, or are the operator's own.
-Where one does not hold, every gate checks, from the first on, so that a request is refused by the gate and for the
-reason by which it always was.
+identifiers of single calls (:mod:`agtphost.wire.heads`), from the same peer. So do the operations of one client of the
+MCP front, whose peers differ in the call alone (:meth:`agtphost.identity.peer.Peer.is_alike`). What most gates in front
+of the body find in one of them, they would find in all, as long as nothing changes that they consult. So gates say what
+their verdict rests on (:class:`agtphost.iagtp.ICacheableGate`): nothing but head and peer, or what they name as
+conditions, which are asked of every request: that the certificate counts at this moment, that caller and addressee are
+the same agents in the same states, that the caller is not narrowed. Where all hold, the findings are reused, and only
+the remaining gates check, in their order: those that count, read the body, or are the operator's own. Where one does
+not hold, every gate checks, from the first on, so that a request is refused by the gate and for the reason by which it
+always was.
 
 Nothing is learned of a request that was refused, or that waited for a gate in front of the body, and nothing is kept
 of who presents a contract or a token, or is narrowed: a gate that would have to look again says so, and then all do.

@@ -21,7 +21,14 @@ from twisted.logger import LogLevel
 from twisted.python.failure import Failure
 
 from agtphost.config.upstreams import UpstreamSection
-from agtphost.upstream.failures import CallCancelled, UpstreamDown, UpstreamFailure, UpstreamLost, UpstreamTimeout
+from agtphost.upstream.failures import (
+    CallCancelled,
+    UnreadableAnswer,
+    UpstreamDown,
+    UpstreamFailure,
+    UpstreamLost,
+    UpstreamTimeout,
+)
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.queue import Caller, CallQueue, StartWaiters
 from agtphost.upstream.supervision import Delays, UpstreamState, supervise
@@ -101,6 +108,9 @@ class UpstreamService(ABC, Service):
     """
 
     late_reason = "it did not start"
+
+    result_type: type | None = None
+    """The type that every result of :meth:`call` has; another one is an error of the upstream. None: any."""
 
     def __init__(
         self,
@@ -213,6 +223,8 @@ class UpstreamService(ABC, Service):
             self._in_flight += 1
             try:
                 result = await work(max(until - began, 0.0))
+                if self.result_type is not None and type(result) is not self.result_type:
+                    raise UnreadableAnswer("the server's result is not an object")
             finally:
                 self._in_flight -= 1
                 self._turns.give_back(caller)

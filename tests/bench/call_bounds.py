@@ -10,16 +10,16 @@ from __future__ import annotations
 FUNCTION_CALL = 394
 """A registered function over AGTP, from the octets of the request to those of the answer, signed and stored."""
 
-TOOL_CALL = 456
+TOOL_CALL = 452
 """A tool call over stdio, eight at a time: gates, dispatcher and adapter, between the wire and the ledger."""
 
-TOOL_CALL_ALONE = 480
+TOOL_CALL_ALONE = 476
 """The same where calls come one at a time."""
 
-GATEWAY_TOOL_CALL = 859
+GATEWAY_TOOL_CALL = 855
 """The same eight through the gateway, from the octets of the HTTP request to those of its answer."""
 
-FRONT_TOOL_CALL = {False: 996, True: 1_085}
+FRONT_TOOL_CALL = {False: 994, True: 1_083}
 """The same eight through the MCP front, by whether they are in sessions of the handshake era."""
 
 HTTP_CALL = {"a call": 334, "a tool": 410}

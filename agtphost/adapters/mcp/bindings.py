@@ -18,15 +18,13 @@ from agtphost.adapters.mcp.tracing import link_meta, request_span, tool_failed
 from agtphost.config.upstreams import MCPServerSection, Override, ToolOverride
 from agtphost.contract.binding import Binding
 from agtphost.contract.carried_call import CarriedCall, ToolAddress
-from agtphost.contract.schemas import CompiledSchema, TooCostly
-from agtphost.errors import Refusal
+from agtphost.contract.schemas import CompiledSchema
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.log_context import is_traced
 from agtphost.handlers.tracing import end_span_after
 from agtphost.upstream.failures import RulesUnmatched
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.display_names import UNLISTED
-from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 CALL = "mcp.tools.call"
@@ -50,7 +48,7 @@ class ToolCall:
 
     kind = "mcp"
     member = "tool_response"
-    __slots__ = ("_listed", "_output", "_tool", "meta", "repetition", "server")
+    __slots__ = ("_listed", "_tool", "meta", "output", "repetition", "server")
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class ToolCall:
         self._tool = tool
         self.meta = meta
         self.repetition = again
-        self._output = output
+        self.output = output
 
     @property
     def label(self) -> str:
@@ -76,7 +74,7 @@ class ToolCall:
 
     def with_input(self, meta: Mapping[str, Any], again: Mapping[str, Any]) -> ToolCall:
         """Return this call with its caller's ``_meta`` and input."""
-        return ToolCall(self.server, self._tool, meta, again, self._output, listed=self._listed)
+        return ToolCall(self.server, self._tool, meta, again, self.output, listed=self._listed)
 
     def perform(
         self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
@@ -89,37 +87,13 @@ class ToolCall:
         calling = instance.call_tool(self._tool, context.input, meta, seconds, asking, caller_of(context))
         return end_span_after(span, calling, tool_failed)
 
-    async def handle(self, context: BuiltInContext) -> Answer:
+    def handle(self, context: BuiltInContext) -> Awaitable[Answer]:
         """
         Call the tool; ``isError`` results are results.
 
         :raises Refusal: as adapters section 1.1 maps failures.
         """
-        answer = await self.server.calls.perform(context, self)
-        if self._output is not None and answer.status == Status.OK:
-            self._check(answer.result["tool_response"], self._output)
-        return answer
-
-    def _check(self, response: Mapping[str, Any], schema: CompiledSchema) -> None:
-        if response.get("isError") is True:
-            return
-        structured = response.get("structuredContent")
-        try:
-            valid = schema.is_valid(structured)
-        except TooCostly as error:
-            raise Refusal(
-                Reason.INVALID_OUTPUT,
-                "The tool's structured content cannot be checked against the output schema that it declares.",
-                remedy="The operator has to fix the MCP server, or to turn validate_output off.",
-                details={"mcp_server": self.server.settings.name, "detail": error.reason},
-            ) from None
-        if not valid:
-            raise Refusal(
-                Reason.INVALID_OUTPUT,
-                "The tool's structured content does not follow the output schema that it declares.",
-                remedy="The operator has to fix the MCP server, or to turn validate_output off.",
-                details={"mcp_server": self.server.settings.name, "faults": schema.faults(structured)[:20]},
-            )
+        return self.server.calls.perform(context, self)
 
 
 @implementer(IBuiltInHandler)
@@ -137,6 +111,7 @@ class McpRequest:
 
     kind = "mcp"
     member = "mcp_response"
+    output = None
     __slots__ = ("_method", "_params", "label", "meta", "repetition", "server")
 
     def __init__(
@@ -177,13 +152,13 @@ class McpRequest:
         asked = instance.request(send, seconds, asking, caller_of(context))
         return asked if span is None else end_span_after(span, asked)
 
-    async def handle(self, context: BuiltInContext) -> Answer:
+    def handle(self, context: BuiltInContext) -> Awaitable[Answer]:
         """
         Send the request and return its answer.
 
         :raises Refusal: as adapters section 1.1 maps failures.
         """
-        return await self.server.calls.perform(context, self)
+        return self.server.calls.perform(context, self)
 
 
 def override_of(overrides: Mapping[str, Override], key: str) -> Override | None:

@@ -23,6 +23,7 @@ from agtphost.adapters.mcp.notifications import LEVELS, NotificationQueue
 from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
 from agtphost.adapters.mcp.requests import IsMcpServer, McpCall
 from agtphost.adapters.mcp.roots import REQUEST, RootsNeeded, configured_roots, roots_of
+from agtphost.adapters.mcp.tools import check_structured
 from agtphost.adapters.mcp.versions import META
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
@@ -129,6 +130,8 @@ class CallTracker:
             return self._answer_input_required(context, call, instance, asking, result, agent_id)
         if kind == "task" and call.member == "tool_response":
             return self._answer_task(call, result, agent_id, client_of(context.peer))
+        if call.output is not None:
+            check_structured(result, call.output, server.settings.name)
         encoded = b'{"%b":%b}' % (call.member.encode(), octets) if octets else b""
         return Answer(result={call.member: result}, encoded=encoded)
 

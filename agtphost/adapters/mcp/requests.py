@@ -14,6 +14,7 @@ from agtphost.adapters.mcp.roots import Roots, ServerRoots
 from agtphost.adapters.mcp.session import Send
 from agtphost.adapters.mcp.versions import Negotiated
 from agtphost.config.upstreams import MCPServerSection
+from agtphost.contract.schemas import CompiledSchema
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.identity.peer import Assurance
 from agtphost.upstream.queue import Caller
@@ -144,6 +145,10 @@ class McpCall(Protocol):
         self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
         """Send the request."""
+
+    @property
+    def output(self) -> CompiledSchema | None:
+        """The schema that complete results are checked against; None: they are not checked."""
 
 
 class PerformsCalls(Protocol):

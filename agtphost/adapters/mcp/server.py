@@ -37,7 +37,7 @@ from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, Nego
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.identity.peer import Assurance
-from agtphost.upstream.failures import ErrorAnswer, UnreadableAnswer, UpstreamFailure, UpstreamLost, UpstreamRefused
+from agtphost.upstream.failures import ErrorAnswer, UpstreamFailure, UpstreamLost, UpstreamRefused
 from agtphost.upstream.https import HTTPSClient, trust_of
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.pins import Pins
@@ -64,6 +64,8 @@ class McpServer(UpstreamService):
     :param floor: the least assurance of callers that change state, where the operator set none.
     :param noticed: called when it asks for roots outside of any call; None: it records that itself.
     """
+
+    result_type = dict
 
     def __init__(
         self,
@@ -254,6 +256,15 @@ class McpServer(UpstreamService):
         :return: the result of ``tools/call`` as received.
         """
 
+        if asking is None:
+            # Nearly every call: one function in place of three.
+            def work(left: float) -> Deferred[Any]:
+                if self._session is None:
+                    raise self._down()
+                return self._session.call_tool(self.catalogue.require_tool(name), arguments, meta, left)
+
+            return self.call(seconds, work, None if self._alone else caller)
+
         def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
             return session.call_tool(self.catalogue.require_tool(name), arguments, meta, timeout, asking)
 
@@ -273,17 +284,11 @@ class McpServer(UpstreamService):
         :raises UpstreamFailure: for every other outcome.
         """
 
-        async def work(left: float) -> Mapping[str, Any]:
+        def work(left: float) -> Awaitable[Mapping[str, Any]]:
             session = self._session
             if session is None:
                 raise self._down()
-            if asking is None:
-                result = await send(session, left)
-            else:
-                result = await self._attendance.perform(send, session, left, asking)
-            if type(result) is not dict:
-                raise UnreadableAnswer("the server's result is not an object")
-            return result
+            return send(session, left) if asking is None else self._attendance.perform(send, session, left, asking)
 
         share = None if self._alone else caller
         if asking is None:

@@ -29,6 +29,7 @@ class _TaskCall:
     """A request about a task: see :class:`agtphost.adapters.mcp.requests.McpCall`."""
 
     member = "mcp_response"
+    output = None
     meta = _NOTHING
     repetition = _NOTHING
 

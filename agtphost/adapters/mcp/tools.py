@@ -20,9 +20,11 @@ from twisted.logger import LogLevel
 from agtphost.adapters.mcp.links import HeaderPairs
 from agtphost.adapters.mcp.versions import header_value
 from agtphost.contract.metaschema import MOST, foreign_faults
-from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
+from agtphost.contract.schemas import CompiledSchema, SchemaError, TooCostly, compile_schema
+from agtphost.errors import Refusal
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.log import UpstreamLog
+from agtphost.vocabulary.reasons import Reason
 
 MAX_TOOLS = 2000
 """Tools of one server; more would make every list a burden to its readers."""
@@ -269,3 +271,32 @@ def read_tools(listed: Sequence[object], known: Mapping[str, McpTool], log: Upst
         if tool is not None:
             tools[name] = tool
     return dict(sorted(tools.items()))
+
+
+def check_structured(response: Mapping[str, Any], schema: CompiledSchema, server: str) -> None:
+    """
+    Check the structured content of a tool's result; ``isError`` results have none that is promised.
+
+    :param schema: the output schema that the tool declares.
+    :param server: the name of its server.
+    :raises Refusal: 500 for content that does not follow it, or cannot be checked.
+    """
+    if response.get("isError") is True:
+        return
+    structured = response.get("structuredContent")
+    try:
+        valid = schema.is_valid(structured)
+    except TooCostly as error:
+        raise Refusal(
+            Reason.INVALID_OUTPUT,
+            "The tool's structured content cannot be checked against the output schema that it declares.",
+            remedy="The operator has to fix the MCP server, or to turn validate_output off.",
+            details={"mcp_server": server, "detail": error.reason},
+        ) from None
+    if not valid:
+        raise Refusal(
+            Reason.INVALID_OUTPUT,
+            "The tool's structured content does not follow the output schema that it declares.",
+            remedy="The operator has to fix the MCP server, or to turn validate_output off.",
+            details={"mcp_server": server, "faults": schema.faults(structured)[:20]},
+        )
