@@ -114,7 +114,7 @@ class QuicEndpoint(DatagramProtocol):
     """
     The UDP port of a listener. Its connections are those of the TLS listener's factory, with one count for both.
 
-    :param find_secret: returns that of stateless resets, the same after a restart, once the port is open.
+    :param find_secret: returns :attr:`secret`, the same after a restart, once the port is open.
     :raises OSError: the directory of traces cannot be made.
     """
 
@@ -134,7 +134,6 @@ class QuicEndpoint(DatagramProtocol):
         self._clock = clock
         self._find_secret = find_secret
         self._traces = QlogDirectory(section.qlog) if section.qlog is not None else None
-        self._tokens = RetryTokens()
         self._handshakes = handshakes_of(clock)
         self._waiting: dict[bytes, _Arrival] = {}
         self._by_id: dict[bytes, QuicLink] = {}
@@ -159,8 +158,12 @@ class QuicEndpoint(DatagramProtocol):
 
     @cached_property
     def secret(self) -> bytes:
-        """The secret of stateless resets."""
+        """The secret of stateless resets and of proofs of addresses."""
         return self._find_secret()
+
+    @cached_property
+    def _tokens(self) -> RetryTokens:
+        return RetryTokens(self.secret)
 
     @property
     def links(self) -> int:

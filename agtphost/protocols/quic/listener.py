@@ -31,7 +31,7 @@ class QuicListeningService(Service):
 
     :param listening: the TLS listener.
     :param address: an IP address of this machine.
-    :param find_secret: returns that of stateless resets, once the service listens.
+    :param find_secret: returns that of the endpoint, once the service listens.
     :raises ConfigurationError: if the installed aioquic cannot be used, or the directory of traces cannot be made.
     """
 
