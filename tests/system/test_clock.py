@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.attacks.quic_caller import QuicCaller
+from tests.conformance.conftest import QUIC
 from tests.system.clocks import SetClock, notified, shifted
 from tests.system.hosting import Host, running, sample, until
+from tests.system.raw_link import request
 
 DAY = 86_400.0
 
@@ -55,3 +58,19 @@ def test_a_host_that_is_started_again_within_the_jump_remembers(tmp_path: Path) 
         assert found(host, "from the newest record") == 1
         assert notified(host, "k-1") == before
         assert host.agtp("audit", "verify").returncode == 0
+
+
+@pytest.mark.slow
+def test_a_clock_that_is_set_back_delays_nothing_over_quic(tmp_path: Path) -> None:
+    """An answer that is not acknowledged is sent again, though its timer was set before the clock."""
+    clock = SetClock(tmp_path / "clock")
+    with shifted(sample(tmp_path, append=QUIC), clock) as host:
+        client = QuicCaller(host, "127.0.0.1")
+        assert client.connect()
+        client.begin(request("ECHO", "/text", {"text": "x"}))
+        client.socket.settimeout(60)
+        client.socket.recv(1_500)
+        clock.set(-5 * DAY)
+        for _ in range(5):  # The answer itself has two.
+            client.socket.recv(1_500)
+        client.close()
