@@ -2,4 +2,5 @@
 What both sides of AGTP over QUIC need of aioquic, without I/O; loaded only where QUIC is used.
 
 - :mod:`.connection`: aioquic's connection with bounds, and whether the installed version has what it needs
+- :mod:`.received_ranges`: which octets of a stream have come
 """
