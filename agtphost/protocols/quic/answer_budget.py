@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
 
 from agtphost.protocols.admission import canonical_address, origin_of
 
-PART = 20
+PART, NETWORK_PART = 20, 4
 """
-Parts of a second's answers: an address takes one of them at most. A stranger who forges addresses can still take all.
+Parts of a second's answers: an address takes one of 20 at most, and all addresses of a network one of 4. Many networks
+let their customers forge addresses of the same network only. A stranger who can forge any address can still take all.
 """
+
+_PREFIXES = {4: 16, 6: 32}
+"""Bits of a network's addresses, by version of IP: what an operator is given, or less."""
+
+
+@lru_cache(maxsize=1024)
+def _network_of(address: str) -> str | None:
+    """Return the network of a canonical address; None for one that is no IP address."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return None
+    return str(ip_network((parsed, _PREFIXES[parsed.version]), strict=False))
 
 
 class AnswerBudget:
     """
     Counts the answers of a second.
 
-    :param most: answers to all addresses; one address, or network of IPv6, gets ``most // PART`` of them.
+    :param most: answers to all addresses; one address, or customer's network of IPv6, gets ``most // PART`` of them.
     """
 
     def __init__(self, most: int) -> None:
@@ -37,9 +53,11 @@ class AnswerBudget:
             self._spent_by.clear()
         if self._spent >= self._most:
             return False
-        origin = origin_of(canonical_address(address), ())
-        if self._spent_by[origin] >= self._most // PART:
+        canonical = canonical_address(address)
+        origin, network = origin_of(canonical, ()), _network_of(canonical)
+        if self._spent_by[origin] >= self._most // PART or self._spent_by[network] >= self._most // NETWORK_PART:
             return False
         self._spent += 1
         self._spent_by[origin] += 1
+        self._spent_by[network] += 1
         return True

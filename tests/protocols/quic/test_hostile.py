@@ -336,7 +336,7 @@ def test_retry_proves_the_address(site: Site) -> None:
     network.pass_time(1)
     sent = len(network.carried)
     for number in range(2 * datagrams.REFUSALS_PER_SECOND):  # Each takes longer than a Retry.
-        host.endpoint.datagramReceived(with_token[0], (f"203.0.113.{number}", 1))
+        host.endpoint.datagramReceived(with_token[0], (f"10.{number}.0.1", 1))
         host.endpoint.datagramReceived(with_token[0], client.address)
     assert len(network.carried) - sent == datagrams.REFUSALS_PER_SECOND
     assert sum(to == client.address for _, to, _ in network.carried[sent:]) == datagrams.REFUSALS_PER_SECOND // PART
