@@ -27,7 +27,12 @@ def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
         catalog = Catalog.load(config.catalog.path)
     except CatalogError as error:
         raise WrongInput(f"the method catalog is not valid: {error}") from None
-    rules = Rules(catalog=catalog, custom=config.policies.methods.custom, hints=_hints(config))
+    rules = Rules(
+        catalog=catalog,
+        custom=config.policies.methods.custom,
+        standard=config.methods.names,
+        hints=_hints(config),
+    )
     folder = config.endpoints.directory
     endpoints, problems = ([], []) if folder is None else load_endpoints(folder, rules)
     if problems:

@@ -45,7 +45,7 @@ REQUIRED = (
 OPTIONAL = (
     *("namespace", "required_scopes", "deprecated"),
     *("min_assurance", "timeout", "strict_output", "agents", "cost", "action", "approval", "data_classes"),
-    "definitions",
+    *("definitions", "provider"),
 )
 """Optional members: those of AGTP-API section 6.3, then members of this project."""
 
@@ -94,6 +94,9 @@ class Rules:
 
     hints: HintsOf | None = None
     """Returns the hints of a handler function; None if functions are not consulted."""
+
+    standard: Collection[str] = ()
+    """Standard methods that are switched on: endpoints with ``provider = true`` are bound for these alone."""
 
     relaxed: bool = False
     """Whether ``min_assurance`` is ``header`` wherever it is not set: for development on loopback."""
@@ -167,6 +170,7 @@ class Declaration:
             "cost": self._cost(),
             "action": self._action(method, path),
             "data_classes": self._names("data_classes", is_statement, "the name of a data class"),
+            "provider": self._flag("provider"),
         }
         found["approval"] = self._approval(impact, found["min_assurance"] is Assurance.NONE)
         if self._wrong or block is None or taken is None or given is None:

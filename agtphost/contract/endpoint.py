@@ -138,6 +138,9 @@ class Endpoint:
     data_classes: tuple[str, ...] = ()
     """Names of ``[[data_class]]`` entries that it works with; negotiation compares them."""
 
+    provider: bool = False
+    """Whether it serves a standard method: see :func:`agtphost.contract.endpoint_loading.select_providers`."""
+
     action: str = ""
     """The name by which ``EXECUTE /`` calls it; empty if it has none (core v08 section 7.2.8)."""
 

@@ -92,10 +92,31 @@ def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[
         endpoints.extend(found)
         problems.extend(wrong)
     problems = _gather(problems)
+    endpoints = select_providers(endpoints, rules)
     clashes = list(_clashes(endpoints))
     removed = {index for index, _ in clashes}
     problems.extend(problem for _, problem in clashes)
     return [endpoint for index, endpoint in enumerate(endpoints) if index not in removed], problems
+
+
+def select_providers(endpoints: Sequence[Endpoint], rules: Rules) -> list[Endpoint]:
+    """
+    Return the endpoints without the providers that have nothing to serve.
+
+    A provider (``provider = true``) serves a standard method: it is bound where ``[methods] standard`` turns the
+    method on, or any method where its own is none of the fifty. An endpoint without that member takes its place.
+    """
+    taken = {(endpoint.method, endpoint.path) for endpoint in endpoints if not endpoint.provider}
+
+    def is_on(method: str) -> bool:
+        entry = rules.catalog.entries.get(method)
+        return method in rules.standard if entry is not None and entry.standard is not None else bool(rules.standard)
+
+    return [
+        endpoint
+        for endpoint in endpoints
+        if not endpoint.provider or (is_on(endpoint.method) and (endpoint.method, endpoint.path) not in taken)
+    ]
 
 
 def summarize(problems: Sequence[Problem]) -> Problem:

@@ -330,6 +330,29 @@ def test_a_directory_is_read_in_order(tmp_path: Path) -> None:
     assert [endpoint.path for endpoint in endpoints] == ["/a/{room_id}", "/b/{room_id}"]
 
 
+def test_providers_are_bound_where_their_method_is_on(tmp_path: Path) -> None:
+    """A provider serves a standard method that is on, unless another endpoint has its method and path."""
+    translating = changed("method", 'method = "TRANSLATE"').replace("/rooms/{room_id}", "/{room_id}")
+    helping = SOUND.replace("/rooms/", "/help/")
+    (tmp_path / "a.toml").write_text("provider = true\n" + translating)
+    (tmp_path / "b.toml").write_text("provider = true\n" + helping)
+
+    def names(*standard: str) -> list[str]:
+        endpoints, problems = load_endpoints(tmp_path, dataclasses.replace(RULES, standard=standard))
+        assert problems == []
+        return [endpoint.name for endpoint in endpoints]
+
+    assert names() == []
+    assert names("SIGN") == ["BOOK /help/{room_id}"]
+    assert names("SIGN", "TRANSLATE") == ["TRANSLATE /{room_id}", "BOOK /help/{room_id}"]
+    (tmp_path / "c.toml").write_text(translating)
+    assert names("TRANSLATE") == ["BOOK /help/{room_id}", "TRANSLATE /{room_id}"]
+    (tmp_path / "c.toml").unlink()
+    (tmp_path / "a.toml").write_text("provider = 1\n" + translating)
+    _, (problem,) = load_endpoints(tmp_path, RULES)
+    assert (problem.message, problem.line) == ("TRANSLATE /{room_id}: provider must be true or false", 1)
+
+
 def test_ambiguous_endpoints_name_both(tmp_path: Path) -> None:
     """API-036: file and line of each; the first one stays."""
     (tmp_path / "a.toml").write_text(SOUND)
