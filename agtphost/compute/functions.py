@@ -112,7 +112,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "analyze": Function(path=f"{_PURE}.statistics:analyze"),
     "calculate": Function(path=f"{_PURE}.calculate:calculate", cheap=_has_no_loop),
     "calculate-registered": Function(path=f"{_PURE}.calculate:calculate_registered", cheap=_has_no_loop),
-    "classify": Function(path=f"{_PURE}.classify:classify", small=40),
+    "classify": Function(path=f"{_PURE}.classify:check", small=40),
     "evaluate": Function(path=f"{_PURE}.scorecards:evaluate", small=40),
     "held-items": Function(
         path=f"{_PURE}.collection_methods:compute", small=0, prepare=f"{_PURE}.collection_methods:prepare"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from agtphost.compute.functions import FUNCTIONS, MAX_RESULT
 from agtphost.compute.pool import Encode, LocalPool
 from agtphost.contract.binding import COMPUTE, Binding
+from agtphost.methods.standard.pure.providers import rules
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.media_types import AGTP_JSON
@@ -36,7 +38,7 @@ def bindings(host: MemoryHost) -> dict[str, Binding]:
 
 
 def test_methods_on_data_have_the_weight_of_computations() -> None:
-    """All thirteen, and searches of items; of all standard methods one large call of a caller is answered at a time."""
+    """All twelve, and searches of items; of all standard methods one large call of a caller is answered at a time."""
     host = MemoryHost(SETTINGS)
     found = bindings(host)
     assert {name for name, each in found.items() if each.weight == COMPUTE} == {*costly.COMPUTED, "SCAN", "SEARCH"}
@@ -134,7 +136,7 @@ def test_a_list_that_jmespath_flattens_is_bounded() -> None:
 def test_every_function_is_one_that_a_handler_names() -> None:
     """What no handler names is not to be registered."""
     named = {*(name.lower() for name in costly.COMPUTED if name != "NORMALIZE"), "calculate-registered", "held-items"}
-    named.add("match-items")
+    named |= {"match-items", *(rule.function for rule in rules(time.time).values() if rule.function)}
     assert {*FUNCTIONS} == named | {f"normalize-{kind}" for kind in ("date", "phone", "currency", "unit")}
 
 

@@ -207,7 +207,6 @@ ROWS: Mapping[tuple[str, str], Sequence[Ask]] = {
     ("TRANSFORM", "/"): [ask("TRANSFORM", "/", {"source": VAULT, "target_format": "jsonl"})],
     ("NORMALIZE", "/"): [ask("NORMALIZE", "/", {"data": VAULT, "type": "date"})],
     ("RANK", "/"): [ask("RANK", "/", {"items": [{"text": "a"}], "criterion": "text"})],
-    ("CLASSIFY", "/"): [ask("CLASSIFY", "/", {"items": [VAULT], "taxonomy": ["a", "b"]})],
     ("CALCULATE", "/"): [ask("CALCULATE", "/", {"expression": {"op": "negate", "args": [1]}, "inputs": {}})],
     ("EVALUATE", "/"): [ask("EVALUATE", "/", {"target": VAULT, "criteria": [{"name": "c", "keywords": ["zq"]}]})],
     ("GENERATE", "/"): [ask("GENERATE", "/", {"output_type": "text", "source": VAULT})],

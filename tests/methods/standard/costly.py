@@ -69,7 +69,6 @@ def deep_schema(depth: int, width: int) -> Any:
     return inner
 
 
-LABELS = [{"label": f"label {n}", "keywords": [f"word{n * 50 + k}" for k in range(50)]} for n in range(100)]
 NAMES = [f"a{n}{'xyzuvw' * 8}" for n in range(50)]
 OTHER_NAMES = [f"a{'zyxwvu' * 8}{n}" for n in range(50)]
 MAIL = " ".join(f"Due date: 3 May 2026, a.b{n}@example.com pays 12.50 EUR to Alpha Beta" for n in range(2_800))
@@ -94,20 +93,6 @@ COSTLY: Mapping[str, Mapping[str, Callable[[], Given]]] = {
                 "of": {"op": "power", "args": [{"op": "sqrt", "args": [{"var": "item"}]}, 9]},
             },
             "inputs": {"l": list(range(2, 9_000))},
-        },
-    },
-    "CLASSIFY": {
-        "keywords": lambda: {
-            "items": [words(40) for _ in range(2_000)],
-            "taxonomy": LABELS,
-            "multi_label": True,
-            "confidence_threshold": 0.0,
-        },
-        "long items": lambda: {
-            "items": [words(400) for _ in range(280)],
-            "taxonomy": LABELS,
-            "multi_label": True,
-            "confidence_threshold": 0.0,
         },
     },
     "EVALUATE": {
@@ -314,7 +299,7 @@ REF = "#/components/s"
 
 
 COMPUTED = (
-    *("ANALYZE", "CALCULATE", "CLASSIFY", "EVALUATE", "EXTRACT", "FILTER", "GENERATE", "MAP", "MERGE", "NORMALIZE"),
+    *("ANALYZE", "CALCULATE", "EVALUATE", "EXTRACT", "FILTER", "GENERATE", "MAP", "MERGE", "NORMALIZE"),
     *("RANK", "TRANSFORM", "VALIDATE"),
 )
 """Methods whose work is a computation."""

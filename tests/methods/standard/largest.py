@@ -311,13 +311,6 @@ COMPUTED: Mapping[str, Large] = {
     "by a member": call("RANK", items=ROWS, criterion="n"),
     "by weights": call("RANK", items=NUMBERS, criterion={"weights": {f"m{n}": n + 1 for n in range(10)}}),
     "by a text": call("RANK", items=ROWS, criterion={"text": "thing word more " * 120}),
-    "labels": call("CLASSIFY", items=ROWS[:4_000], taxonomy=[f"thing {n}" for n in range(100)]),
-    "keywords": call(
-        "CLASSIFY",
-        items=ROWS[: 2_000 // SHARE],
-        taxonomy={f"label{n}": [f"word{k}" for k in range(200)] for n in range(100)},
-        multi_label=True,
-    ),
     "a sum": call("CALCULATE", expression={"op": "sum", "over": "rows", "of": {"var": "n"}}, inputs={"rows": ROWS}),
     "powers": call(
         "CALCULATE",
@@ -747,6 +740,7 @@ class Provided(TurnHost):
         takes = {
             "TRANSLATE": ("content", "target_language", "source_language", "formality"),
             "PREDICT": ("input", "model_id", "confidence_floor", "explain"),
+            "CLASSIFY": ("items", "taxonomy", "multi_label", "confidence_threshold"),
             "GENERATE": ("output_type", "source", "format", "length", "style"),
             "RECOMMEND": ("context", "goal", "constraints", "limit", "explain"),
         }
@@ -802,6 +796,9 @@ CART = {
 MANY_TEXTS = [f"a{n}" for n in range(45_000 // SHARE)]
 CALLED_AGAIN = "x = 1\n" * (140_000 // SHARE)
 
+LABELS = [f"thing {n}" for n in range(100)]
+LABELLED = [{"label": f"thing {n}", "confidence": 0.5} for n in range(5)]
+
 PROVIDED: Mapping[str, Large] = {
     "TRANSLATE a text": made("TRANSLATE", answering({"content": LONG}, content=LONG, target_language="de")),
     "TRANSLATE values": made("TRANSLATE", answering({"content": ROWS}, content=ROWS, target_language="de")),
@@ -813,6 +810,10 @@ PROVIDED: Mapping[str, Large] = {
             input=1,
             confidence_floor=0.5,
         ),
+    ),
+    "CLASSIFY": made(
+        "CLASSIFY",
+        answering({"items": [{"labels": LABELLED}] * len(ROWS[:4_000])}, items=ROWS[:4_000], taxonomy=LABELS),
     ),
     "GENERATE a text": made("GENERATE", answering({"content": LONG * 4}, output_type="text", source=ROWS)),
     "GENERATE code": made("GENERATE", answering({"content": f"a{CODE}b"}, output_type="code")),

@@ -46,7 +46,6 @@ def soon() -> float:
 
 LONG = {
     "ANALYZE": {"target": ROWS},
-    "CLASSIFY": {"items": ROWS, "taxonomy": [f"thing {n}" for n in range(20)]},
     "EVALUATE": {
         "target": TEXT[:200_000],
         "criteria": [{"name": f"c{n}", "keywords": ["mail", "due"]} for n in range(10)],
@@ -138,19 +137,19 @@ def test_control_threads_that_share_the_interpreter_as_usual(host: Beside) -> No
 
         return Deferred.fromCoroutine(perform())
 
-    apart = host.beside("CLASSIFY", 2)
+    apart = host.beside("RANK", 2)
     sys.setswitchinterval(0.005)
     try:
         with patch.object(WorkerPool, "run", in_a_thread):
             together = 0.0
             for _ in range(5):
-                together = max(together, host.beside("CLASSIFY", 2))
+                together = max(together, host.beside("RANK", 2))
                 if together > 2 * apart:
                     break
         root.tune_threads()
         for _ in range(2 if together <= 2 * apart else 0):
             # Another program had the machine at that moment.
-            apart = min(apart, host.beside("CLASSIFY", 2))
+            apart = min(apart, host.beside("RANK", 2))
         print(f"in workers {apart * 1000:.1f} ms, in threads {together * 1000:.1f} ms")
         assert together > 2 * apart
     finally:

@@ -55,6 +55,13 @@ SUM = {"op": "sum", "over": "l", "of": {"op": "power", "args": [{"var": "p"}, {"
 PRICED = {"type": "object", "properties": {"cost": {"properties": {"net": {"type": "number"}}}}}
 SCORED = [{"name": "price", "best": 1, "worst": 5}, {"name": "x", "values": {"a": 1}}, {"name": "t", "keywords": ["y"]}]
 
+
+def with_result(call: dict[str, Any]) -> dict[str, Any]:
+    """Take the member ``found`` for what the provider of the call answered: an object, whatever is in it."""
+    found = call.get("found")
+    return {"call": call, "found": found if isinstance(found, dict) else {}}
+
+
 CALLS: list[tuple[Work, dict[str, Any]]] = [
     (statistics.analyze, {"target": EXPENSES, "time_range": "2026-01-01/2026-03-31", "sensitivity": 0.5}),
     (extraction.extract, {"source": CONTRACT, "schema": CONTRACT_SCHEMA, "confidence_threshold": 0.1}),
@@ -69,7 +76,14 @@ CALLS: list[tuple[Work, dict[str, Any]]] = [
     (normalize.normalize, {"data": ["3 May 2026", "03/04/2026", "31.12.99"], "type": "date", "locale": "en-US"}),
     (normalize.normalize, {"data": ["5 ft", "2 kg"], "type": "unit"}),
     (rank.rank_by_numbers, {"items": CATALOG, "criterion": {"weights": {"price": -1}}, "limit": 2}),
-    (classify.by_words, {"items": ["a refund"], "taxonomy": [{"label": "billing", "keywords": ["refund"]}]}),
+    (
+        lambda call: classify.check(with_result(call)),
+        {
+            "items": ["a refund"],
+            "taxonomy": [{"label": "billing"}, "shipping"],
+            "found": {"items": [{"labels": [{"label": "billing", "confidence": 0.5}]}]},
+        },
+    ),
     (Calculator({}).calculate, {"expression": SUM, "inputs": {"l": [{"p": "1.5"}, {"p": 2}]}, "precision": 2}),
     (scorecards.evaluate, {"target": {"price": 3, "x": "a", "t": "y z"}, "criteria": SCORED, "weights": [1, 2, 3]}),
     (merge.merge, {"sources": [[{"id": 1, "a": 2}], [{"id": 1, "a": 3}]], "conflict_resolution": {"key": "id"}}),

@@ -38,6 +38,14 @@ from tests.measuring import measured
 from tests.programmes import length
 from tests.rows import each_row
 
+
+def classified(call: Mapping[str, Any]) -> dict[str, Any]:
+    """CLASSIFY with a provider that is sure of the first label, for each item."""
+    labels = classify.labels_of(call)[:1]
+    found = {"items": [{"labels": [{"label": each, "confidence": 1} for each in labels]}] * len(call["items"])}
+    return classify.check({"call": call, "found": found})
+
+
 calculated = Calculator({"gross": {"op": "percent", "args": [{"var": "net"}, 120]}}).calculate
 validated = validate.Validator(Catalog.load()).validate
 
@@ -473,10 +481,11 @@ def test_language_tags() -> None:
         (rank.rank_by_numbers, {"items": [{"a": 1}], "criterion": {"member": "b"}}, "criterion"),
         (rank.rank_by_numbers, {"items": [{"a": 1}], "criterion": {"weights": {"a": 0}}}, "criterion"),
         (rank.rank_by_numbers, {"items": 5, "criterion": {"member": "b"}}, "items"),
-        (classify.by_words, {"items": ["a"], "taxonomy": []}, "taxonomy"),
-        (classify.by_words, {"items": ["a"], "taxonomy": ["x", "x"]}, "taxonomy"),
-        (classify.by_words, {"items": ["a"], "taxonomy": [str(n) for n in range(101)]}, "taxonomy"),
-        (classify.require_bounded, {"items": ["a"] * 10_000, "taxonomy": [str(n) for n in range(50)]}, "items"),
+        (classified, {"items": ["a"], "taxonomy": []}, "taxonomy"),
+        (classified, {"items": ["a"], "taxonomy": ["x", "x"]}, "taxonomy"),
+        (classified, {"items": ["a"], "taxonomy": [{"label": 5}]}, "taxonomy"),
+        (classified, {"items": ["a"], "taxonomy": [str(n) for n in range(101)]}, "taxonomy"),
+        (classified, {"items": ["a"] * 10_000, "taxonomy": [str(n) for n in range(50)]}, "items"),
         (scorecards.evaluate, {"target": {}, "criteria": []}, "criteria"),
         (scorecards.evaluate, {"target": {}, "criteria": [{"name": "a", "best": 1, "scale": 2}]}, "criteria"),
         (scorecards.evaluate, {"target": {}, "criteria": ["a"], "weights": {"b": 1}}, "weights"),
@@ -580,7 +589,7 @@ LONG: dict[str, tuple[Work, dict[str, Any]]] = {
     "TRANSFORM": (transform.transform, {"source": ROWS, "target_format": "yaml", "mapping": {"x.y": "id"}}),
     "RANK": (rank.rank_by_numbers, {"items": ROWS, "criterion": {"weights": {"price": -1, "id": 2}}}),
     "CALCULATE": (calculated, {"expression": {"op": "sum", "over": "l", "of": var("price")}, "inputs": {"l": ROWS}}),
-    "CLASSIFY": (classify.by_words, {"items": [row["name"] for row in ROWS], "taxonomy": ["item", "thing"]}),
+    "CLASSIFY": (classified, {"items": [row["name"] for row in ROWS], "taxonomy": ["item", "thing"]}),
     "NORMALIZE": (normalize.normalize, {"data": ["3 May 2026"] * 10_000, "type": "date"}),
     "VALIDATE": (validated, {"target": ROWS, "schema": {"type": "array", "items": {"required": ["price"]}}}),
     "EXTRACT": (

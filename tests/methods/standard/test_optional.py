@@ -19,6 +19,12 @@ SCHEMAS: dict[str, Any] = {
     "target_schema": {"type": "object", "properties": {"fullName": {}}},
 }
 FORM = {"type": "object", "properties": {"when": {"type": "string", "format": "date"}}}
+LABELLING = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {name: {} for name in ("items", "taxonomy", "multi_label", "confidence_threshold")},
+}
+LABELLED = {"items": [{"labels": [{"label": desk, "confidence": 0.4} for desk in ("billing", "it")]}]}
 DESKS = {"billing": ["refund"], "it": ["printer"]}
 
 
@@ -26,6 +32,7 @@ DESKS = {"billing": ["refund"], "it": ["printer"]}
 def host() -> Iterator[Transacting]:
     made = Transacting()
     made.agent("shelf", hosted=True)
+    made.endpoint("CLASSIFY", "/", lambda context: LABELLED, input_schema=LABELLING)
     made.endpoint("BOOK", "/dear", lambda context: {}, cost="USD=5, EUR=4")
     yield made
     made.close()
@@ -41,6 +48,7 @@ def host() -> Iterator[Transacting]:
         ("FILTER", {"data": [{"a": 1}], "criteria": {"a": 1}}, {"output_format": "csv"}, '"a\\n1\\n"'),
         ("TRANSFORM", {"source": "a: 1", "target_format": "json"}, {"source_format": "csv"}, '"csv"'),
         ("CLASSIFY", {"items": ["refund"], "taxonomy": DESKS}, {"confidence_threshold": 1}, '"labels": []'),
+        ("CLASSIFY", {"items": ["refund"], "taxonomy": DESKS}, {"multi_label": True}, '"label": "it"'),
         ("CALCULATE", {"expression": {"op": "divide", "args": [1, 3]}, "inputs": {}}, {"precision": 2}, '"0.33"'),
         ("CALCULATE", {"expression": {"op": "divide", "args": [1, 3]}, "inputs": {}}, {"currency": "EUR"}, '"EUR"'),
         ("GENERATE", TEXT, {"length": 1}, '["length"]'),

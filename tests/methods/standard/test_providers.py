@@ -83,6 +83,43 @@ def test_what_is_not_sure_is_no_result(answer: dict[str, Any], floor: float, sta
     assert status == 200 or "stays" not in str(found.document)
 
 
+LABELLED: list[tuple[list[Any], dict[str, Any], Any]] = [
+    ([{"label": "it", "confidence": 0.3}, {"label": "billing", "confidence": 0.6}], {}, ["billing"]),
+    ([{"label": "it", "confidence": 0.3}, {"label": "other", "confidence": 0.6}], {}, ["it"]),
+    ([{"label": "it", "confidence": 0.3}], {"confidence_threshold": 0.5}, []),
+    (
+        [{"label": "it", "confidence": 0.3}, {"label": "billing", "confidence": 1}],
+        {"multi_label": True},
+        ["billing", "it"],
+    ),
+    ([{"label": "it"}], {}, None),
+    ([{"label": "it", "confidence": 2}], {}, None),
+    (["it"], {}, None),
+]
+
+
+@each_row("labels, more, kept", LABELLED)
+def test_labels_are_of_the_taxonomy(labels: list[Any], more: dict[str, Any], kept: list[str] | None) -> None:
+    """METH-015: labels of the taxonomy alone, the surest one without ``multi_label``, none below the threshold."""
+    names = ("items", "taxonomy", "multi_label", "confidence_threshold")
+    made = host_with("CLASSIFY", lambda given: {"items": [{"labels": labels}]}, names=names)
+    answer = ask(made, "CLASSIFY", items=["printer"], taxonomy=["it", "billing"], **more)
+    if kept is None:
+        assert (answer.status, answer.reason) == (500, "server-error")
+        return
+    assert [each["label"] for each in answer.result["items"][0]["labels"]] == kept
+    assert ask(made, "CLASSIFY", items=["printer", "mouse"], taxonomy=["it"]).status == 500
+    assert ask(made, "CLASSIFY", items=["printer"], taxonomy=[]).result["parameter"] == "taxonomy"
+
+
+def test_without_a_provider_nothing_is_classified() -> None:
+    """METH-015: 503 that says what to bind, and the method is in no list."""
+    host = MemoryHost({"methods": {"standard": "*"}})
+    answer = host.call("CLASSIFY", "/", {"items": ["a"], "taxonomy": ["b"]}, caller=host.agent("caller"))
+    assert (answer.status, answer.reason) == (503, "provider-missing")
+    assert "CLASSIFY" not in {each.method for each in host.core.services.registry.admitted_bindings()}
+
+
 def test_of_several_predictions_the_sure_ones_are_left() -> None:
     """METH-013: the draft's accounts of a segment: those above the floor."""
     both = {"predictions": [{"account": 1, "confidence": 0.9}, {"account": 2, "confidence": 0.3}]}

@@ -11,11 +11,11 @@ dispatcher runs them: in a worker process where they may take long.
 - :mod:`.formats`: JSON, JSON lines, YAML and CSV; :mod:`.number_columns`: which columns of CSV are numbers
 - :mod:`.dates`: dates as people write them
 - :mod:`.languages`: BCP 47; :mod:`.currencies`: the codes of ISO 4217
-- :mod:`.filter_records`: FILTER; :mod:`.rank`: RANK; :mod:`.classify`: CLASSIFY
+- :mod:`.filter_records`: FILTER; :mod:`.rank`: RANK; :mod:`.classify`: checks around providers of CLASSIFY
 - :mod:`.statistics`: ANALYZE; :mod:`.calculate`: CALCULATE; :mod:`.scorecards`: EVALUATE; :mod:`.merge`: MERGE
 - :mod:`.map_fields`: MAP; :mod:`.transform`: TRANSFORM; :mod:`.normalize`: NORMALIZE
 - :mod:`.extraction`: EXTRACT; :mod:`.validate`: VALIDATE; :mod:`.templates`: GENERATE without a model
-- :mod:`.providers`: what holds around providers of TRANSLATE, PREDICT, GENERATE and RECOMMEND
+- :mod:`.providers`: what holds around providers of TRANSLATE, PREDICT, CLASSIFY, GENERATE and RECOMMEND
 - :mod:`.collection_methods`: items of collections in place of data
 - :mod:`.handlers`: all of them as built-ins
 """

@@ -19,7 +19,6 @@ from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.pure import (
-    classify,
     collection_methods,
     map_fields,
     material,
@@ -123,31 +122,6 @@ class Rank:
         index = Index(await self._offload(rank.entries, items))
         found = await self._engine.search(index, SearchQuery(text=rank.text_of(call), limit=max(len(items), 1)))
         return rank.listed_by(call, items, found)
-
-
-@implementer(IBuiltInHandler)
-class Classify:
-    """The handler of CLASSIFY."""
-
-    kind = "built_in"
-    weight = COMPUTE
-
-    def __init__(self, engine: SearchEngine, offload: Executor) -> None:
-        self._engine = engine
-        self._offload = offload
-
-    def handle(self, context: BuiltInContext) -> Any:
-        call = context.input
-        if self._engine.name == BM25 or len(material.rows(call, "items")) > MEANT:
-            return Computation(function="classify", given=call)
-        return self._by_meaning(call)
-
-    async def _by_meaning(self, call: Mapping[str, Any]) -> Any:
-        labels = classify.labels_of(call)
-        read = rank.entries(material.rows(call, "items"))
-        texts = [entry.embedding_text[: parameters.MAX_TEXT] or "-" for entry in read]
-        engine, found = await _search_texts(self._engine, Index(classify.index_of(labels)), texts, len(labels))
-        return await self._offload(classify.classify_items, call, read, labels, found, engine)
 
 
 @implementer(IBuiltInHandler)
@@ -327,7 +301,6 @@ def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
         "TRANSFORM": Pure("transform"),
         "NORMALIZE": Normalize(parts),
         "RANK": Rank(engine, offload),
-        "CLASSIFY": Classify(engine, offload),
         "CALCULATE": Calculate(parts.config.methods.formulas),
         "EVALUATE": Pure("evaluate"),
         "GENERATE": Pure("generate"),

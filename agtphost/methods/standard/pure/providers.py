@@ -1,5 +1,6 @@
 """
-What holds around providers: TRANSLATE, PREDICT, GENERATE and RECOMMEND (methods v01 sections 4.5, 4.7, 4.12, 4.13).
+What holds around providers of TRANSLATE, PREDICT, CLASSIFY, GENERATE and RECOMMEND (methods v01 sections 4.5, 4.7, 4.9,
+4.12, 4.13).
 
 A provider is an endpoint of the operator's on ``METHOD /``: a function, a recipe, an MCP tool or an HTTPS service. The
 host cannot know whether a translation is right; it does know that a language tag is one, that an answer with
@@ -13,11 +14,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any, cast
 
 from zope.interface import implementer
 
-from agtphost.contract.binding import Binding
+from agtphost.compute.functions import Computation
+from agtphost.contract.binding import COMPUTE, Binding
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch import generated_code
 from agtphost.errors import Refusal
@@ -35,6 +38,12 @@ from agtphost.vocabulary.steps import Executor
 class ProviderRule:
     """The checks around one method's provider."""
 
+    function = ""
+    """
+    The registered function that checks a call, and afterwards the result with it, in a worker where that takes long.
+    It returns ``result`` and ``withheld``, or the ``fault`` of the provider. Empty: the rule checks both itself.
+    """
+
     def check_call(self, call: Mapping[str, Any]) -> None:
         """
         Check the parameters before the provider is called.
@@ -45,6 +54,12 @@ class ProviderRule:
     def check_result(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         """Return the answer from the provider's result."""
         raise NotImplementedError
+
+
+class Classifying(ProviderRule):
+    """The rule of CLASSIFY: labels are members of the taxonomy, and several only with ``multi_label``."""
+
+    function = "classify"
 
 
 class Translating(ProviderRule):
@@ -238,6 +253,7 @@ def rules(now: Callable[[], float]) -> Mapping[str, ProviderRule]:
     return {
         "TRANSLATE": Translating(),
         "PREDICT": Predicting(),
+        "CLASSIFY": Classifying(),
         "GENERATE": Generating(now),
         "RECOMMEND": Recommending(),
     }
@@ -259,14 +275,23 @@ class Provided:
         self._inner = inner
         self._output = output
 
-    async def handle(self, context: BuiltInContext) -> Any:
-        self._rule.check_call(context.input)
+    def handle(self, context: BuiltInContext) -> Any:
+        if not self._rule.function:
+            self._rule.check_call(context.input)
+            return self._answer(context)
+        given = {"call": context.input}
+        return Computation(function=self._rule.function, given=given, finish=lambda checked: self._answer(context))
+
+    async def _answer(self, context: BuiltInContext) -> Any:
         answer = await ask_handler(self._inner, context)
         if isinstance(answer, EndpointError):
             return answer
         response = answer if isinstance(answer, EndpointResponse) else EndpointResponse(result=answer)
         if response.body is not None or not isinstance(response.result, Mapping):
             raise Overstepped("its result is not an object, so the rules of the method cannot be applied")
+        if self._rule.function:
+            given = {"call": context.input, "found": response.result}
+            return Computation(function=self._rule.function, given=given, finish=partial(_checked_answer, response))
         if weight(response.result) > HEAVY or weight(context.input) > HEAVY:
             found: Answer = await self._offload(self._apply_rule, context, response)
             return found
@@ -284,6 +309,23 @@ class Provided:
         )
 
 
+def _checked_answer(response: EndpointResponse, checked: Mapping[str, Any]) -> Answer:
+    """
+    Return the answer from what the function of a rule returned.
+
+    :raises Overstepped: the provider's result is not one.
+    """
+    if "fault" in checked:
+        raise Overstepped(checked["fault"])
+    return Answer(
+        result=checked["result"],
+        beside={"withheld": checked["withheld"]} if checked["withheld"] else {},
+        status=response.status,
+        content_type=response.content_type,
+        headers=response.headers,
+    )
+
+
 def wrap_provider(binding: Binding, offload: Executor, now: Callable[[], float] = time.time) -> Binding:
     """
     Return an operator's binding as it is served: the handler of a provider method gets wrapped.
@@ -294,4 +336,4 @@ def wrap_provider(binding: Binding, offload: Executor, now: Callable[[], float] 
     if rule is None:
         return binding
     handler = Provided(rule, cast(IHandler, binding.handler), binding.output_schema, offload)
-    return replace(binding, handler=handler)
+    return replace(binding, handler=handler, weight=COMPUTE if rule.function else binding.weight)
