@@ -19,6 +19,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
+from threading import current_thread, main_thread
 from time import perf_counter
 from typing import Any
 
@@ -99,7 +100,9 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
         hint, place = _instead_of(module_name, name, find), _failed_line(error)
         said = f"the module {module_name} cannot be imported: {error!r}"
         raise UnresolvableFunction(said, hint or SOUGHT, place, absent=not hint and place is None) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
+            raise  # Someone interrupts the start; in other threads it is raised by the module.
         # An error of the module's own code is reported to the operator, and must not crash the start.
         said, place = f"the module {module_name} cannot be imported: {error!r}", _failed_line(error)
         raise UnresolvableFunction(said, "mend that line, or what it needs" if place else SOUGHT, place) from error

@@ -25,6 +25,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from agtphost.handlers.function import Function, resolve
+from agtphost.vocabulary.regular_files import Stamp, stamps
 
 PROCESS = frozenset({"agtphost", "__main__"}) | sys.stdlib_module_names
 """Names of top-level modules that always belong to the process."""
@@ -77,14 +78,18 @@ class NewImports:
             if not isinstance(file, str) or not own.contain(file):
                 continue
             del sys.modules[name]
-            with suppress(OSError, NotImplementedError):
-                # Python uses the cached code while size and second of change of the file are equal.
-                os.unlink(cache_from_source(file))
+            _forget_code(file)
             package, _, last = name.rpartition(".")
             parent = sys.modules.get(package)
             if parent is not None and getattr(parent, last, None) is module:
                 delattr(parent, last)
         invalidate_caches()
+
+
+def _forget_code(file: str) -> None:
+    """Remove the cached code of a file, which Python uses while size and second of change of the file are equal."""
+    with suppress(OSError, NotImplementedError):
+        os.unlink(cache_from_source(file))
 
 
 class _SourceLoader(SourceFileLoader):
@@ -103,10 +108,15 @@ class ModuleSet:
     A set of imported modules.
 
     :param roots: ``[endpoints] python_path``.
+    :param stale: files that changed since they were imported.
     """
 
-    def __init__(self, roots: Iterable[Path]) -> None:
+    def __init__(self, roots: Iterable[Path], stale: Iterable[Path] = ()) -> None:
         self._roots = [str(root) for root in roots]
+        self._stale = frozenset(map(str, stale))
+        self.stamps: dict[Path, Stamp] = {}
+        """The file of each module, as it was when the module was imported: some are only imported by a call."""
+
         self._imported: dict[str, ModuleType] = {}
         self._registering = False
         self._builtins = {**vars(builtins), "__import__": self._import}
@@ -174,7 +184,16 @@ class ModuleSet:
         return found
 
     def install(self) -> None:
-        """Put this set into ``sys.modules``, for lookups by name such as those of pickles and tracebacks."""
+        """
+        Put this set into ``sys.modules``, for lookups by name such as those of pickles and tracebacks.
+
+        Modules whose files changed, and that this set has not imported yet, are removed: ``importlib`` reads them anew.
+        """
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and file in self._stale and name not in self._imported:
+                del sys.modules[name]
+                _forget_code(file)
         sys.modules.update(self._imported)
 
     def _owns(self, top: str) -> bool:
@@ -203,6 +222,8 @@ class ModuleSet:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         if type(spec.loader) is SourceFileLoader:
             spec.loader = _SourceLoader(spec.loader.name, spec.loader.path)
+        if spec.origin is not None and spec.has_location:
+            self.stamps.update(stamps([Path(spec.origin)]))
         module = self._imported[name] = module_from_spec(spec)
         module.__dict__["__builtins__"] = self._builtins
         if self._registering:

@@ -59,6 +59,13 @@ class RunningConfiguration:
     modules: ModuleSet | None = None
     """The operator's modules if they were imported by the host; None if Python imported them."""
 
+    @property
+    def files_in_use(self) -> Inventory:
+        """The files as they were when each was last applied, with the modules that calls have imported since."""
+        if self.modules is None:
+            return self.files
+        return {**self.files, HANDLERS: {**self.files.get(HANDLERS, {}), **self.modules.stamps}}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -166,7 +173,7 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: lis
         files = {**files, SIGNING_KEY: running.files.get(SIGNING_KEY, {})}
     known = {agent.agent_id for agent in old.directory.list_known()}
     outcome = plan_reload(
-        running.files,
+        running.files_in_use,
         files,
         old.directory,
         [agent.name for agent in found if agent.agent_id not in known],
@@ -215,9 +222,9 @@ def _modules_for(running: RunningConfiguration, config: Config) -> ModuleSet | N
         return running.modules
     there = inventory(config, running.loaded.tls, () if running.modules is None else running.modules.files)
     moved = given.python_path != running.loaded.config.endpoints.python_path
-    if moved or changed_files(running.files, there, HANDLERS):
-        return ModuleSet(given.python_path)
-    return running.modules
+    before, now = running.files_in_use.get(HANDLERS, {}), there.get(HANDLERS, {})
+    changed = [path for path in before.keys() | now.keys() if before.get(path) != now.get(path)]
+    return ModuleSet(given.python_path, changed) if moved or changed else running.modules
 
 
 def merge_agents(running: AgentDirectory, found: Sequence[Agent], problems: list[Problem]) -> AgentDirectory:

@@ -88,3 +88,42 @@ def test_a_check_leaves_nothing_imported(host: Host) -> None:
     assert host.agtp("reload").returncode == 0
     with RawLink(host) as link:
         assert link.ask("QUERY", "/checked", {}).json()["result"] == {"edit": 2}
+
+
+LAZY = """
+def answer(context):
+    {0}
+    return {{'edit': lazy_words.EDIT}}
+"""
+IMPORTS = {
+    "a statement": "from handlers import lazy_words",
+    "importlib": "import importlib; lazy_words = importlib.import_module('handlers.lazy_words')",
+}
+
+
+@pytest.mark.parametrize("how", IMPORTS)
+def test_a_module_that_only_calls_import_is_taken_too(host: Host, how: str) -> None:
+    """Its edits are changes of handlers, also where no other file changed; without an edit nothing is taken."""
+    folder = host.config.parent
+    (folder / "endpoints" / "edited.toml").write_text(ENDPOINT)
+    words = folder / "handlers" / "lazy_words.py"
+    words.write_text("EDIT = 1\n")
+    assert edit(host, LAZY.format(IMPORTS[how]))[0] == 0
+    for number in (1, 2, 3):
+        words.write_text(f"EDIT = {number}\n")
+        assert host.agtp("reload").returncode == 0
+        assert asked(host) == number
+    if how == "a statement":
+        assert json.loads(host.agtp("reload", "--json").stdout)["taken"] == []
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "SystemExit(3)", "GeneratorExit", "asyncio.CancelledError"])
+def test_a_module_that_raises_what_is_no_exception_is_refused(host: Host, error: str) -> None:
+    """With the line of the module, as any mistake; the correction is taken."""
+    (host.config.parent / "endpoints" / "edited.toml").write_text(ENDPOINT)
+    assert edit(host, GOOD.format(1), "EDIT = 1\n")[0] == 0
+    status, said = edit(host, f"import asyncio\n\nraise {error}\n", "EDIT = 2\n")
+    assert status == 1 and "edited.py" in said and error.rpartition(".")[2].partition("(")[0] in said, said
+    assert asked(host) == 2
+    assert edit(host, GOOD.format(1), "EDIT = 2\n")[0] == 0
+    assert asked(host) == 3
