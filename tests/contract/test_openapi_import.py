@@ -236,6 +236,10 @@ def test_ambiguous_operations_are_flagged_with_suggestions() -> None:
     endpoint = found("POST /things", text)
     assert endpoint.method == "EXECUTE"
     assert any("[method]" in review and "BOOK" in review for review in endpoint.reviews)
+    (review,) = (
+        review for review in found("POST /things", text.replace("bookem", "connect_it")).reviews if "EXE" in review
+    )
+    assert "also possible: " in review and " CONNECT" not in review, "the name is that of a method of HTTP"
 
 
 def test_operations_that_would_be_one_endpoint_are_told_apart() -> None:

@@ -185,7 +185,8 @@ def choose_method(
     method = next((name for name in (USUAL[http], *OTHERS.get(http, ())) if catalog.knows(name)), "QUERY")
     close = [name for word in seen[:2] for name in catalog.close_matches(word)]
     usual = ("CREATE", "SUBMIT", "BOOK", "PURCHASE") if http == "post" else ()
-    suggestions = tuple(name for name in dict.fromkeys((*close, *usual)) if catalog.knows(name))
+    found = (name for name in dict.fromkeys((*close, *usual)) if catalog.knows(name))
+    suggestions = tuple(name for name in found if name not in NO_VERBS)
     return ChosenMethod(
         method=method,
         reason=f"only {http.upper()} indicates what it does",
