@@ -136,14 +136,8 @@ def build_admission(
     order = _place_operator_gates(services, order, methods.features)
     # Decisions ask these same gates, so they cannot differ from calls (design decision 14).
     ruling, decider = RuleSource(config), Decider(order, services.latest)
-    services.registry.add_targets(
-        {
-            "decision": Decisions(
-                *(decider.decide, loaded.directory, services.authorization, ruling),
-                find_tool=upstreams.find_tool,
-            )
-        }
-    )
+    asked = (decider.decide, loaded.directory, services.authorization, ruling)
+    services.registry.add_targets({"decision": Decisions(*asked, find_tool=upstreams.find_tool)})
     sealer = _sealer(services, catalog.warnings, ruling)
     services.registry.add_targets(
         {"running": Running(services.lasting.running.list, services.authorization, services.latest).read}

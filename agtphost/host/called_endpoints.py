@@ -1,8 +1,7 @@
 """
 Find keys of ``[methods]`` that name an endpoint which cannot answer, so that what they are for always fails.
 
-Such an endpoint may be left out for a fault of its own (``[endpoints] on_error``), so the operator is warned and the
-host starts.
+An endpoint with a fault may be left out (``[endpoints] on_error``), so the operator is warned and the host starts.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ DELIVERED = ("recipient", "channel", "content", "template_id")
 def find_unanswered(services: HostServices) -> Iterator[str]:
     """Yield a warning for each endpoint that ``[methods]`` names and that cannot answer."""
     known = [f"{binding.method} {binding.path}" for binding in services.registry.all_bindings()]
-    for what, place, given in _named(services.config.methods):
+    for what, place, given in _iterate_keys(services.config.methods):
         method, _, path = place.partition(" ")
         found = services.registry.match(method, path.partition("?")[0])
         if found is None:
@@ -34,7 +33,7 @@ def find_unanswered(services: HostServices) -> Iterator[str]:
             yield from _find_misfit(what, place, found.binding, given)
 
 
-def _named(section: MethodsSection) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _iterate_keys(section: MethodsSection) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield the name of each key, its ``METHOD /path``, and the input that is always sent there."""
     for each in section.send:
         yield f"[[methods.send]] {each.channel}: through", each.through, DELIVERED

@@ -289,7 +289,7 @@ def _fingerprints(config: Config) -> Iterator[str]:
     """
     Yield the fingerprints of the certificates in the state, in the agents' directories and in the deployment's folder.
 
-    The deployment's folder may be any directory, such as a home, so only its files and those of its own folders count.
+    The deployment's folder may be any directory, such as a home, so only two levels of it are read.
     """
     given = (config.host.state_dir, config.identity.known_agents, config.identity.agents)
     own = {folder for folder in given if folder is not None and folder.is_dir()}

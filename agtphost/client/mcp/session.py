@@ -369,9 +369,8 @@ class GovernedSession:
             return endpoint, known or shown
         await self._walk("tools")
         known = self._view.tools.find_host_name(shown)
-        if known is None:
-            # No server lists it: it may be a tool that EXECUTE calls otherwise.
-            endpoint = await self._endpoint(shown, listed="__" not in shown)
+        # What no server lists may be a tool that EXECUTE calls otherwise.
+        endpoint = None if known is not None else await self._endpoint(shown, listed="__" not in shown)
         return endpoint, known or self._view.tools.guess(shown)
 
     async def _prompt(self, shown: str) -> str:
@@ -407,8 +406,7 @@ class GovernedSession:
         """
         Return the endpoint of a name, or the tool that EXECUTE calls.
 
-        :param listed: whether it counts only if it was listed before; hosted tools have a mark in their names, and
-            endpoints never, so that the right list is read first.
+        :param listed: whether it counts only if it was listed before; endpoints have no mark in their names.
         """
         if self._endpoints is None:
             return None
