@@ -19,6 +19,7 @@ from agtphost.host.server_pool import ServiceSupply, make_new
 from agtphost.upstream.pins import Pins, PinStore
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.remembered_files import read_named
 from agtphost.vocabulary.tomltext import Location
 
 W = TypeVar("W", A2AAgentSection, ACPServerSection)
@@ -40,7 +41,7 @@ def card_key(text: str, folder: Path) -> CardKey:
     try:
         if not text.startswith("file:"):
             return OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": text})
-        octets = (folder / text.removeprefix("file:")).read_bytes()
+        octets = read_named(folder / text.removeprefix("file:"))
         if octets.lstrip().startswith(b"{"):
             key = import_key(jsontext.decode(octets))
             if isinstance(key, kinds):

@@ -101,6 +101,9 @@ class LoadedHost:
     untaken: UntakenChange | None = None
     """What of the files has changed and was not taken when this host took over; None for nothing."""
 
+    remembered: Mapping[Path, bytes] = field(default_factory=dict, repr=False)
+    """Files that only the assembly reads, as they were when it was tried."""
+
     left_out: frozenset[str] = frozenset()
     """Labels of hosted agents that were not admitted when this host took over, as they are reserved."""
 

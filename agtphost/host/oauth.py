@@ -13,7 +13,7 @@ from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.host.periodic import PeriodicService
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
-from agtphost.vocabulary.regular_files import read_octets
+from agtphost.vocabulary.remembered_files import read_named
 
 UNKNOWN_KEY_SECONDS = 5.0
 """Seconds between two fetches that tokens with unknown keys can cause."""
@@ -92,7 +92,7 @@ class CredentialsInForce:
         :raises OSError: a file of keys cannot be read.
         :raises ValueError: it holds no keys.
         """
-        made_of = settings, [None if each.jwks is None else read_octets(each.jwks) for each in settings.issuer]
+        made_of = settings, [None if each.jwks is None else read_named(each.jwks) for each in settings.issuer]
         if self._in_force is not None and self._in_force.source == made_of:
             return self._in_force
         gate, keys = build_credentials(self._reactor, settings)
@@ -134,7 +134,7 @@ def build_credentials(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGat
         )
         issuers.append(issuer)
         if each.jwks is not None:
-            issuer.keys = read_keys(read_octets(each.jwks))
+            issuer.keys = read_keys(read_named(each.jwks))
         else:
             refreshers.append(IssuerKeys(reactor, each, issuer, Fetcher(reactor, each.ca), forget_tokens))
     gate = ActingPrincipalGate(BearerTokens(issuers), settings.required_on_methods, suspect)

@@ -34,6 +34,7 @@ from agtphost.stores.lease import Superseded
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.allocator import settle_allocator
 from agtphost.vocabulary.foreign_errors import original_of
+from agtphost.vocabulary.remembered_files import use_remembered
 
 log = Logger()
 
@@ -137,7 +138,8 @@ class HostService(Service):
 
         :raises agtphost.stores.StoreError: the store cannot be used; other causes have other errors.
         """
-        self._assembled = assembled = assemble(self._loaded, self._reactor, self._environ, lease=self._lease)
+        with use_remembered(self._loaded.remembered):
+            self._assembled = assembled = assemble(self._loaded, self._reactor, self._environ, lease=self._lease)
         self._reloading = Reloader(
             *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents, assembled.remarks),
             self._renew,

@@ -40,6 +40,7 @@ from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import STANDBY, holder_here
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.foreign_errors import explain, original_of
+from agtphost.vocabulary.remembered_files import remember_files, use_remembered
 
 log = Logger()
 
@@ -97,8 +98,7 @@ class StandbyHost:
 
         self._seen = loaded.files
         self._find_problems = find_problems
-        if problems := find_problems(self.loaded, False):
-            raise ConfigurationError(problems)
+        self.loaded = self._try(self.loaded, serves=False)
         self._lease = lease
         self._end_keeping: Callable[[], None] = lambda: None
         self._environ = environ
@@ -203,8 +203,7 @@ class StandbyHost:
             else:
                 raise ConfigurationError([describe_unstable(running.config.file)])
             loaded = leave_out_reserved(_keep_key(loaded, running)) if serves else loaded
-            if problems := self._find_problems(loaded, serves):
-                raise ConfigurationError(problems)
+            loaded = self._try(loaded, serves=serves)
         except BaseException as error:
             # The reactor has the signals: even KeyboardInterrupt comes from a module or a plugin of the operator here.
             # Otherwise Python would keep the code of a module that was not taken, even after its correction.
@@ -218,6 +217,17 @@ class StandbyHost:
             )
             raise ConfigurationError([problem]) from error
         return loaded, waiting
+
+    def _try(self, loaded: LoadedHost, *, serves: bool) -> LoadedHost:
+        """
+        Return a configuration with the files that were read while it was tried.
+
+        :raises ConfigurationError: a start with it would fail.
+        """
+        with use_remembered(loaded.remembered), remember_files() as read:
+            if problems := self._find_problems(loaded, serves):
+                raise ConfigurationError(problems)
+        return replace(loaded, remembered={**loaded.remembered, **read})
 
     def _read(
         self, running: LoadedHost, restart: Mapping[str, frozenset[str]], issued: list[Path]

@@ -10,6 +10,7 @@ a reactor there is :mod:`agtphost.client.blocking_https`.
 from __future__ import annotations
 
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from cryptography import x509
@@ -30,6 +31,7 @@ from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.upstream.octet_limit import LimitedEndpoint
 from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.remembered_files import read_named
 
 CONNECT_TIMEOUT = 5.0
 """Seconds until a connection attempt to an address fails."""
@@ -57,8 +59,7 @@ def trust_of(path: Any) -> Any:
     """
     if path is None:
         return platformTrust()  # type: ignore[no-untyped-call]
-    with open(path, "rb") as file:
-        return trust_only(file.read())
+    return trust_only(read_named(Path(path)))
 
 
 @implementer(IBodyProducer)

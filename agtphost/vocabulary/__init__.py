@@ -26,7 +26,8 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.expression_errors`: errors of regular expressions and JMESPath, in our words, with what to do
 - :mod:`.foreign_errors`: errors of the system and of foreign libraries in our words, with what to do
 - :mod:`.escaping`: untrusted texts with invisible and reordering characters escaped
-- :mod:`.regular_files`: the content of a file that may be a pipe or a device by mistake
+- :mod:`.regular_files`: the content of a file that may be a pipe or a device by mistake; :mod:`.remembered_files`: of
+  one that a host on standby has read
 - :mod:`.quotas`: the bounds of all state that requests make the host keep, in one list
 - :mod:`.jsonc`: JSON with comments, as editors keep their settings in, and one member of it changed
 - :mod:`.jsonslices`: large JSON texts, written in slices, so that the writer can do other work in between

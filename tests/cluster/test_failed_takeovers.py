@@ -12,6 +12,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.stores.lease import LONGEST_LEASE
 from tests import postgres
 from tests.cluster.hosts import Cluster, cluster, gone
+from tests.cluster.test_issued_agents import JWKS
 from tests.cluster.test_untaken_files import paths_of, rename, shown
 from tests.host.test_trial_start import CARD_KEY
 from tests.system.hosting import free_port, until
@@ -21,12 +22,17 @@ pytestmark = postgres.needed
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'agtphost/b'"
 
 
-def add_card(group: Cluster, config: Path) -> Path:
-    """Name an A2A agent and the file of its key, which only the assembly reads; return the file."""
-    file = group.folder / "missing.pub"
-    SigningKey.generate().public.save(file)
-    config.write_text(config.read_text() + CARD_KEY)
-    return file
+WITNESSED = """
+[[witness.logs]]
+origin = "elsewhere"
+key = "file:other.pub"
+"""
+ISSUER = """
+[[policies.oauth.issuer]]
+expected_issuer = "https://id.test"
+expected_audience = ["here"]
+jwks = "jwks.json"
+"""
 
 
 def port_line(config: Path) -> str:
@@ -47,24 +53,51 @@ def count_sessions(group: Cluster) -> int:
 def test_a_file_that_goes_after_the_trial_leaves_what_was_read_before(tmp_path: Path) -> None:
     """Nothing of the failed start stays, neither a connection to the database nor a thread that keeps the lease."""
     with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
-        config = group.variant("b")
-        card = group.folder / "missing.pub"
-        host = group.stand_by("b", config=config, fault="hindered", environ=happen([["remove", str(card)]]))
-        add_card(group, config)
+        config, key = group.variant("b"), group.folder / "other.pub"
+        host = group.stand_by("b", config=config, fault="hindered", environ=happen([["remove", str(key)]]))
+        SigningKey.generate().public.save(key)
+        config.write_text(config.read_text() + WITNESSED)
         rename(group, "/text", "/repeat")
         assert group.hosts["a"].stop() == 0
         assert paths_of(host.wait()) == ["/text"]
-        assert "not taken: " in host.output and "card_keys" in host.output
+        assert "this host stands by again: [[witness.logs]] key cannot be read" in host.output
         assert "this host serves what it read before" in host.output
         until(lambda: set(shown(group, "b", config)[1]) == {"configuration", "endpoints"})
         (note,), _ = shown(group, "b", config)
-        assert "card_keys" in note and "`agtp reload`" in note
+        assert "witness.logs" in note and "`agtp reload`" in note
         after_failure = count_sessions(group)
         assert host.stop() == 0
-        card.write_bytes(SigningKey.generate().public.pem)
+        SigningKey.generate().public.save(key)
         assert paths_of(group.start("b", config=config).wait()) == ["/repeat"]
         until(lambda: shown(group, "b", config) == ([], []))
         assert count_sessions(group) == after_failure
+
+
+@pytest.mark.parametrize("after_trial", [True, False])
+def test_keys_that_go_before_a_takeover_are_those_that_were_read(tmp_path: Path, after_trial: bool) -> None:
+    """A provider's and a card's, which the assembly reads: after the trial, or while the host stands by."""
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        config, files = group.variant("b"), [group.folder / name for name in ("jwks.json", "missing.pub")]
+        files[0].write_text(JWKS)
+        SigningKey.generate().public.save(files[1])
+        kept = [file.read_bytes() for file in files]
+        config.write_text(config.read_text() + ISSUER + CARD_KEY)
+        events = [["remove", str(file)] for file in files if after_trial]
+        host = group.stand_by("b", config=config, fault="hindered", environ=happen(events))
+        rename(group, "/text", "/repeat")
+        if not after_trial:
+            for file in files:
+                file.unlink()
+        assert group.hosts["a"].stop() == 0
+        assert paths_of(host.wait()) == ["/repeat" if after_trial else "/text"]
+        notes, _ = shown(group, "b", config)
+        assert len(notes) == (not after_trial) and all("jwks" in note for note in notes)
+        for file, octets in zip(files, kept, strict=True):
+            file.write_bytes(octets)
+        host.process.send_signal(signal.SIGHUP)
+        until(lambda: "SIGHUP: taken: " in host.output or "SIGHUP: nothing" in host.output)
+        assert paths_of(host) == ["/repeat"]
+        assert shown(group, "b", config)[0] == []
 
 
 def test_a_port_that_is_taken_after_the_trial_leaves_the_one_before(tmp_path: Path) -> None:
