@@ -19,12 +19,16 @@ from agtphost.config.loader import MAX_OCTETS
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.reload_candidate import is_key_in_force
 from agtphost.host.reload_plan import CONFIGURATION, SIGNING_KEY, inventory
+from agtphost.identity.provisioning import HOSTED
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import UNTAKEN, HostProcess
 from agtphost.vocabulary import tomltext
 
 OWN: Final = frozenset({"agents' files"})
 """Kinds of files in which hosts differ: an agent that is admitted while they run has files at one of them."""
+
+ISSUED: Final = "issued agents"
+"""The kind of agents that a development host issues itself: hosts that issue each their own have different ones."""
 
 DIGITS: Final = 16
 """Hexadecimal digits of a digest."""
@@ -61,6 +65,8 @@ def digest_settings(loaded: LoadedHost) -> dict[str, str]:
         kind: _digest_configuration(config.file) if kind == CONFIGURATION else _digest_files(config, files)
         for kind, files in kinds.items()
     }
+    if issued := sorted((config.host.state_dir / HOSTED).glob("*/genesis.json")):
+        digests[ISSUED] = _digest_files(config, issued)
     if loaded.untaken is not None:
         digests.update(dict.fromkeys(loaded.untaken.kinds & {*digests}, UNTAKEN))
     if SIGNING_KEY in digests and not is_key_in_force(config, loaded.key):

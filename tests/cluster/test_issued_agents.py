@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -55,6 +57,25 @@ def test_a_takeover_leaves_out_an_agent_that_the_other_host_has_revoked(tmp_path
         second.process.send_signal(signal.SIGHUP)
         until(lambda: "SIGHUP: taken: " in second.output)
         assert second.output.count("SIGHUP: nothing changed: ") == 1
+
+
+def test_cluster_status_shows_hosts_that_issued_different_agents(tmp_path: Path) -> None:
+    """After a takeover the label would be another agent's; with the files of the other host, it is the same one."""
+
+    def differing(group: Cluster) -> list[str] | None:
+        hosts = json.loads(agtp("cluster", "status", "--json", cwd=group.folder).stdout)["hosts"]
+        found: list[list[str]] = [host["differs"] for host in hosts if host["name"] == "b"]
+        return found[0] if found else None
+
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        describe_agent(group, group.hosts["a"])
+        host = group.stand_by("b")
+        until(lambda: differing(group) == ["issued agents"])
+        assert host.stop() == 0
+        for name in ("hosted", "agents"):
+            shutil.copytree(group.state("a") / name, group.state("b") / name, dirs_exist_ok=True)
+        group.stand_by("b")
+        until(lambda: differing(group) == [])
 
 
 JWKS = '{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "one", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}'
