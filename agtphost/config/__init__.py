@@ -26,6 +26,7 @@
 - :mod:`.surfaces`: every surface that speaks HTTP, and what is wrong between those that share a listener
 - :mod:`.launch_script`: which script a command of an interpreter runs
 - :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
+- :mod:`.replacement`: single values replaced in what was read already
 - :mod:`.reloadable_keys`: which keys a running host takes, and which wait for a restart
 - :mod:`.mcp_front`: ``[mcp.front]``: where MCP clients reach this host without a bridge
 - :mod:`.tool_requirements`: what tools of MCP servers require of their callers

@@ -37,7 +37,7 @@ SPEAKERS: Final = (
     ("mcp", "front", "anonymous"),
     ("a2a", "front", "agent_id"),
 )
-"""Keys that name an agent in whose name clients call that have none of their own."""
+"""Keys that name an agent which calls for clients without an agent."""
 
 
 def leave_out_reserved(loaded: LoadedHost) -> LoadedHost:

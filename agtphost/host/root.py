@@ -179,7 +179,7 @@ class HostService(Service):
                 if self._is_lasting(error):
                     raise
                 self._outages.add(str(error))
-                log.error("this host stands by again: {why}", why=str(error))
+                log.error("this host is a standby again: {why}", why=str(error))
             self._standby = StandbyHost(standby.loaded, self._reactor, self._environ, lease, self._find_problems)
         await self._end_wait(self._standby, self._standby.start(), lease)
 

@@ -60,7 +60,7 @@ def test_a_file_that_goes_after_the_trial_leaves_what_was_read_before(tmp_path: 
         rename(group, "/text", "/repeat")
         assert group.hosts["a"].stop() == 0
         assert paths_of(host.wait()) == ["/text"]
-        assert "this host stands by again: [[witness.logs]] key cannot be read" in host.output
+        assert "this host is a standby again: [[witness.logs]] key cannot be read" in host.output
         assert "this host serves what it read before" in host.output
         until(lambda: set(shown(group, "b", config)[1]) == {"configuration", "endpoints"})
         (note,), _ = shown(group, "b", config)
@@ -170,7 +170,7 @@ def test_a_database_that_restarts_during_a_takeover_is_waited_for(
         try:
             if not back:
                 gate.touch()
-                until(lambda: "stands by again" in host.output or host.process.poll() is not None)
+                until(lambda: "is a standby again" in host.output or host.process.poll() is not None)
         finally:
             server.start()
         gate.touch()
