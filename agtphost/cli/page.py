@@ -14,8 +14,8 @@ from agtphost.cli.output import print_json, print_note, visible
 from agtphost.cli.ports import free_port
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary.quantities import plural
 from agtphost.identity.key_ring import KeyRing
+from agtphost.vocabulary.quantities import plural
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.uris import DEFAULT_PORT, parse
 
