@@ -18,10 +18,10 @@ from twisted.internet.threads import deferToThreadPool
 from agtphost.client import Client
 from agtphost.client.errors import CannotConnect, HandshakeEnded, VerificationFailed
 from agtphost.client.mcp.endpoints import EndpointCall
+from agtphost.client.mcp.host_sessions import HostSessions
 from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply
 from agtphost.identity.keys import VerifyingKey
-from agtphost.mcp.host_sessions import HostSessions
 from agtphost.mcp.link import LONGEST_CALL, McpOperation, OnEvent
 from agtphost.protocols.steady_timers import use_steady_clock as use_steady_clock
 

@@ -10,7 +10,7 @@ supported.
 - :mod:`.request_checks`: the envelope of 2026-07-28, and the header fields that repeat parts of a body
 - :mod:`.parameters`: the parameters that each method takes
 - :mod:`.context`: one request, with its client's conversation
-- :mod:`.link`: the link to the host; :mod:`.in_process`: the link to this process; :mod:`.host_sessions`: its sessions
+- :mod:`.link`: the link to the host; :mod:`.in_process`: the link to this process
 - :mod:`.server`: the methods, for the clients of one caller
 - :mod:`.relay`: each MCP request as one of AGTP, and its answer back
 - :mod:`.elicitation`: rounds of input: how a server behind the host asks the person, or the model, at the client

@@ -10,12 +10,12 @@ from twisted.internet.defer import Deferred
 
 from agtphost.client.approvals import WAIT
 from agtphost.client.mcp.endpoints import EndpointCall
+from agtphost.client.mcp.host_sessions import HostSessions
 from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
 from agtphost.http.clients import Fields, HttpClient
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import ClientLink
-from agtphost.mcp.host_sessions import HostSessions
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import refusal_fault
 from agtphost.protocols.coroutines import drive

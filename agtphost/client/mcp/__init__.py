@@ -10,7 +10,7 @@ A host's tools, resources and prompts, as MCP clients see them.
 - :mod:`.held_calls`: tools whose calls a person approves, and calls that wait for that
 - :mod:`.refusals`: what the host says no with
 - :mod:`.tool_search`: two tools in place of hundreds
-- :mod:`.requests`: each operation as one EXECUTE
+- :mod:`.requests`: each operation as one EXECUTE; :mod:`.host_sessions`: sessions in place of those that have ended
 """
 
 from __future__ import annotations
