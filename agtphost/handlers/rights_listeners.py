@@ -14,7 +14,7 @@ from agtphost.vocabulary.steps import spread
 
 
 class WaitEnd(StrEnum):
-    """Why the wait of a request ended, as its record says."""
+    """The reason why the wait of a request ended, in the word of its record."""
 
     TIME_UP = "time-up"
     HOST_STOPPING = "host-stopping"

@@ -80,10 +80,9 @@ def floor_methods(
     :param offload: calls a function off the reactor; ``authorization`` decides who acts for people.
     :param approvals: calls that wait for a person; ``visibility``: which hosted agents a caller may see.
     :param states: returns an agent's present lifecycle state; ``assurance``: the least of callers that change state.
-    :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the cursors of long lists; ``address``: the names and the port of the host's own URIs.
     :param hosts: Agent-IDs by which other hosts notify the operator of lifecycles and certificates.
-    :param sessions: all sessions; ``suspensions``: which of them are suspended.
+    :param sessions: all; ``suspensions``: which are suspended; ``release`` answers SUSPEND with ``synthesis_id``.
     :param workflows: resumes what is neither session nor task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
     corpus = Corpus(directory, listed, adapters, library, visibility, offload)
@@ -92,9 +91,8 @@ def floor_methods(
     notices = Notification(
         held, directory, authorization, listed, offload, states, now, continuations, hosts, cancel, address
     )
-    decisions = ApprovalDecisions(
-        *(held, approvals, authorization, continuations or Continuations(now=now), offload), directory=directory
-    )
+    pages = continuations or Continuations(now=now)
+    decisions = ApprovalDecisions(held, approvals, authorization, pages, offload, directory)
     confirmation = Confirmation(held, records, authorization, decisions, now)
 
     def read(method: str, path: str, handler: IBuiltInHandler, least: Assurance) -> Binding:

@@ -88,6 +88,26 @@ def test_its_methods_take_what_those_of_the_sdk_take(name: str) -> None:
     assert [each for each in ours if each in positional] == positional
 
 
+def test_a_session_goes_on_after_its_agent_is_reinstated(host: Host) -> None:
+    """The host ended the session of its calls; neither a framework nor a model could begin another one."""
+
+    async def stop(*words: str) -> None:
+        done = await asyncio.to_thread(host.agtp, "agent", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    async def main() -> list[bool]:
+        async with governed_session(host.config, as_="demo") as session:
+            answers = [await session.call_tool("files__list_files", {})]
+            await stop("deactivate", "demo", "--reason", "a drill")
+            answers.append(await session.call_tool("files__list_files", {}))
+            await stop("reinstate", "demo")
+            answers.append(await session.call_tool("files__list_files", {}))
+            answers.append(await session.call_tool("echo_text", {"text": "one"}))
+            return [answer.is_error for answer in answers]
+
+    assert asyncio.run(main()) == [False, True, False, False]
+
+
 def test_a_refusal_is_a_result_that_models_read(host: Host) -> None:
     """With what to do, and the Audit-ID of its record, which names the agent; so has a success one."""
 

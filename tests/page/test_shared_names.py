@@ -14,7 +14,6 @@ from tests.page.browsing import Page
 from tests.page.page_in_memory import PageInMemory
 
 
-
 class Twins(PageInMemory):
     """A page of a host with two agents of the same name, and one with a name of its own."""
 

@@ -25,6 +25,10 @@ class HostSessions:
     def __init__(self) -> None:
         self._renewed: OrderedDict[str, str] = OrderedDict()
 
+    def current(self, session_id: str) -> str:
+        """Return the Session-ID that is used in place of one."""
+        return self._renewed.get(session_id, session_id)
+
     async def request(self, session_id: str, attempt: Callable[[str], Awaitable[Reply]]) -> Reply:
         """
         Make a request in a session, and once more in another one where that session has ended.
@@ -33,10 +37,10 @@ class HostSessions:
 
         :param attempt: makes the request with a Session-ID.
         """
-        used = self._renewed.get(session_id, session_id)
+        used = self.current(session_id)
         reply = await attempt(used)
         if reply.status != 401 or reply.reason != Reason.SESSION_ENDED:
             return reply
-        if self._renewed.get(session_id, session_id) == used:  # A concurrent request may have renewed it.
+        if self.current(session_id) == used:  # A concurrent request may have renewed it.
             keep(self._renewed, session_id, new_session_id(), MOST_RENEWED)
-        return await attempt(self._renewed.get(session_id, session_id))
+        return await attempt(self.current(session_id))

@@ -23,6 +23,7 @@ from agtphost.client.caller import ClientOptions
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.mcp.endpoints import AUDIT_ID, EndpointCall, Endpoints, EndpointTool, answer_of
 from agtphost.client.mcp.held_calls import held_answer
+from agtphost.client.mcp.host_sessions import HostSessions
 from agtphost.client.mcp.refusals import RPCError, to_rpc_error, unreachable
 from agtphost.client.mcp.requests import execute
 from agtphost.client.mcp.view import View
@@ -49,16 +50,14 @@ class _Link:
     host: aio.Host[aio.Client]
     approval_wait: float
     timeout: float
+    sessions: HostSessions
 
     async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
-        return await self.host.call(
-            call.method,
-            call.path,
-            call.input,
-            session_id=call.session_id,
-            idempotent=call.idempotent,
-            wait_for_approval=wait_for_approval,
-            timeout=self.timeout,
+        options: dict[str, Any] = {"wait_for_approval": wait_for_approval, "timeout": self.timeout}
+        given = call.method, call.path, call.input
+        return await self.sessions.request(
+            call.session_id,
+            lambda used: self.host.call(*given, session_id=used, idempotent=call.idempotent, **options),
         )
 
     async def manifest(self) -> Mapping[str, Any]:
@@ -96,7 +95,8 @@ class GovernedSession:
         self._server = server
         self._wait, self._timeout = approval_wait, timeout
         self._view = View(server)
-        link = _Link(host=host, approval_wait=approval_wait, timeout=timeout)
+        self._sessions = HostSessions()
+        link = _Link(host=host, approval_wait=approval_wait, timeout=timeout, sessions=self._sessions)
         self._endpoints = Endpoints(link) if server is None else None
         self._session_id = new_session_id()
         self._initialized: types.InitializeResult | None = None
@@ -288,12 +288,13 @@ class GovernedSession:
         options: dict[str, Any] = {
             "timeout": seconds,
             "wait_for_approval": self._wait,
-            "session_id": self._session_id,
             "task_id": None if reads else task_id,
             "idempotent": reads,
         }
         parameters = execute(action, family, payload)
-        try:
+
+        async def attempt(session_id: str) -> Reply:
+            options["session_id"] = session_id
             if progress is None:
                 return await self.host.call("EXECUTE", path, parameters, **options)
             running = self.host.stream("EXECUTE", path, parameters, **options)
@@ -303,6 +304,9 @@ class GovernedSession:
                         return reply
                     await _report_progress(progress, reply)
             raise AssertionError("a stream ends with a final reply or an error")
+
+        try:
+            return await self._sessions.request(self._session_id, attempt)
         except ClientError as error:
             raise to_sdk_error(unreachable(error)) from error
         except asyncio.CancelledError:
@@ -316,7 +320,8 @@ class GovernedSession:
         async def farewell() -> None:
             parameters = execute("mcp.requests.cancel", "tools", {"task_id": task_id})
             with contextlib.suppress(ClientError):  # The host drops it when its time is over.
-                await self.host.call("EXECUTE", "/", parameters, session_id=self._session_id, timeout=_CANCEL_SECONDS)
+                options: dict[str, Any] = {"session_id": self._sessions.current(self._session_id)}
+                await self.host.call("EXECUTE", "/", parameters, timeout=_CANCEL_SECONDS, **options)
 
         task = asyncio.get_running_loop().create_task(farewell())
         self._farewells.add(task)

@@ -3,7 +3,7 @@ The gates: each asks one question of a request, and refuses it or lets it pass.
 
 :mod:`agtphost.dispatch.gate_order` has their order.
 
-- :mod:`.identity`: who is calling, and whom
+- :mod:`.identity`: who is calling, and whom; :mod:`.reinstatement`: suspended callers that wait for their reinstatement
 - :mod:`.method`: reserved headers, alias, catalog, path grammar, the operator's policy
 - :mod:`.endpoint`: contract presentation, endpoint, the input's schema
 - :mod:`.authority`: callers without a name, Authority-Scope, required scopes and assurance
