@@ -254,7 +254,7 @@ class ChangeFeed:
             session_id=self._session_id,
             reads=True,
             seconds=SUBSCRIPTION_SECONDS + 60.0,
-            # The client that waits for the first one is told of a refusal immediately.
+            # The client that waits for the first one gets a refusal immediately.
             reinstatement_wait=REINSTATEMENT_SECONDS if begun_before else 0,
         )
 
