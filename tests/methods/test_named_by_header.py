@@ -276,6 +276,7 @@ USES: Mapping[str, frozenset[str]] = {
                 "dispatch/rule_source.py",
             ),
             *("dispatch/gates/authorization_token.py", "dispatch/gates/governance.py", "dispatch/gates/purchase.py"),
+            "dispatch/gates/reinstatement.py",  # Only a caller that is proven waits.
             *(
                 "dispatch/refusals.py",
                 "dispatch/required_agents.py",

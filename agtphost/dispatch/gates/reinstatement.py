@@ -59,7 +59,7 @@ class PatientCallerGate(CallerGate):
         seconds = self._seconds(exchange, refusal)
         if not seconds:
             raise refusal
-        return _HeldRefusal(lambda: self._hold(exchange, refusal, seconds))
+        return _RefusalWait(lambda: self._hold(exchange, refusal, seconds))
 
     def _seconds(self, exchange: Exchange, refusal: StoppedAgent) -> int:
         """Return for how many seconds a refusal is kept back; 0: it is not."""
@@ -98,7 +98,7 @@ class PatientCallerGate(CallerGate):
         raise refusal
 
 
-class _HeldRefusal:
+class _RefusalWait:
     """A refusal that is kept back once it is awaited; gates that only look at a caller do not await it."""
 
     def __init__(self, hold: Callable[[], Awaitable[None]]) -> None:
